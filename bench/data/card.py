@@ -1,0 +1,130 @@
+"""Dataset cards: what a dataset is, where every byte of it comes from, and what is wrong with it.
+
+A card is the file `card.toml` in the dataset's folder. It is strict: an unknown key is refused, so
+that a misspelt field cannot pass for a missing one. A folder whose loader makes several datasets
+from one source lists them under `[variants.ID]`; each variant's keys are laid over the shared ones.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+
+from bench.errors import DataError
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+DatasetId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Paper(_Strict):
+    """Where a dataset was published."""
+
+    title: str
+    authors: str
+    year: int = Field(ge=1950, le=2100)
+    url: str = ""
+    bibtex: str
+
+
+class Upstream(_Strict):
+    """One repository at one commit, and every file that is read from it."""
+
+    repository: Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
+    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+    licence: str
+    redistribution: bool
+    licence_note: str = ""
+    files: dict[str, Sha256]
+
+    @field_validator("files")
+    @classmethod
+    def _paths_stay_inside(cls, files: dict[str, str]) -> dict[str, str]:
+        for path in files:
+            parts = path.split("/")
+            if path.startswith("/") or "\\" in path or any(part in {"", ".", ".."} for part in parts):
+                raise ValueError(f"the path {path!r} does not stay inside its repository")
+        return files
+
+
+class Counts(_Strict):
+    """What a loaded dataset must have, checked whenever it is loaded with its default options."""
+
+    tools: int
+    parents: int
+    train: int = 0
+    dev: int = 0
+    test: int = 0
+    no_gold: int = 0
+    edges: int = 0
+    gold_min: int
+    gold_max: int
+
+
+class Card(_Strict):
+    """The card of one dataset."""
+
+    id: DatasetId
+    aliases: list[DatasetId] = []
+    title: str
+    summary: str
+    paper: Paper | None = None
+    upstream: list[Upstream] = []
+    licence: str
+    redistribution: bool
+    template: Literal["description", "name_description", "toolbench", "source"]
+    split: Literal["test", "all"] = "test"
+    counts: Counts | None = None
+    known_issues: list[str] = []
+    # Non-empty when the files cannot be fetched one by one and the user must bring them: what to bring, and from
+    # where. `bench data add ID --from FOLDER` then reads them with the folder's importer.
+    obtain: str = ""
+    # What the folder's loader is told to make (`load(..., variant=...)`); empty for a folder with one dataset.
+    variant: str = ""
+
+    def files(self) -> dict[str, str]:
+        """Every upstream file of the card: `owner/repo/commit/path` -> sha256."""
+        return {
+            f"{up.repository}/{up.commit}/{path}": digest for up in self.upstream for path, digest in up.files.items()
+        }
+
+
+def read_cards(path: Path) -> list[Card]:
+    """The cards of one `card.toml`: one, or one per variant.
+
+    Raises:
+        DataError: the file cannot be read, is not TOML, or breaks the card's schema.
+    """
+    try:
+        raw = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"cannot read the dataset card {path}: {error}.") from None
+    return cards_from(raw, str(path))
+
+
+def cards_from(raw: dict[str, Any], where: str) -> list[Card]:
+    """Validate the parsed text of a card file; `where` names it in errors."""
+    variants = raw.pop("variants", None)
+    if variants is None:
+        return [_card(raw, where)]
+    if not isinstance(variants, dict) or not all(isinstance(value, dict) for value in variants.values()):
+        raise DataError(f"the dataset card {where} is not valid: `variants` must be tables named by id.")
+    return [_card({**raw, "id": name, **extra}, f"{where} [variants.{name}]") for name, extra in variants.items()]
+
+
+def _card(raw: dict[str, Any], where: str) -> Card:
+    try:
+        return Card.model_validate(raw)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in item['loc']) or 'card'}: {re.sub(r'^Value error, ', '', item['msg'])}"
+            for item in error.errors()[:4]
+        )
+        raise DataError(f"the dataset card {where} is not valid: {problems}.") from None

@@ -1,0 +1,164 @@
+"""`Dataset`: the frozen, checked, integer-coded form that everything else works on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.card import Card
+from bench.data.gold import Gold
+from bench.data.tables import SPLITS, Edge, Query, Tables, Tool
+from bench.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas
+
+MAX_ID_LENGTH = 512
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Tools, queries, gold, splits, hierarchy, dependency edges and slices.
+
+    Canonical form: tools and queries are sorted by id (by code point), and a tool's or query's code
+    is its position. So the protocol's tie rule (tool_id ascending) is code ascending.
+
+    Attributes:
+        spec: the text that loads it, e.g. `rectools(split=bundle-disjoint)`.
+        card: who made it, from which files, under which licence.
+        tools: (tools,) rows, sorted by tool_id.
+        queries: (queries,) rows, sorted by query_id.
+        gold: judgements, row i for query i, tools by code.
+        edges: annotated dependencies, sorted; may be empty.
+    """
+
+    spec: str
+    card: Card
+    tools: tuple[Tool, ...]
+    queries: tuple[Query, ...]
+    gold: Gold
+    edges: tuple[Edge, ...]
+
+    @staticmethod
+    def build(spec: str, card: Card, tables: Tables) -> Dataset:
+        """Check, sort and encode a loader's rows.
+
+        Raises:
+            DataError: duplicate, empty or overlong ids, gold or edges that name unknown tools,
+                a relevance below 1, an unknown split.
+        """
+        tools = tuple(sorted(tables.tools, key=lambda tool: tool.tool_id))
+        queries = tuple(sorted(tables.queries, key=lambda query: query.query_id))
+        if not tools or not queries:
+            raise DataError(f"dataset {spec} has {len(tools)} tools and {len(queries)} queries; it needs both.")
+        _check_ids(spec, "tool", [tool.tool_id for tool in tools])
+        _check_ids(spec, "query", [query.query_id for query in queries])
+        codes = {tool.tool_id: code for code, tool in enumerate(tools)}
+        for query in queries:
+            if query.split not in SPLITS:
+                raise DataError(f"dataset {spec}, query {query.query_id}: split {query.split!r} is none of {SPLITS}.")
+            bad = [tool for tool, grade in query.gold.items() if tool not in codes or grade < 1]
+            if bad:
+                raise DataError(
+                    f"dataset {spec}, query {query.query_id}: gold tool {bad[0]!r} is not in the library "
+                    "or has a relevance below 1; mend the source, or add it with --drop-unknown-gold."
+                )
+        edges = tuple(sorted(set(tables.edges), key=lambda edge: (edge.dependent, edge.prerequisite)))
+        for before, edge in zip((None, *edges), edges, strict=False):
+            unknown = {edge.dependent, edge.prerequisite} - codes.keys()
+            if unknown or edge.dependent == edge.prerequisite:
+                what = f"names the unknown tool {min(unknown)!r}" if unknown else "points at itself"
+                raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} {what}.")
+            if before and (before.dependent, before.prerequisite) == (edge.dependent, edge.prerequisite):
+                raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} stands twice.")
+        gold = Gold.of({codes[tool]: grade for tool, grade in query.gold.items()} for query in queries)
+        return Dataset(spec, card, tools, queries, gold, edges)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """sha256 over the normalised tables: tools, queries, gold, splits and edges.
+
+        Slices, the card and the spec's spelling are left out: they do not change what is measured.
+        """
+        digest = hashlib.sha256(b"bench dataset 1\n")
+        for row in self._hashed_rows():
+            digest.update(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    def _hashed_rows(self) -> Iterable[list[Any]]:
+        for t in self.tools:
+            inputs = [[p.name, p.type, p.description, p.required, p.default] for p in t.parameters]
+            yield ["tool", t.tool_id, t.name, t.description, t.category, t.parent, inputs, t.returns, t.source]
+        for q in self.queries:
+            yield ["query", q.query_id, q.text, q.split, sorted(q.gold.items())]
+        for e in self.edges:
+            yield ["edge", e.dependent, e.prerequisite, e.reason]
+
+    @cached_property
+    def tool_codes(self) -> Mapping[str, int]:
+        """tool_id -> code."""
+        return {tool.tool_id: code for code, tool in enumerate(self.tools)}
+
+    @cached_property
+    def query_codes(self) -> Mapping[str, int]:
+        """query_id -> code."""
+        return {query.query_id: code for code, query in enumerate(self.queries)}
+
+    @cached_property
+    def splits(self) -> NDArray[np.int8]:
+        """(queries,) index into `SPLITS`."""
+        order = {name: i for i, name in enumerate(SPLITS)}
+        return np.array([order[query.split] for query in self.queries], dtype=np.int8)
+
+    def rows(self, split: str) -> NDArray[np.int64]:
+        """Codes of the queries of one split, or of every query for `all`."""
+        if split == "all":
+            return np.arange(len(self.queries))
+        return np.flatnonzero(self.splits == SPLITS.index(split))
+
+    @cached_property
+    def seen_tools(self) -> NDArray[np.bool_]:
+        """(tools,) whether a tool is gold for at least one train query (the protocol's `seen`)."""
+        seen = np.zeros(len(self.tools), dtype=np.bool_)
+        seen[self.gold.take(self.rows("train")).tools] = True
+        return seen
+
+    @property
+    def slice_names(self) -> tuple[str, ...]:
+        """Names of the slices any query carries, sorted."""
+        return tuple(sorted({name for query in self.queries for name in query.slices}))
+
+    def to_pandas(self) -> dict[str, pandas.DataFrame]:
+        """The four tables as data frames: tools, queries, gold, edges."""
+        from bench.data.parquet import arrow_tables
+
+        return {name: table.to_pandas() for name, table in arrow_tables(self).items()}
+
+    def to_hf(self) -> Any:
+        """The tables as a Hugging Face `datasets.DatasetDict` (tools, queries, gold, edges)."""
+        import datasets
+
+        from bench.data.parquet import arrow_tables
+
+        return datasets.DatasetDict(
+            {name: datasets.Dataset(table) for name, table in arrow_tables(self).items() if table.num_rows}
+        )
+
+
+def _check_ids(spec: str, kind: str, ids: Sequence[str]) -> None:
+    for before, current in zip(["", *ids], ids, strict=False):
+        if not current or len(current) > MAX_ID_LENGTH or not current.isprintable():
+            raise DataError(
+                f"dataset {spec}: {kind} id {current[:60]!r} is empty, longer than {MAX_ID_LENGTH} characters "
+                "or holds control characters."
+            )
+        if current == before:
+            raise DataError(f"dataset {spec}: {kind} id {current!r} stands twice.")

@@ -1,0 +1,189 @@
+"""A dataset as a folder: `tools`, `queries`, `gold` and `edges` as Parquet beside `dataset.json`.
+
+Any of them is one line away: `pandas.read_parquet(f"{folder}/queries.parquet")` or
+`datasets.load_dataset("parquet", data_files=f"{folder}/queries.parquet")`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.tables import Edge, Parameter, Query, Tables, Tool
+from bench.errors import DataError
+from bench.paths import replacing, write_text
+
+FORMAT_VERSION = 1
+MANIFEST = "dataset.json"
+SLICE_PREFIX = "slice_"
+
+_PARAMETER = pa.struct(
+    [
+        ("name", pa.string()),
+        ("type", pa.string()),
+        ("description", pa.string()),
+        ("required", pa.bool_()),
+        ("default", pa.string()),
+    ]
+)
+_TOOLS = pa.schema(
+    [
+        ("tool_id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("category", pa.string()),
+        ("parent", pa.string()),
+        ("parameters", pa.list_(_PARAMETER)),
+        ("returns", pa.string()),
+        ("source", pa.string()),
+    ]
+)
+_QUERIES = pa.schema([("query_id", pa.string()), ("text", pa.string()), ("split", pa.string())])
+_GOLD = pa.schema([("query_id", pa.string()), ("tool_id", pa.string()), ("relevance", pa.int32())])
+_EDGES = pa.schema(
+    [("dependent", pa.string()), ("prerequisite", pa.string()), ("reason", pa.string()), ("note", pa.string())]
+)
+_SCHEMAS = {"tools": _TOOLS, "queries": _QUERIES, "gold": _GOLD, "edges": _EDGES}
+
+
+def arrow_tables(dataset: Dataset) -> dict[str, pa.Table]:
+    """The four tables. `queries` has one further text column `slice_NAME` for each slice."""
+    tools = [
+        {
+            "tool_id": t.tool_id,
+            "name": t.name,
+            "description": t.description,
+            "category": t.category,
+            "parent": t.parent,
+            "parameters": [
+                {
+                    "name": p.name,
+                    "type": p.type,
+                    "description": p.description,
+                    "required": p.required,
+                    "default": p.default,
+                }
+                for p in t.parameters
+            ],
+            "returns": t.returns,
+            "source": t.source,
+        }
+        for t in dataset.tools
+    ]
+    queries = pa.table(
+        {
+            "query_id": [q.query_id for q in dataset.queries],
+            "text": [q.text for q in dataset.queries],
+            "split": [q.split for q in dataset.queries],
+        },
+        _QUERIES,
+    )
+    for name in dataset.slice_names:
+        values = [q.slices.get(name) for q in dataset.queries]
+        queries = queries.append_column(SLICE_PREFIX + name, pa.array(values, pa.string()))
+    judged = [(q.query_id, tool, grade) for q in dataset.queries for tool, grade in sorted(q.gold.items())]
+    edges = [
+        {"dependent": e.dependent, "prerequisite": e.prerequisite, "reason": e.reason, "note": e.note}
+        for e in dataset.edges
+    ]
+    return {
+        "tools": pa.Table.from_pylist(tools, _TOOLS),
+        "queries": queries,
+        "gold": pa.table(dict(zip(_GOLD.names, zip(*judged, strict=True), strict=True)), _GOLD)
+        if judged
+        else _GOLD.empty_table(),
+        "edges": pa.Table.from_pylist(edges, _EDGES),
+    }
+
+
+def write_dataset(dataset: Dataset, folder: Path) -> None:
+    """Write the folder; `dataset.json` comes last, so a folder without it is not a dataset yet."""
+    digests: dict[str, str] = {}
+    for name, table in arrow_tables(dataset).items():
+        with replacing(folder / f"{name}.parquet") as temporary:
+            pq.write_table(table, temporary, compression="zstd")
+            digests[f"{name}.parquet"] = hashlib.sha256(temporary.read_bytes()).hexdigest()
+    manifest = {
+        "schema": "dataset",
+        "schema_version": FORMAT_VERSION,
+        "spec": dataset.spec,
+        "content_hash": dataset.content_hash,
+        "files": digests,
+        "card": dataset.card.model_dump(mode="json"),
+    }
+    write_text(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_dataset(folder: Path) -> Dataset:
+    """Read a folder that `write_dataset` wrote, checking every file against `dataset.json`.
+
+    Raises:
+        DataError: a file is missing, truncated, changed, or of another format version.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text("utf-8"))
+        if manifest["schema_version"] != FORMAT_VERSION:
+            raise DataError(
+                f"{path} has format version {manifest['schema_version']}; this bench reads {FORMAT_VERSION}."
+            )
+        card = Card.model_validate(manifest["card"])
+        spec, digests = str(manifest["spec"]), dict(manifest["files"])
+        tables = {name: _read_table(folder / f"{name}.parquet", digests[f"{name}.parquet"]) for name in _SCHEMAS}
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the dataset in {folder}: {error}.") from None
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"{path} is damaged or not a dataset of bench ({detail}).") from None
+    dataset = Dataset.build(spec, card, rows_from(tables))
+    # The files' checksums were verified above; the stored hash then holds for their content.
+    dataset.__dict__["content_hash"] = str(manifest["content_hash"])
+    return dataset
+
+
+def _read_table(path: Path, digest: str) -> pa.Table:
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise DataError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}.")
+    try:
+        return pq.read_table(pa.BufferReader(data))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path} is not a readable Parquet file: {error}.") from None
+
+
+def rows_from(tables: dict[str, pa.Table]) -> Tables:
+    """Rows from the four tables, as `arrow_tables` makes them."""
+    gold: dict[str, dict[str, int]] = {}
+    for query, tool, grade in zip(*(tables["gold"][name].to_pylist() for name in _GOLD.names), strict=True):
+        gold.setdefault(query, {})[tool] = grade
+    return Tables(
+        tools=[_tool(row) for row in tables["tools"].to_pylist()],
+        queries=[
+            Query(
+                row["query_id"],
+                row["text"],
+                gold.get(row["query_id"], {}),
+                row["split"],
+                {
+                    key.removeprefix(SLICE_PREFIX): value
+                    for key, value in row.items()
+                    if key.startswith(SLICE_PREFIX) and value is not None
+                },
+            )
+            for row in tables["queries"].to_pylist()
+        ],
+        edges=[Edge(**row) for row in tables["edges"].to_pylist()],
+    )
+
+
+def _tool(row: dict[str, Any]) -> Tool:
+    parameters = tuple(Parameter(**parameter) for parameter in row["parameters"])
+    return Tool(**{**row, "parameters": parameters})

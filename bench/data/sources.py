@@ -1,0 +1,226 @@
+"""Upstream's files: from a mirror, from the cache, or downloaded once and checked.
+
+Every file is named `owner/repo/commit/path` and has a sha256 in its dataset's card. A download goes
+to `NAME.part`, resumes there after an interruption, is checked, and is renamed into the cache.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from bench.errors import DataError, StorageError, UnavailableError
+from bench.paths import cache_folder, sha256_of, storage_errors
+from bench.progress import QUIET, Progress
+
+if TYPE_CHECKING:
+    import httpx
+
+UPSTREAM_URL = "https://raw.githubusercontent.com"
+ATTEMPTS = 5
+CONNECTIONS = 4
+LONGEST_WAIT = 60.0
+# No dataset file is near this; a server that sends without end must not fill the disk.
+LARGEST_FILE = 4 << 30
+
+
+class _TryAgain(Exception):
+    """A passing fault of the server or the line; `wait` is what the server asked for, in seconds."""
+
+    def __init__(self, reason: str, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where upstream's files come from.
+
+    With `mirror`, files are read from there and nowhere else. With `offline`, a file that is neither
+    in the mirror nor in the cache is an error at once.
+    """
+
+    mirror: Path | None = None
+    offline: bool = False
+    cache: Path = field(default_factory=cache_folder)
+    progress: Progress = QUIET
+    base_url: str = UPSTREAM_URL
+    patience: float = 1.0  # scales the waits between attempts
+
+    @staticmethod
+    def from_environment(mirror: Path | None = None, offline: bool = False, progress: Progress = QUIET) -> Sources:
+        """Options first, then `BENCH_MIRROR` and `BENCH_OFFLINE`."""
+        named = os.environ.get("BENCH_MIRROR")
+        return Sources(
+            mirror=mirror or (Path(named).expanduser() if named else None),
+            offline=offline or os.environ.get("BENCH_OFFLINE", "") not in {"", "0"},
+            progress=progress,
+        )
+
+    def fetch(self, files: Mapping[str, str]) -> dict[str, Path]:
+        """Make every file (`owner/repo/commit/path` -> sha256) present and checked; return local paths.
+
+        Raises:
+            UnavailableError: a file is missing and may not, or could not, be downloaded.
+            DataError: a file's sha256 is not the card's.
+            StorageError: the cache cannot be written.
+        """
+        if self.mirror is not None:
+            return {name: self._from_mirror(self.mirror, name, digest) for name, digest in files.items()}
+        paths = {name: self.cache / "upstream" / name for name in files}
+        missing = {name: digest for name, digest in files.items() if not _matches(paths[name], digest)}
+        if missing and self.offline:
+            raise UnavailableError(
+                f"offline, and {len(missing)} of {len(files)} files are not in the cache, first {min(missing)}; "
+                "run `bench data fetch` with a network, or point BENCH_MIRROR at a mirror."
+            )
+        if missing:
+            self._download_all(missing)
+        return paths
+
+    def _from_mirror(self, mirror: Path, name: str, digest: str) -> Path:
+        path = mirror / name
+        if not path.is_file():
+            raise UnavailableError(f"the mirror {mirror} has no file {name}; complete it, or unset BENCH_MIRROR.")
+        actual = sha256_of(path)
+        if actual != digest:
+            raise DataError(_mismatch(f"{path} in the mirror", actual, digest))
+        return path
+
+    def _download_all(self, files: Mapping[str, str]) -> None:
+        import httpx
+
+        with (
+            self._locked(),
+            self.progress.stage("download", len(files), "files") as files_done,
+            self.progress.stage("received", None, "B") as received,
+            httpx.Client(
+                headers={"Accept-Encoding": "identity", "User-Agent": "tool-retrieval-bench"},
+                timeout=httpx.Timeout(30.0),
+                follow_redirects=True,
+                limits=httpx.Limits(max_connections=CONNECTIONS),
+            ) as client,
+        ):
+
+            def get(item: tuple[str, str]) -> None:
+                name, digest = item
+                path = self.cache / "upstream" / name
+                # Another process may have fetched it while this one waited for the lock.
+                if not _matches(path, digest):
+                    self._download(client, name, digest, path, received.advance)
+                files_done.advance()
+
+            with ThreadPoolExecutor(CONNECTIONS) as pool:
+                futures = [pool.submit(get, item) for item in files.items()]
+                try:
+                    for future in futures:
+                        future.result()
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One process downloads into a cache at a time; the others wait and then find the files."""
+        import filelock
+
+        with storage_errors(f"the cache {self.cache}"):
+            self.cache.mkdir(parents=True, exist_ok=True)
+            lock = filelock.FileLock(self.cache / "download.lock")
+            try:
+                lock.acquire(timeout=0.1)
+            except filelock.Timeout:
+                self.progress.note(f"another process is downloading into {self.cache}; waiting for it")
+                try:
+                    lock.acquire(timeout=3600 * self.patience)
+                except filelock.Timeout:
+                    raise StorageError(f"another process has held {lock.lock_file} for an hour; end it.") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _download(self, client: httpx.Client, name: str, digest: str, path: Path, count: Callable[[int], None]) -> None:
+        import httpx
+
+        part = path.with_name(path.name + ".part")
+        with storage_errors(str(part)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        problem = ""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                resumed = self._receive(client, name, part, count)
+            except (_TryAgain, httpx.TransportError) as error:
+                problem = str(error) or type(error).__name__
+                wait = error.wait if isinstance(error, _TryAgain) else None
+                if attempt < ATTEMPTS:
+                    self._wait(attempt, wait)
+                continue
+            actual = sha256_of(part)
+            if actual == digest:
+                with storage_errors(str(path)):
+                    os.replace(part, path)
+                return
+            part.unlink()
+            # The first half may have been of another version or broken: once more from the start.
+            if not resumed:
+                raise DataError(_mismatch(f"the download of {name}", actual, digest))
+            problem = "the resumed download did not match its checksum"
+        raise UnavailableError(
+            f"could not download {name} in {ATTEMPTS} attempts ({problem}); run the command again to resume, "
+            "or point BENCH_MIRROR at a mirror."
+        )
+
+    def _wait(self, attempt: int, asked: float | None) -> None:
+        wait = 2.0 ** (attempt - 1) * (0.5 + random.random()) if asked is None else asked
+        time.sleep(min(wait, LONGEST_WAIT) * self.patience)
+
+    def _receive(self, client: httpx.Client, name: str, part: Path, count: Callable[[int], None]) -> bool:
+        """Append to `part` what is missing; say whether it was resumed."""
+        have = part.stat().st_size if part.exists() else 0
+        headers = {"Range": f"bytes={have}-"} if have else {}
+        with client.stream("GET", f"{self.base_url}/{quote(name)}", headers=headers) as response:
+            if response.status_code == 416:
+                # Nothing is missing, or the file shrank: the checksum decides.
+                return True
+            if response.status_code == 429 or response.status_code >= 500:
+                raise _TryAgain(f"HTTP {response.status_code}", _retry_after(response))
+            if response.status_code not in {200, 206}:
+                raise UnavailableError(
+                    f"{response.url} answers HTTP {response.status_code}; upstream may have moved: "
+                    "point BENCH_MIRROR at a mirror that has the file."
+                )
+            resumed = response.status_code == 206
+            size = have if resumed else 0
+            with storage_errors(str(part)), part.open("ab" if resumed else "wb") as out:
+                for chunk in response.iter_bytes(1 << 16):
+                    size += len(chunk)
+                    if size > LARGEST_FILE:
+                        raise DataError(f"{response.url} is larger than {LARGEST_FILE >> 30} GiB; refused.")
+                    out.write(chunk)
+                    count(len(chunk))
+            return resumed
+
+
+def _matches(path: Path, digest: str) -> bool:
+    return path.is_file() and sha256_of(path) == digest
+
+
+def _mismatch(what: str, actual: str, expected: str) -> str:
+    return (
+        f"{what} has sha256 {actual[:16]}..., but its card says {expected[:16]}...: "
+        "the file is corrupted or not the version named; it was not used."
+    )
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    value = response.headers.get("Retry-After", "")
+    return float(value) if value.isdigit() else None

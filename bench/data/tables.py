@@ -1,0 +1,124 @@
+"""The normalised rows that a loader hands over, and the template that makes a tool's text.
+
+A loader turns upstream's files into `Tables`; `bench.data.dataset.Dataset.build` checks, sorts and
+encodes them. Rows are for the borders; inside, everything is integer codes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SPLITS = ("train", "dev", "test")
+Split = Literal["train", "dev", "test"]
+
+Template = Literal["description", "name_description", "toolbench", "source"]
+TEMPLATES: tuple[Template, ...] = ("description", "name_description", "toolbench", "source")
+
+EdgeReason = Literal["result", "verification"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One input of a tool. `default` is upstream's value as JSON text, None when it names none."""
+
+    name: str
+    type: str = ""
+    description: str = ""
+    required: bool = True
+    default: str | None = None
+
+    def to_schema(self) -> dict[str, Any]:
+        """As ToolBench writes a parameter: name, type, description, and default where there is one."""
+        schema: dict[str, Any] = {"name": self.name, "type": self.type, "description": self.description}
+        if self.default is not None:
+            schema["default"] = json.loads(self.default)
+        return schema
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One retrievable tool and its place in the hierarchy category > parent > tool.
+
+    `returns` is the response schema as JSON text (None when unknown). `source` is the text the
+    upstream corpus has for this tool, where it has one.
+    """
+
+    tool_id: str
+    name: str
+    description: str
+    category: str = ""
+    parent: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    returns: str | None = None
+    source: str | None = None
+
+    def text(self, template: Template) -> str:
+        """The text that methods index, by the protocol's section 4."""
+        if template == "description":
+            return self.description
+        if template == "name_description":
+            return f"{self.name}: {self.description}"
+        if template == "source":
+            return self.source if self.source is not None else self.text("name_description")
+        required = [p.to_schema() for p in self.parameters if p.required]
+        optional = [p.to_schema() for p in self.parameters if not p.required]
+        # ToolBench's retriever serialises with json.dumps defaults; an absent schema is "".
+        returns = json.loads(self.returns) if self.returns is not None else ""
+        return (
+            f"{self.category}, {self.parent}, {self.name}, {self.description}, "
+            f"required_params: {json.dumps(required)}, optional_params: {json.dumps(optional)}, "
+            f"return_schema: {json.dumps(returns)}"
+        )
+
+    def return_names(self) -> tuple[str, ...]:
+        """Every field name in the response schema, at any depth, in order of first appearance."""
+        if self.returns is None:
+            return ()
+        return tuple(dict.fromkeys(_field_names(json.loads(self.returns))))
+
+
+def _field_names(schema: Any) -> list[str]:
+    names: list[str] = []
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Mapping):
+            # `_list_length` is StableToolBench's note on a list, not a field.
+            names.extend(key for key in node if key != "_list_length")
+            pending.extend(reversed(list(node.values())))
+        elif isinstance(node, Sequence) and not isinstance(node, str):
+            pending.extend(reversed(node))
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query with its gold tools (tool_id -> relevance, at least 1) and its slices (name -> value)."""
+
+    query_id: str
+    text: str
+    gold: Mapping[str, int]
+    split: Split = "test"
+    slices: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`dependent` needs `prerequisite`: its result, or its verification beforehand."""
+
+    dependent: str
+    prerequisite: str
+    reason: EdgeReason
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a loader returns."""
+
+    tools: Sequence[Tool]
+    queries: Sequence[Query]
+    edges: Sequence[Edge] = ()

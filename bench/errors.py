@@ -1,0 +1,71 @@
+"""Every error a user can cause, each with its documented exit code.
+
+The message is one sentence: what was wrong, where, what to do. The command line prints it and
+exits with `exit_code`; a traceback is for our own mistakes only.
+"""
+
+
+class BenchError(Exception):
+    """Base of all errors that are told to the user as a sentence. Exit code 1."""
+
+    exit_code = 1
+
+
+class CheckFailed(BenchError):
+    """A check ran to its end and found something wrong (`bench check`, `bench data verify`)."""
+
+    exit_code = 1
+
+
+class UsageError(BenchError):
+    """Unknown id, wrong parameter, contradictory options: mend the command."""
+
+    exit_code = 2
+
+
+class DataError(BenchError):
+    """A dataset's file is corrupt, malformed or not what its card says."""
+
+    exit_code = 3
+
+
+class UnavailableError(BenchError):
+    """Something needed is not here and may not or could not be fetched."""
+
+    exit_code = 4
+
+
+class MethodError(BenchError):
+    """A method raised, or returned what the protocol does not allow."""
+
+    exit_code = 5
+
+
+class ResultError(BenchError):
+    """A stored result or a run file cannot be read, or does not fit its dataset."""
+
+    exit_code = 6
+
+
+class StorageError(BenchError):
+    """The disk is full, a folder cannot be written, another process holds the lock."""
+
+    exit_code = 7
+
+
+# Exit codes that no exception class stands for.
+INTERRUPTED = 130
+INTERNAL = 70
+
+EXIT_CODES: dict[int, str] = {
+    0: "done",
+    1: "a check ran and found something wrong",
+    2: "the command is wrong: unknown id, bad parameter, contradictory options",
+    3: "a dataset's file is corrupt, malformed or not what its card says",
+    4: "something needed is not here and may not or could not be fetched",
+    5: "a method failed, or returned what the protocol does not allow",
+    6: "a stored result or run file cannot be read, or does not fit its dataset",
+    7: "the disk is full, a folder cannot be written, or another process holds the lock",
+    INTERNAL: "an error of our own: please report it",
+    INTERRUPTED: "interrupted; the same command continues where it stopped",
+}

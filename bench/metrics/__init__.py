@@ -1,0 +1,17 @@
+"""Metrics: a catalogue by canonical string, and their evaluation on integer arrays."""
+
+from bench.metrics.catalogue import DEFAULT_METRICS, get_measure, measures, parse_metric, parse_metrics
+from bench.metrics.evaluate import Scores, evaluate
+from bench.metrics.measure import Measure, Metric
+
+__all__ = [
+    "DEFAULT_METRICS",
+    "Measure",
+    "Metric",
+    "Scores",
+    "evaluate",
+    "get_measure",
+    "measures",
+    "parse_metric",
+    "parse_metrics",
+]

@@ -1,0 +1,91 @@
+"""Finding a metric by its string: the built-in measures and those of installed plug-ins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import entry_points
+
+from bench.errors import UsageError
+from bench.metrics.measure import DEFAULT_DEPTH, LARGEST_CUTOFF, Cutoff, Measure, Metric
+from bench.metrics.measures import MEASURES
+from bench.parameters import suggestion
+
+#: What every run computes. Set metrics join when the method recommends sets.
+DEFAULT_METRICS: tuple[str, ...] = (
+    *(f"{name}@{k}" for name in ("recall", "precision", "hit", "ndcg", "pass", "tracc") for k in (1, 3, 5, 10, 20)),
+    *("recall@50", "recall@100", "ndcg@50", "ndcg@100", "pass@100"),
+    *("map@5", "map@10", "map@100", "mrr@10", "mrr@100", "mmrr@5", "mmrr@10", "mmrr@100"),
+    *("recall@gold", "ndcg@gold", "ndcg_ptr@gold", "mmrr_printed@100"),
+    *("tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered"),
+)
+
+_PATTERN = re.compile(r"([a-z][a-z0-9_]*)(?:@([0-9]+|gold))?")
+
+
+@cache
+def measures() -> dict[str, Measure]:
+    """Every measure by name: built-in first, then entry points of the group `bench.metrics`.
+
+    Raises:
+        UsageError: a plug-in is not a Measure, or takes a name that is already there.
+    """
+    found = {measure.name: measure for measure in MEASURES}
+    for point in entry_points(group="bench.metrics"):
+        measure = point.load()
+        if not isinstance(measure, Measure) or measure.name in found:
+            raise UsageError(
+                f"the plug-in metric {point.name!r} ({point.value}) is not a new Measure; "
+                "uninstall it or ask its author to mend it."
+            )
+        found[measure.name] = measure
+    return found
+
+
+def get_measure(name: str) -> Measure:
+    """The measure of that name; raises `UsageError` with the nearest name."""
+    known = measures()
+    if name not in known:
+        raise UsageError(f"there is no metric {name!r}{suggestion(name, known)}; `bench metrics` lists them.")
+    return known[name]
+
+
+def parse_metric(text: str) -> Metric:
+    """The metric of a string such as `ndcg@5`; `str()` of it is the canonical form.
+
+    A bare name stands for the cut-off 100 (the protocol's depth) where the measure has no bare form.
+
+    Raises:
+        UsageError: unknown name, or a cut-off that the measure does not take.
+    """
+    match = _PATTERN.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is not a metric; write a name and a cut-off as in ndcg@5 or recall@gold.")
+    name, cut = match[1], match[2]
+    measure = get_measure(name)
+    cutoff: Cutoff
+    if cut is None:
+        if "none" in measure.cutoffs:
+            cutoff = None
+        elif "k" in measure.cutoffs:
+            cutoff = DEFAULT_DEPTH
+        else:
+            cutoff = "gold"
+        return Metric(measure, cutoff)
+    if cut == "gold":
+        cutoff, kind = "gold", "gold"
+    elif len(cut) <= 7 and 1 <= int(cut) <= LARGEST_CUTOFF:
+        cutoff, kind = int(cut), "k"
+    else:
+        raise UsageError(f"the cut-off of {text!r} must lie between 1 and {LARGEST_CUTOFF}.")
+    if kind not in measure.cutoffs:
+        forms = {"k": f"{name}@5", "gold": f"{name}@gold", "none": name}
+        allowed = " or ".join(forms[form] for form in sorted(measure.cutoffs))
+        raise UsageError(f"{name} does not take the cut-off {cut}; write {allowed}.")
+    return Metric(measure, cutoff)
+
+
+def parse_metrics(texts: Iterable[str]) -> tuple[Metric, ...]:
+    """Several metrics, repeated ones once, in order."""
+    return tuple(dict.fromkeys(parse_metric(text) for text in texts))

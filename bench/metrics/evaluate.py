@@ -1,0 +1,115 @@
+"""From integer arrays to per-query values of every metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.gold import Gold
+from bench.metrics.goldranks import GoldRanks
+from bench.metrics.measure import Metric, SetSizes
+from bench.protocol.ranking import ToolSets
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Per-query values.
+
+    Attributes:
+        metrics: (metrics,) what the columns are.
+        values: (queries, metrics) float64; NaN where a metric is not taken on a query (rule 3).
+    """
+
+    metrics: tuple[Metric, ...]
+    values: NDArray[np.float64]
+
+    def column(self, metric: Metric | str) -> NDArray[np.float64]:
+        """(queries,) values of one metric."""
+        names = [str(known) for known in self.metrics]
+        return self.values[:, names.index(str(metric))]
+
+    def means(self) -> dict[str, float]:
+        """Mean of each metric over the queries it is taken on; metrics taken on none are left out."""
+        found = {}
+        for i, metric in enumerate(self.metrics):
+            column = self.values[:, i]
+            taken = column[~np.isnan(column)]
+            if len(taken):
+                found[str(metric)] = float(taken.mean())
+        return found
+
+
+def evaluate(
+    tools: NDArray[np.int32],
+    gold: Gold,
+    metrics: Sequence[Metric],
+    sets: ToolSets | None = None,
+    unanswered: NDArray[np.bool_] | None = None,
+) -> Scores:
+    """Score rankings (and tool sets) against gold.
+
+    Args:
+        tools: (queries, depth) int32 ranked tool codes in the protocol's order, padded with -1.
+        gold: judgements of the same queries.
+        metrics: what to compute; those on recommended sets need `sets` and are NaN without.
+        sets: recommended sets of the same queries.
+        unanswered: (queries,) True where the query failed; it scores 0 (rule 2). A query with an empty
+            ranking is unanswered without being told, unless it has a recommended set.
+
+    Returns:
+        The values, (queries, metrics).
+    """
+    values = np.full((len(gold), len(metrics)), np.nan)
+    judged = gold.counts > 0
+    rows = np.flatnonzero(judged)
+    if not len(rows):
+        scored, hits = gold, None
+    else:
+        everything = len(rows) == len(gold)
+        scored = gold if everything else gold.take(rows)
+        hits = GoldRanks.of(tools if everything else tools[rows], scored)
+    silent = np.zeros(len(gold), dtype=np.bool_) if unanswered is None else unanswered.copy()
+    empty = (tools == -1).all(axis=1) if tools.shape[1] else np.ones(len(gold), dtype=np.bool_)
+    silent |= empty if sets is None else empty & (np.diff(sets.starts) == 0) & judged
+    chosen = None if sets is None else set_sizes(sets, gold, len(gold))
+    for column, metric in enumerate(metrics):
+        measure = metric.measure
+        if metric.on_no_gold:
+            if chosen is not None and measure.chosen is not None:
+                # A failure is no decision to abstain.
+                decided = np.where(silent, 0.0, measure.chosen(chosen))
+                values[~judged, column] = decided[~judged]
+        elif hits is None:
+            continue
+        elif measure.ranked is not None:
+            values[rows, column] = np.where(silent[rows], 0.0, measure.ranked(hits, metric.depths(scored.counts)))
+        elif measure.chosen is not None:
+            sizes = _first_k(hits, metric) if metric.cutoff is not None else chosen and _take(chosen, rows)
+            if sizes is not None:
+                raw = measure.chosen(sizes)
+                values[rows, column] = np.where(silent[rows] & measure.higher_is_better, 0.0, raw)
+    return Scores(tuple(metrics), values)
+
+
+def set_sizes(sets: ToolSets, gold: Gold, queries: int) -> SetSizes:
+    """|R|, |R ∩ G| and n of each query."""
+    size = np.diff(sets.starts)
+    tools = 1 + max(int(sets.tools.max(initial=0)), int(gold.tools.max(initial=0)))
+    recommended = np.repeat(np.arange(queries), size) * tools + sets.tools
+    wanted = np.repeat(np.arange(queries), gold.counts) * tools + gold.tools
+    both = np.intersect1d(recommended, wanted, assume_unique=True)
+    return SetSizes(size, np.bincount(both // tools, minlength=queries), gold.counts)
+
+
+def _take(sizes: SetSizes, rows: NDArray[np.int64]) -> SetSizes:
+    return SetSizes(sizes.size[rows], sizes.hits[rows], sizes.n[rows])
+
+
+def _first_k(gold: GoldRanks, metric: Metric) -> SetSizes:
+    """The first k of the ranking as the recommended set."""
+    k = metric.depths(gold.n)
+    hits = np.count_nonzero(gold.ranks <= k[:, None], axis=1)
+    return SetSizes(np.minimum(gold.returned, k), hits, gold.n)

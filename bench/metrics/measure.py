@@ -1,0 +1,97 @@
+"""A measure is one small declarative thing; a metric is a measure at a cut-off.
+
+A metric's canonical string (`ndcg@5`) is its identity: it parses, prints back the same, and keys
+every file and table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.metrics.goldranks import GoldRanks
+
+#: Depth of a ranking by the protocol's default; what a bare `map` means.
+DEFAULT_DEPTH = 100
+LARGEST_CUTOFF = 1_000_000
+
+Cutoff = int | Literal["gold"] | None
+CutoffForm = Literal["k", "gold", "none"]
+Values = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SetSizes:
+    """What set metrics need of the recommended sets R, per query.
+
+    Attributes:
+        size: (queries,) int64, |R|.
+        hits: (queries,) int64, |R ∩ G|.
+        n: (queries,) int64, |G|.
+    """
+
+    size: Counts
+    hits: Counts
+    n: Counts
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A family of metrics that differ in their cut-off.
+
+    Attributes:
+        name: as in `ndcg@5` before the `@`.
+        kind: `ranking` reads ranks of gold tools, `set` reads recommended sets, `abstention` reads
+            whether the set is empty.
+        cutoffs: which cut-offs the name takes: `k` an integer, `gold` the number of gold tools, `none` bare.
+        definition: one line of mathematics in the protocol's words.
+        edge_cases: what happens at the borders.
+        source: where the definition stands.
+        ranked: `(GoldRanks, k) -> (queries,)` for kind `ranking`; k is (queries,) int64.
+        chosen: `(SetSizes) -> (queries,)` for the other kinds, and for a set measure cut from a ranking.
+        higher_is_better: False for differences.
+        reproduction_only: a paper's own variant, never used to rank methods.
+    """
+
+    name: str
+    kind: Literal["ranking", "set", "abstention"]
+    cutoffs: frozenset[CutoffForm]
+    definition: str
+    edge_cases: str
+    source: str
+    ranked: Callable[[GoldRanks, Counts], Values] | None = None
+    chosen: Callable[[SetSizes], Values] | None = None
+    higher_is_better: bool = True
+    reproduction_only: bool = False
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure at a cut-off; `str(metric)` is canonical."""
+
+    measure: Measure
+    cutoff: Cutoff = None
+
+    def __str__(self) -> str:
+        return self.measure.name if self.cutoff is None else f"{self.measure.name}@{self.cutoff}"
+
+    @property
+    def needs_sets(self) -> bool:
+        """True when the metric is defined on recommended sets alone."""
+        return self.measure.kind != "ranking" and self.cutoff is None
+
+    @property
+    def on_no_gold(self) -> bool:
+        """True when the metric is taken over the queries without gold (rule 3)."""
+        return self.measure.name == "abstained"
+
+    def depths(self, n: Counts) -> Counts:
+        """(queries,) cut-off of each query, given its number of gold tools."""
+        if self.cutoff == "gold":
+            return n
+        return np.full(len(n), self.cutoff, dtype=np.int64)

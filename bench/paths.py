@@ -1,0 +1,92 @@
+"""Where files live on this machine, and how they are written so that nothing is ever half there."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.errors import StorageError
+
+
+def cache_folder() -> Path:
+    """Downloads, normalised datasets and embeddings: all of it can be made again.
+
+    `BENCH_CACHE` names another place.
+    """
+    if named := os.environ.get("BENCH_CACHE"):
+        return Path(named).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("tool-retrieval-bench", appauthor=False))
+
+
+def data_folder() -> Path:
+    """Datasets that the user added: not a cache. `BENCH_DATA` names another place."""
+    if named := os.environ.get("BENCH_DATA"):
+        return Path(named).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("tool-retrieval-bench", appauthor=False))
+
+
+def results_folder() -> Path:
+    """Results of runs: `results/` in the working folder, or what `BENCH_RESULTS` names."""
+    return Path(os.environ.get("BENCH_RESULTS") or "results")
+
+
+@contextmanager
+def storage_errors(what: str) -> Iterator[None]:
+    """Turn the operating system's refusals (disk full, no permission) into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        reasons = {
+            errno.ENOSPC: "the disk is full",
+            errno.EDQUOT: "the disk quota is used up",
+            errno.EACCES: "permission denied",
+            errno.EPERM: "permission denied",
+            errno.EROFS: "the file system is read-only",
+            errno.ENOTDIR: "a part of the path is a file, not a folder",
+            errno.EISDIR: "the path is a folder, not a file",
+            errno.ENAMETOOLONG: "the name is too long",
+        }
+        reason = reasons.get(error.errno or 0, error.strerror or str(error))
+        raise StorageError(f"cannot write {what}: {reason}. Nothing that was there before is lost.") from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it is flushed to disk and renamed into place.
+
+    A reader sees the old file or the new one, whole; a crash leaves the old one.
+
+    Raises:
+        StorageError: the disk is full or the place cannot be written.
+    """
+    with storage_errors(str(path)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        try:
+            yield temporary
+            with temporary.open("rb+") as written:
+                os.fsync(written.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically, with "\\n" line ends."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, "utf-8", newline="\n")
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's bytes, as hexadecimal text."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

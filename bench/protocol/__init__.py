@@ -1,0 +1,20 @@
+"""The protocol: what a method is, what it may see, and what it must return."""
+
+from bench.protocol.method import EmbeddingMethod, Method, RecommendingMethod, ScoringMethod
+from bench.protocol.ranking import Ranking, ToolSets
+from bench.protocol.views import History, Library, Queries
+
+PROTOCOL_VERSION = "1.0"
+
+__all__ = [
+    "PROTOCOL_VERSION",
+    "EmbeddingMethod",
+    "History",
+    "Library",
+    "Method",
+    "Queries",
+    "Ranking",
+    "RecommendingMethod",
+    "ScoringMethod",
+    "ToolSets",
+]

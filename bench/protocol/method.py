@@ -1,0 +1,136 @@
+"""The interface of a method, and the capabilities that let methods be built from one another.
+
+A method is one class in one file:
+
+    class Shout(Method):
+        '''Ranks tools by how loud their description is.'''
+
+        class Parameters(bench.parameters.Parameters):
+            weight: float = 1.0
+
+        def index(self, library):
+            self.loudness = np.array([text.count("!") for text in library.texts], dtype=np.float32)
+
+        def rank(self, queries, depth):
+            return top_k(np.tile(self.loudness * self.parameters.weight, (len(queries), 1)), depth)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.gold import Gold
+from bench.parameters import Parameters, full_spec, short_spec
+from bench.progress import QUIET, Progress
+from bench.protocol.ranking import Ranking, ToolSets
+from bench.protocol.views import History, Library, Queries
+from bench.spec import Spec
+
+Similarity = Literal["cosine", "dot", "l1", "l2"]
+
+
+class Method(ABC):
+    """A tool retriever. The runner calls `fit` (if there is history), `index`, then `rank` in batches.
+
+    A method keeps nothing between datasets: the runner makes a new instance for each. `rank` must give
+    the same answer for a query whatever else is in the batch, and the first k of a deeper ranking must be
+    the ranking of depth k; `bench check method NAME` tests it.
+    """
+
+    Parameters: ClassVar[type[Parameters]] = Parameters
+    #: Queries a call of `rank` gets at most; also how much work a crash can cost.
+    batch_size: ClassVar[int] = 256
+    #: True when the method is of no use without past queries; the runner then refuses datasets that have none.
+    needs_history: ClassVar[bool] = False
+    #: True for methods that read the gold they are judged by. They are marked, and never ranked among methods.
+    oracle: ClassVar[bool] = False
+    #: True when the method calls a language model or another paid service.
+    needs_llm: ClassVar[bool] = False
+
+    name: str = ""
+
+    def __init__(self, parameters: Any, progress: Progress = QUIET) -> None:
+        self.parameters = parameters
+        self.progress = progress
+
+    @property
+    def spec(self) -> Spec:
+        """The spec with the parameters that differ from their defaults."""
+        return short_spec(self.name, self.parameters)
+
+    @property
+    def full_spec(self) -> Spec:
+        """The spec with every parameter spelt out."""
+        return full_spec(self.name, self.parameters)
+
+    def revisions(self) -> dict[str, str]:
+        """Names and content hashes of every model or file the ranking depends on."""
+        return {}
+
+    def preflight(self, library: Library, history: History) -> None:
+        """Raise a `BenchError` now if the run cannot work; called before anything expensive."""
+        return
+
+    def fit(self, history: History) -> None:
+        """Learn from past queries. Called once, before `index`."""
+        return
+
+    @abstractmethod
+    def index(self, library: Library) -> None:
+        """Prepare to search the library."""
+
+    @abstractmethod
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        """At most `depth` tools for each query, best first."""
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        """What a reader of the result should know: edges of the graph, texts taken from the cache, ..."""
+        return {}
+
+
+class OracleMethod(Method):
+    """A method that is shown the gold, as an upper bound. Marked on every row."""
+
+    oracle: ClassVar[bool] = True
+
+    @abstractmethod
+    def reveal(self, gold: Gold) -> None:
+        """Receive the gold of the whole dataset; row numbers are those of `Queries.rows`."""
+
+
+@runtime_checkable
+class RecommendingMethod(Protocol):
+    """A method that also decides how many tools: it returns tool sets beside rankings."""
+
+    def recommend(self, queries: Queries) -> ToolSets:
+        """The tool set R(q) of each query; an empty one abstains."""
+        ...
+
+
+@runtime_checkable
+class ScoringMethod(Protocol):
+    """A method that can score every tool for a query, so that others can mix or smooth its scores."""
+
+    def score(self, queries: Queries) -> NDArray[np.float64]:
+        """(queries, tools) scores; higher is better."""
+        ...
+
+
+@runtime_checkable
+class EmbeddingMethod(Protocol):
+    """A method whose score is a similarity of vectors."""
+
+    def tool_vectors(self) -> NDArray[np.float32]:
+        """(tools, dimensions), in code order."""
+        ...
+
+    def query_vectors(self, queries: Queries) -> NDArray[np.float32]:
+        """(queries, dimensions)."""
+        ...
+
+    @property
+    def similarity(self) -> Similarity: ...

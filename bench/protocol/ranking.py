@@ -1,0 +1,214 @@
+"""Rankings and tool sets: what methods return, checked and put in the protocol's order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+PAD = -1
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Ranked tools of a batch of queries.
+
+    Attributes:
+        tools: (queries, width) int32 tool codes, best first, padded at the end with -1.
+        scores: (queries, width) float32, or None when the method returns an order without scores.
+            Values beside padding are ignored.
+        failed: (queries,) bool, True where the method could not answer (an error, a time-out, a reply
+            that does not parse). Such a query scores 0 and is counted.
+        tied_beyond: (queries, ceil(library / 8)) uint8, `numpy.packbits` of the tools that did not fit
+            although they score exactly as the last returned one; None when there are none or the
+            method does not say. It lets the tie band see past the depth.
+    """
+
+    tools: NDArray[np.int32]
+    scores: NDArray[np.float32] | None = None
+    failed: NDArray[np.bool_] | None = None
+    tied_beyond: NDArray[np.uint8] | None = None
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    @staticmethod
+    def empty(queries: int) -> Ranking:
+        """No tools for any query."""
+        return Ranking(np.empty((queries, 0), dtype=np.int32))
+
+    @staticmethod
+    def of_lists(rows: Sequence[Sequence[int]], failed: Sequence[bool] | None = None) -> Ranking:
+        """From one list of tool codes per query, best first, without scores."""
+        width = max((len(row) for row in rows), default=0)
+        tools = np.full((len(rows), width), PAD, dtype=np.int32)
+        for i, row in enumerate(rows):
+            tools[i, : len(row)] = row
+        return Ranking(tools, failed=None if failed is None else np.array(failed, dtype=np.bool_))
+
+    def take(self, positions: NDArray[np.int64]) -> Ranking:
+        """The rankings of the queries at these positions."""
+        return Ranking(
+            self.tools[positions],
+            None if self.scores is None else self.scores[positions],
+            None if self.failed is None else self.failed[positions],
+            None if self.tied_beyond is None else self.tied_beyond[positions],
+        )
+
+
+@dataclass(frozen=True)
+class ToolSets:
+    """Recommended tool sets R(q) of a batch: query i's is `tools[starts[i]:starts[i+1]]` (int32 codes)."""
+
+    starts: NDArray[np.int64]
+    tools: NDArray[np.int32]
+
+    @staticmethod
+    def of(rows: Sequence[Sequence[int]] | Sequence[NDArray[np.int32]]) -> ToolSets:
+        """From one sequence of tool codes per query."""
+        starts = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in rows], out=starts[1:])
+        flat = [np.asarray(row, dtype=np.int32) for row in rows if len(row)]
+        return ToolSets(starts, np.concatenate(flat) if flat else np.empty(0, dtype=np.int32))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def row(self, query: int) -> NDArray[np.int32]:
+        """The recommended tools of one query."""
+        return self.tools[self.starts[query] : self.starts[query + 1]]
+
+
+class Violation(ValueError):
+    """A ranking or tool set breaks the protocol; `query` and `tool` (or None) are positions and codes."""
+
+    def __init__(self, what: str, query: int | None = None, tool: int | None = None) -> None:
+        super().__init__(what)
+        self.query = query
+        self.tool = tool
+
+
+def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Ranking:
+    """Check a method's ranking against rule 4 and put it in the tie rule's order (rule 1).
+
+    Args:
+        ranking: as the method returned it.
+        queries: number of queries asked.
+        library: number of tools.
+        depth: the most tools a query may get.
+
+    Returns:
+        The ranking with int32 tools and float32 scores; with scores, each row sorted by score
+        descending, then tool code ascending.
+
+    Raises:
+        Violation: wrong shape or type, a tool outside the library, a duplicate, a score that is not
+            finite, padding before a tool, more tools than the depth.
+    """
+    tools = ranking.tools
+    if not isinstance(tools, np.ndarray) or tools.ndim != 2 or not np.issubdtype(tools.dtype, np.integer):
+        raise Violation("did not return tools as a two-dimensional array of integers")
+    if len(tools) != queries:
+        raise Violation(f"returned {len(tools)} rankings for {queries} queries")
+    allowed = min(depth, library)
+    if tools.shape[1] > allowed:
+        over = np.flatnonzero((tools[:, allowed:] != PAD).any(axis=1))
+        if len(over):
+            raise Violation(f"returned more than {allowed} tools", int(over[0]))
+        ranking = replace(ranking, tools=tools[:, :allowed], scores=_cut(ranking.scores, allowed))
+        tools = ranking.tools
+    bad = (tools < PAD) | (tools >= library)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise Violation(f"returned the unknown tool code {tools[row, column]}", int(row))
+    tools = np.ascontiguousarray(tools, dtype=np.int32)
+    present = tools != PAD
+    if (present[:, 1:] & ~present[:, :-1]).any():
+        row = int(np.flatnonzero((present[:, 1:] & ~present[:, :-1]).any(axis=1))[0])
+        raise Violation("put padding before a tool", row)
+    _no_duplicates(tools)
+    scores = _checked_scores(ranking.scores, tools, present)
+    failed = _checked_failed(ranking.failed, queries)
+    tied = _checked_tied(ranking.tied_beyond, queries, library)
+    if scores is not None:
+        tools, scores = in_order(tools, scores)
+    return Ranking(tools, scores, failed, tied)
+
+
+def _cut(scores: NDArray[np.float32] | None, width: int) -> NDArray[np.float32] | None:
+    return scores[:, :width] if isinstance(scores, np.ndarray) and scores.ndim == 2 else scores
+
+
+def _no_duplicates(tools: NDArray[np.int32]) -> None:
+    ordered = np.sort(tools, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != PAD)
+    if twice.any():
+        row, column = np.argwhere(twice)[0]
+        raise Violation("returned a tool twice", int(row), int(ordered[row, column + 1]))
+
+
+def _checked_scores(
+    scores: NDArray[np.float32] | None, tools: NDArray[np.int32], present: NDArray[np.bool_]
+) -> NDArray[np.float32] | None:
+    if scores is None:
+        return None
+    if not isinstance(scores, np.ndarray) or scores.shape != tools.shape or scores.dtype.kind not in "fiu":
+        raise Violation("did not return scores as an array of numbers in the shape of its tools")
+    with np.errstate(over="ignore"):
+        scores = scores.astype(np.float32)
+    bad = present & ~np.isfinite(scores)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise Violation(f"returned the score {scores[row, column]}", int(row), int(tools[row, column]))
+    return np.where(present, scores, np.float32(-np.inf))
+
+
+def _checked_failed(failed: NDArray[np.bool_] | None, queries: int) -> NDArray[np.bool_] | None:
+    if failed is not None and (
+        not isinstance(failed, np.ndarray) or failed.shape != (queries,) or failed.dtype != bool
+    ):
+        raise Violation("did not return `failed` as one boolean per query")
+    return failed
+
+
+def _checked_tied(tied: NDArray[np.uint8] | None, queries: int, library: int) -> NDArray[np.uint8] | None:
+    shape = (queries, (library + 7) // 8)
+    if tied is not None and (not isinstance(tied, np.ndarray) or tied.shape != shape or tied.dtype != np.uint8):
+        raise Violation(f"did not return `tied_beyond` as packed bits of shape {shape}")
+    return tied
+
+
+def in_order(tools: NDArray[np.int32], scores: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Rows sorted by score descending, then code ascending; padding (score -inf, code -1) stays last."""
+    falls = scores[:, 1:] < scores[:, :-1]
+    level = (scores[:, 1:] == scores[:, :-1]) & ((tools[:, 1:] > tools[:, :-1]) | (tools[:, 1:] == PAD))
+    if (falls | level).all():
+        return tools, scores
+    # A stable sort by code (padding last), then a stable sort by score.
+    by_code = np.argsort(np.where(tools == PAD, np.iinfo(np.int32).max, tools), axis=1, kind="stable")
+    tools, scores = np.take_along_axis(tools, by_code, 1), np.take_along_axis(scores, by_code, 1)
+    by_score = np.argsort(-scores, axis=1, kind="stable")
+    return np.take_along_axis(tools, by_score, 1), np.take_along_axis(scores, by_score, 1)
+
+
+def validate_sets(sets: ToolSets, queries: int, library: int) -> ToolSets:
+    """Check a recommender's tool sets.
+
+    Raises:
+        Violation: wrong shape, a tool outside the library, a duplicate.
+    """
+    starts, tools = sets.starts, sets.tools
+    if starts.shape != (queries + 1,) or starts[0] != 0 or starts[-1] != len(tools) or (np.diff(starts) < 0).any():
+        raise Violation(f"returned tool sets whose shape does not fit {queries} queries")
+    owner = np.repeat(np.arange(queries), np.diff(starts))
+    bad = np.flatnonzero((tools < 0) | (tools >= library))
+    if len(bad):
+        raise Violation(f"recommended the unknown tool code {tools[bad[0]]}", int(owner[bad[0]]))
+    keys = np.sort(owner * np.int64(library) + tools)
+    twice = np.flatnonzero(keys[1:] == keys[:-1])
+    if len(twice):
+        query, tool = divmod(int(keys[twice[0]]), library)
+        raise Violation("recommended a tool twice", query, tool)
+    return ToolSets(starts.astype(np.int64), tools.astype(np.int32))

@@ -1,0 +1,118 @@
+"""What a method may see: the library, the history, and the texts of the queries. Never test gold.
+
+The runner builds these views; a method gets nothing else of the dataset.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.data.gold import Gold
+from bench.data.tables import SPLITS, Template, Tool
+
+
+@dataclass(frozen=True)
+class Library:
+    """The candidate tools. Tool codes everywhere are positions in `tools` (sorted by tool_id).
+
+    Attributes:
+        tools: (tools,) rows with name, description, category, parent, parameters, returns.
+        texts: (tools,) the text of each tool by the run's template.
+        template: the template's name.
+        edges: annotated dependencies, (edges, 2) int32 codes [dependent, prerequisite]; may be empty.
+    """
+
+    tools: tuple[Tool, ...]
+    texts: tuple[str, ...]
+    template: Template
+    edges: NDArray[np.int32]
+
+    @staticmethod
+    def of(dataset: Dataset, template: Template) -> Library:
+        codes = dataset.tool_codes
+        edges = [(codes[edge.dependent], codes[edge.prerequisite]) for edge in dataset.edges]
+        return Library(
+            dataset.tools,
+            tuple(tool.text(template) for tool in dataset.tools),
+            template,
+            np.array(edges, dtype=np.int32).reshape(-1, 2),
+        )
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    @cached_property
+    def codes(self) -> dict[str, int]:
+        """tool_id -> code."""
+        return {tool.tool_id: code for code, tool in enumerate(self.tools)}
+
+    @cached_property
+    def content_hash(self) -> str:
+        """sha256 over ids and texts: what embeddings and indexes of this library are keyed by."""
+        rows = [[tool.tool_id, text] for tool, text in zip(self.tools, self.texts, strict=True)]
+        return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class History:
+    """Past queries with their gold: the train and dev splits, less any query under evaluation.
+
+    Attributes:
+        library: the tools that `gold` speaks of.
+        texts: (queries,) query texts.
+        gold: judgements of these queries; a row is a bundle.
+        split: (queries,) index into ("train", "dev", "test").
+    """
+
+    library: Library
+    texts: tuple[str, ...]
+    gold: Gold
+    split: NDArray[np.int8]
+
+    @staticmethod
+    def of(dataset: Dataset, library: Library, evaluated: NDArray[np.int64]) -> History:
+        """Train and dev without the evaluated queries; a test query is never history."""
+        past = dataset.splits != SPLITS.index("test")
+        past[evaluated] = False
+        rows = np.flatnonzero(past)
+        return History(
+            library, tuple(dataset.queries[row].text for row in rows), dataset.gold.take(rows), dataset.splits[rows]
+        )
+
+    def take(self, rows: NDArray[np.int64]) -> History:
+        """The chosen past queries."""
+        return History(self.library, tuple(self.texts[row] for row in rows), self.gold.take(rows), self.split[rows])
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """The queries to answer.
+
+    Attributes:
+        texts: (queries,) query texts.
+        rows: (queries,) opaque row numbers: the same query keeps its number in every batch.
+    """
+
+    texts: tuple[str, ...]
+    rows: NDArray[np.int64]
+
+    @staticmethod
+    def of(dataset: Dataset, rows: NDArray[np.int64]) -> Queries:
+        return Queries(tuple(dataset.queries[row].text for row in rows), rows)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def take(self, positions: NDArray[np.int64]) -> Queries:
+        """The queries at these positions."""
+        return Queries(tuple(self.texts[position] for position in positions), self.rows[positions])

@@ -1,0 +1,17 @@
+"""Finding datasets and methods by name: built-in ones, and those of installed plug-ins.
+
+The harness never names a concrete method or dataset; it asks here.
+"""
+
+from bench.registry.datasets import DatasetEntry, dataset_entries, dataset_entry, load_dataset
+from bench.registry.methods import build_method, method_class, method_names
+
+__all__ = [
+    "DatasetEntry",
+    "build_method",
+    "dataset_entries",
+    "dataset_entry",
+    "load_dataset",
+    "method_class",
+    "method_names",
+]

@@ -1,0 +1,246 @@
+"""Datasets by name: folders of `bench.datasets`, entry points of the group `bench.datasets`, added ones.
+
+A dataset folder holds `card.toml` and `loader.py`. The loader has a function
+
+    def load(files: Files, options: Options, card: Card) -> Tables
+
+and may declare a class `Options(Parameters)`, whose fields are set as in `rectools(split=bundle-disjoint)`.
+A folder with cards whose files the user must bring (`obtain`) also holds `importer.py` with
+
+    def read(folder: Path) -> dict[str, Tables]
+
+which gives the tables of every such card id that the user's folder has the files of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import bench
+from bench.data.card import Card, cards_from, read_cards
+from bench.data.dataset import Dataset
+from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dataset
+from bench.data.sources import Sources
+from bench.data.tables import SPLITS, Tables
+from bench.errors import DataError, UnavailableError, UsageError
+from bench.parameters import Parameters, check_parameters, short_spec, suggestion
+from bench.paths import data_folder
+from bench.spec import Spec, parse
+
+
+class NoOptions(Parameters):
+    """The options of a loader that declares none."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a loader reads: upstream's files by their path in the repository, and its own folder."""
+
+    paths: Mapping[str, Path]
+    folder: Path
+
+    def path(self, name: str) -> Path:
+        """The local copy of an upstream file."""
+        return self.paths[name]
+
+    def text(self, name: str) -> str:
+        """An upstream file as text; raises `DataError` when it is not UTF-8."""
+        try:
+            return self.paths[name].read_text("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{name} is not UTF-8: {error}.") from None
+
+    def json(self, name: str) -> Any:
+        """An upstream file as JSON; raises `DataError` when it is not."""
+        try:
+            return json.loads(self.text(name))
+        except json.JSONDecodeError as error:
+            raise DataError(f"{name} is not JSON: {error}.") from None
+
+    def under(self, prefix: str) -> list[str]:
+        """Names of the upstream files below a folder, sorted."""
+        return sorted(name for name in self.paths if name.startswith(prefix.rstrip("/") + "/"))
+
+
+@dataclass(frozen=True)
+class DatasetEntry:
+    """A dataset that can be loaded: its card, and where its loader or its stored tables are."""
+
+    card: Card
+    folder: Path
+    module: str | None  # the loader's module; None for an added dataset, whose folder holds the tables
+
+    def options(self) -> type[Parameters]:
+        """The loader's option class."""
+        if self.module is None:
+            return NoOptions
+        declared = getattr(importlib.import_module(self.module), "Options", NoOptions)
+        assert issubclass(declared, Parameters)
+        return declared
+
+
+def _folders() -> Iterator[tuple[Path, str]]:
+    for place in bench.__path__:
+        root = Path(place) / "datasets"
+        if root.is_dir():
+            for folder in sorted(root.iterdir()):
+                if (folder / "card.toml").is_file():
+                    yield folder, f"bench.datasets.{folder.name}.loader"
+    for point in entry_points(group="bench.datasets"):
+        found = importlib.util.find_spec(point.value)
+        for place in (found.submodule_search_locations or []) if found else []:
+            yield Path(place), f"{point.value}.loader"
+
+
+@cache
+def _installed() -> dict[str, DatasetEntry]:
+    return {
+        card.id: DatasetEntry(card, folder, module)
+        for folder, module in _folders()
+        for card in read_cards(folder / "card.toml")
+    }
+
+
+def _added() -> dict[str, DatasetEntry]:
+    """Datasets the user added with `bench data add`."""
+    root = data_folder() / "datasets"
+    found = {}
+    for folder in sorted(root.iterdir()) if root.is_dir() else []:
+        path = folder / MANIFEST
+        if path.is_file():
+            try:
+                card = cards_from(json.loads(path.read_text("utf-8"))["card"], str(path))[0]
+            except (ValueError, KeyError, TypeError):
+                raise DataError(f"{path} is damaged; remove {folder} and add the dataset again.") from None
+            found[card.id] = DatasetEntry(card, folder, None)
+    return found
+
+
+def dataset_entries() -> dict[str, DatasetEntry]:
+    """Every dataset by id, sorted; the user's own beside the built-in ones."""
+    return dict(sorted({**_installed(), **_added()}.items()))
+
+
+def dataset_entry(name: str) -> DatasetEntry:
+    """The dataset of an id or alias; raises `UsageError` with the nearest id."""
+    entries = dataset_entries()
+    if name in entries:
+        return entries[name]
+    aliases = {alias.lower(): entry for entry in entries.values() for alias in entry.card.aliases}
+    if name.lower() in aliases:
+        return aliases[name.lower()]
+    known = [*entries, *(alias for entry in entries.values() for alias in entry.card.aliases)]
+    raise UsageError(
+        f"there is no dataset {name!r}{suggestion(name, known)}; `bench data list` lists them, "
+        "and `bench data add` adds your own."
+    )
+
+
+def resolve(spec: Spec | str) -> tuple[DatasetEntry, Parameters, str]:
+    """Entry, checked options and canonical spec of a dataset, without loading it."""
+    spec = parse(spec) if isinstance(spec, str) else spec
+    entry = dataset_entry(spec.name)
+    options = check_parameters(entry.options(), Spec(entry.card.id, spec.arguments), "dataset")
+    return entry, options, str(short_spec(entry.card.id, options))
+
+
+def load_dataset(spec: Spec | str, sources: Sources | None = None) -> Dataset:
+    """Load a dataset by its spec: from the cache of normalised tables, else from upstream's files.
+
+    Raises:
+        UsageError: unknown dataset or option.
+        UnavailableError: a file is missing and may not or could not be fetched.
+        DataError: a file is corrupt, or the tables are not what the card says.
+    """
+    entry, options, canonical = resolve(spec)
+    if entry.module is None:
+        return read_dataset(entry.folder)
+    if entry.card.obtain:
+        raise UnavailableError(
+            f"{entry.card.id} is not here: {entry.card.obtain} Then run `bench data add {entry.card.id} --from FOLDER`."
+        )
+    sources = sources or Sources.from_environment()
+    folder = sources.cache / "datasets" / f"{entry.card.id}-{_key(entry, options)[:20]}"
+    if (folder / MANIFEST).is_file():
+        try:
+            return read_dataset(folder)
+        except DataError as error:
+            # The cache can be made again; say so, and make it.
+            sources.progress.note(f"{error} Building it again.")
+    dataset = _build(entry, options, canonical, sources)
+    write_dataset(dataset, folder)
+    return dataset
+
+
+def _build(entry: DatasetEntry, options: Parameters, canonical: str, sources: Sources) -> Dataset:
+    assert entry.module is not None
+    card = entry.card
+    local = sources.fetch(card.files())
+    # By path alone too; where two upstreams have the same path the first keeps it, the other is named in full.
+    paths: dict[str, Path] = {}
+    for name, path in local.items():
+        paths[name] = path
+        paths.setdefault(name.split("/", 3)[3], path)
+    module = importlib.import_module(entry.module)
+    tables = _run_loader(module, Files(paths, entry.folder), options, card)
+    dataset = Dataset.build(canonical, card, tables)
+    if canonical == card.id:
+        check_counts(dataset)
+    return dataset
+
+
+def _run_loader(module: ModuleType, files: Files, options: Parameters, card: Card) -> Tables:
+    try:
+        tables = module.load(files, options, card)
+    except (KeyError, ValueError, TypeError, IndexError, SyntaxError) as error:
+        raise DataError(
+            f"the files of {card.id} are not as its loader expects ({type(error).__name__}: {error})."
+        ) from error
+    assert isinstance(tables, Tables)
+    return tables
+
+
+def _key(entry: DatasetEntry, options: Parameters) -> str:
+    """Hash of all that the normalised tables are made from: card, options, loader, files in its folder, our code."""
+    digest = hashlib.sha256(f"{FORMAT_VERSION}\n{options.model_dump_json()}\n{entry.card.model_dump_json()}".encode())
+    own = [path for path in sorted(entry.folder.iterdir()) if path.is_file() and path.name != "card.toml"]
+    shared = sorted((Path(__file__).parent.parent / "data").glob("*.py"))
+    for path in own + shared:
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def check_counts(dataset: Dataset) -> None:
+    """Raise `DataError` unless the dataset has the counts its card states."""
+    counts = dataset.card.counts
+    if counts is None:
+        return
+    sizes = dataset.gold.counts
+    judged = sizes[sizes > 0]
+    found = {
+        "tools": len(dataset.tools),
+        "parents": len({(tool.category, tool.parent) for tool in dataset.tools}),
+        **{split: len(dataset.rows(split)) for split in SPLITS},
+        "no_gold": int((sizes == 0).sum()),
+        "edges": len(dataset.edges),
+        "gold_min": int(judged.min(initial=1 << 30)),
+        "gold_max": int(judged.max(initial=0)),
+    }
+    wrong = [
+        f"{key} {value} instead of {getattr(counts, key)}"
+        for key, value in found.items()
+        if value != getattr(counts, key)
+    ]
+    if wrong:
+        raise DataError(f"{dataset.spec} is not what its card says: {', '.join(wrong)}.")

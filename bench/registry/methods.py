@@ -1,0 +1,123 @@
+"""Methods by name: files of `bench.methods`, entry points of the group `bench.methods`, `module:Class`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import bench
+from bench.errors import MethodError, UsageError
+from bench.parameters import check_parameters, suggestion
+from bench.progress import QUIET, Progress
+from bench.protocol.method import Method
+from bench.spec import Spec, Value, parse
+
+
+@cache
+def _builtin() -> dict[str, str]:
+    """Name -> module, from the file names: `methods/nearest_query.py` is `nearest-query`."""
+    folders = [str(Path(place) / "methods") for place in bench.__path__]
+    return {
+        module.name.replace("_", "-"): f"bench.methods.{module.name}"
+        for module in pkgutil.iter_modules(folders)
+        if not module.name.startswith("_") and not module.ispkg
+    }
+
+
+@cache
+def _plugins() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group="bench.methods")}
+
+
+def method_names() -> list[str]:
+    """Names of all methods, sorted; nothing is imported."""
+    return sorted({*_builtin(), *_plugins()})
+
+
+def method_class(name: str) -> type[Method]:
+    """The class of a method.
+
+    Raises:
+        UsageError: no such method; the sentence names the nearest one.
+        MethodError: its module cannot be imported, or holds no method.
+    """
+    if name in _builtin():
+        return _class_in(_builtin()[name], name)
+    if name in _plugins():
+        try:
+            loaded = _plugins()[name].load()
+        except Exception as error:
+            raise MethodError(f"the plug-in method {name!r} cannot be loaded: {error}.") from error
+        return _checked(loaded, name)
+    if ":" in name:
+        return _class_at(name)
+    raise UsageError(
+        f"there is no method {name!r}{suggestion(name, method_names())}; `bench list methods` lists them, "
+        "and your own is named as package.module:Class."
+    )
+
+
+def _class_at(name: str) -> type[Method]:
+    """`package.module:Class`, importable from the working folder too."""
+    module_name, _, class_name = name.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
+            raise UsageError(f"there is no module {module_name!r} to import for the method {name!r}.") from None
+        raise MethodError(f"the method {name!r} cannot be imported: {error}.") from error
+    except Exception as error:
+        raise MethodError(f"the method {name!r} cannot be imported: {type(error).__name__}: {error}.") from error
+    if not hasattr(module, class_name):
+        raise UsageError(f"the module {module_name} has no class {class_name!r}.")
+    return _checked(getattr(module, class_name), name)
+
+
+def _class_in(module_name: str, name: str) -> type[Method]:
+    module = importlib.import_module(module_name)
+    found = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and issubclass(value, Method)
+        and value.__module__ == module_name
+        and not inspect.isabstract(value)
+        and not value.__name__.startswith("_")
+    ]
+    if len(found) != 1:
+        raise MethodError(f"{module_name} must hold exactly one method; it holds {len(found)}.")
+    return _checked(found[0], name)
+
+
+def _checked(value: object, name: str) -> type[Method]:
+    if not (inspect.isclass(value) and issubclass(value, Method)):
+        raise MethodError(f"{name} is no method: it must be a subclass of bench.protocol.Method.")
+    if inspect.isabstract(value):
+        raise MethodError(f"the method {name} lacks {', '.join(sorted(value.__abstractmethods__))}.")
+    return value
+
+
+def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, progress: Progress = QUIET) -> Method:
+    """A fresh instance from a spec, with `sets` laid over its arguments; parameters are checked first.
+
+    Raises:
+        UsageError: unknown method or parameter, or a value of the wrong type, here or in a nested spec.
+    """
+    spec = parse(spec) if isinstance(spec, str) else spec
+    spec = spec.with_arguments(sets or {})
+    kind = method_class(spec.name)
+    method = kind(check_parameters(kind.Parameters, spec, "method"), progress)
+    method.name = spec.name
+    for _, value in method.full_spec.arguments:
+        for nested in value if isinstance(value, tuple) else (value,):
+            if isinstance(nested, Spec):
+                build_method(nested)
+    return method

@@ -1,0 +1,1 @@
+"""Exact top-k search: by score matrix, by vectors, by sparse statistics."""

@@ -1,0 +1,1 @@
+"""Texts into numbers: word tokens, wordpiece counts, embeddings."""

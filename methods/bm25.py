@@ -1,0 +1,58 @@
+"""BM25 with lower-cased word tokens and Lucene's IDF, which is never negative or zero."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.parameters import Parameters
+from bench.protocol import Library, Method, Queries, Ranking
+from bench.search.lexical import Counts, LexicalIndex
+from bench.search.topk import top_k
+from bench.text.words import whitespace, words
+
+
+class BM25(Method):
+    """BM25 over the tools' texts (Robertson & Zaragoza 2009, with the IDF of Lucene).
+
+    score = Σ over query words of ln(1 + (N - df + 0.5) / (df + 0.5)) · tf / (tf + k1 (1 - b + b · len / mean len)).
+    Tools that share no word with the query are not returned.
+    """
+
+    class Parameters(Parameters):
+        k1: float = Field(1.2, ge=0, description="how fast repeated words stop counting")
+        b: float = Field(0.75, ge=0, le=1, description="how much long texts are held back")
+        tokens: Literal["words", "whitespace"] = Field("words", description="how texts are split")
+
+    parameters: Parameters
+
+    def index(self, library: Library) -> None:
+        self._split = words if self.parameters.tokens == "words" else whitespace
+        counts = Counts.of([self._split(text) for text in library.texts])
+        self._index = LexicalIndex(counts.vocabulary, bm25_weights(counts, self.parameters.k1, self.parameters.b))
+
+    def score(self, queries: Queries) -> NDArray[np.float64]:
+        return self._index.score(self._index.counts([self._split(text) for text in queries.texts]))
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        scores = self.score(queries)
+        # Every weight is positive: a score of zero means that no word is shared.
+        scores[scores == 0] = -np.inf
+        return top_k(scores, depth)
+
+
+def bm25_weights(counts: Counts, k1: float, b: float) -> sp.csr_matrix:
+    """(documents, words) BM25 weight of each word in each document."""
+    documents = len(counts.lengths)
+    df = counts.document_frequency
+    idf = np.log1p((documents - df + 0.5) / (df + 0.5))
+    mean = counts.lengths.mean() or 1.0
+    held_back = k1 * (1 - b + b * counts.lengths / mean)
+    weights = counts.matrix.copy()
+    rows = np.repeat(np.arange(documents), np.diff(weights.indptr))
+    weights.data = idf[weights.indices] * weights.data / (weights.data + held_back[rows])
+    return weights

@@ -1,0 +1,62 @@
+"""BM25 as the papers ran it: rank-bm25's Okapi variant over tokens split at white space, case kept."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.parameters import Parameters
+from bench.protocol import Library, Method, Queries, Ranking
+from bench.search.lexical import LexicalIndex, count_matrix
+from bench.search.topk import top_k
+from bench.text.words import whitespace, words
+
+
+class BM25Okapi(Method):
+    """rank_bm25.BM25Okapi's own statistics, scored for all queries at once.
+
+    Its IDF, ln((N - df + 0.5) / (df + 0.5)), is zero for a word in half of the tools; where it is negative it is
+    replaced by epsilon times the mean IDF. So on a small library a perfect lexical match can tie with noise, and
+    tools that share no word with the query are returned in the order of their ids.
+    """
+
+    class Parameters(Parameters):
+        k1: float = Field(1.5, ge=0, description="how fast repeated words stop counting")
+        b: float = Field(0.75, ge=0, le=1, description="how much long texts are held back")
+        epsilon: float = Field(0.25, description="floor of negative IDF values, as a share of the mean IDF")
+        tokens: Literal["whitespace", "words"] = Field("whitespace", description="how texts are split")
+
+    parameters: Parameters
+
+    def index(self, library: Library) -> None:
+        from rank_bm25 import BM25Okapi as Reference
+
+        self._split = words if self.parameters.tokens == "words" else whitespace
+        documents = [self._split(text) for text in library.texts]
+        # rank_bm25 divides by the number of words it has seen; a library without words has no statistics.
+        self._empty = not any(documents)
+        if self._empty:
+            self._tools = len(documents)
+            return
+        k1, b = self.parameters.k1, self.parameters.b
+        reference = Reference(documents, k1=k1, b=b, epsilon=self.parameters.epsilon)
+        vocabulary = {word: column for column, word in enumerate(reference.idf)}
+        idf = np.fromiter(reference.idf.values(), dtype=np.float64, count=len(vocabulary))
+        lengths = np.array(reference.doc_len, dtype=np.float64)
+        weights = count_matrix(documents, vocabulary)
+        rows = np.repeat(np.arange(len(documents)), np.diff(weights.indptr))
+        held_back = k1 * (1 - b + b * lengths / reference.avgdl)
+        weights.data = idf[weights.indices] * (weights.data * (k1 + 1) / (weights.data + held_back[rows]))
+        self._index = LexicalIndex(vocabulary, sp.csr_matrix(weights))
+
+    def score(self, queries: Queries) -> NDArray[np.float64]:
+        if self._empty:
+            return np.zeros((len(queries), self._tools))
+        return self._index.score(self._index.counts([self._split(text) for text in queries.texts]))
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return top_k(self.score(queries), depth)

@@ -1,0 +1,53 @@
+"""Cosine of TF-IDF vectors."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.parameters import Parameters
+from bench.protocol import Library, Method, Queries, Ranking
+from bench.search.lexical import Counts, LexicalIndex
+from bench.search.topk import top_k
+from bench.text.words import whitespace, words
+
+
+class TfIdf(Method):
+    """Cosine similarity of tf · idf vectors with idf = ln((1 + N) / (1 + df)) + 1, scikit-learn's smooth form.
+
+    Tools that share no word with the query are not returned.
+    """
+
+    class Parameters(Parameters):
+        tokens: Literal["words", "whitespace"] = Field("words", description="how texts are split")
+        sublinear: bool = Field(False, description="use 1 + ln(tf) in place of tf")
+
+    parameters: Parameters
+
+    def index(self, library: Library) -> None:
+        self._split = words if self.parameters.tokens == "words" else whitespace
+        counts = Counts.of([self._split(text) for text in library.texts])
+        self._idf = np.log((1 + len(library)) / (1 + counts.document_frequency)) + 1
+        self._index = LexicalIndex(counts.vocabulary, self._weighted(counts.matrix))
+
+    def _weighted(self, counts: sp.csr_matrix) -> sp.csr_matrix:
+        """tf · idf, rows scaled to length 1."""
+        weights = counts.copy()
+        tf = 1 + np.log(weights.data) if self.parameters.sublinear else weights.data
+        weights.data = tf * self._idf[weights.indices]
+        lengths = np.sqrt(weights.multiply(weights).sum(axis=1)).A1
+        scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        return sp.csr_matrix(sp.diags_array(scale) @ weights)
+
+    def score(self, queries: Queries) -> NDArray[np.float64]:
+        counts = self._index.counts([self._split(text) for text in queries.texts])
+        return self._index.score(self._weighted(counts))
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        scores = self.score(queries)
+        scores[scores == 0] = -np.inf
+        return top_k(scores, depth)
