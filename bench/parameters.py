@@ -6,13 +6,14 @@ import difflib
 from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import core_schema
 
 from bench.errors import UsageError
 from bench.spec import Spec, Value, parse
 
 
-class Parameters(BaseModel):
+class ParameterSet(BaseModel):
     """Base of every parameter class: frozen, and unknown names are refused.
 
     A field's default is what `NAME` alone means; its description is what `bench list` shows.
@@ -33,10 +34,19 @@ def _as_spec(value: object) -> Spec:
     raise ValueError("must name a method, as in base=dense or base=dense(similarity=l2)")
 
 
-MethodSpec = Annotated[Spec, BeforeValidator(_as_spec), PlainSerializer(str, return_type=str)]
+class _SpecSchema:
+    """Tells pydantic to take a spec as it is: its own reading of the recursive `Value` type has no end."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        written = core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema())
+        return core_schema.no_info_plain_validator_function(_as_spec, serialization=written)
+
+
+MethodSpec = Annotated[Spec, _SpecSchema]
 """A parameter whose value is another method."""
 
-P = TypeVar("P", bound=Parameters)
+P = TypeVar("P", bound=ParameterSet)
 
 
 def check_parameters(model: type[P], spec: Spec, kind: str) -> P:
@@ -65,12 +75,12 @@ def _plain(value: Value) -> Any:
     return tuple(_plain(item) for item in value) if isinstance(value, tuple) else value
 
 
-def full_spec(name: str, parameters: Parameters) -> Spec:
+def full_spec(name: str, parameters: ParameterSet) -> Spec:
     """The spec with every parameter spelt out, defaults included: what a hash is taken over."""
     return Spec.of(name, {key: _value(getattr(parameters, key)) for key in type(parameters).model_fields})
 
 
-def short_spec(name: str, parameters: Parameters) -> Spec:
+def short_spec(name: str, parameters: ParameterSet) -> Spec:
     """The spec with only the parameters that differ from their defaults: what people read."""
     changed = {
         key: _value(getattr(parameters, key))

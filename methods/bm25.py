@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.parameters import Parameters
+from bench.parameters import ParameterSet
 from bench.protocol import Library, Method, Queries, Ranking
 from bench.search.lexical import Counts, LexicalIndex
 from bench.search.topk import top_k
@@ -23,7 +23,7 @@ class BM25(Method):
     Tools that share no word with the query are not returned.
     """
 
-    class Parameters(Parameters):
+    class Parameters(ParameterSet):
         k1: float = Field(1.2, ge=0, description="how fast repeated words stop counting")
         b: float = Field(0.75, ge=0, le=1, description="how much long texts are held back")
         tokens: Literal["words", "whitespace"] = Field("words", description="how texts are split")

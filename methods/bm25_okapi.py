@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.parameters import Parameters
+from bench.parameters import ParameterSet
 from bench.protocol import Library, Method, Queries, Ranking
 from bench.search.lexical import LexicalIndex, count_matrix
 from bench.search.topk import top_k
@@ -24,7 +24,7 @@ class BM25Okapi(Method):
     tools that share no word with the query are returned in the order of their ids.
     """
 
-    class Parameters(Parameters):
+    class Parameters(ParameterSet):
         k1: float = Field(1.5, ge=0, description="how fast repeated words stop counting")
         b: float = Field(0.75, ge=0, le=1, description="how much long texts are held back")
         epsilon: float = Field(0.25, description="floor of negative IDF values, as a share of the mean IDF")

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.parameters import Parameters
+from bench.parameters import ParameterSet
 from bench.protocol import Library, Method, Queries, Ranking
 from bench.search.lexical import Counts, LexicalIndex
 from bench.search.topk import top_k
@@ -22,7 +22,7 @@ class TfIdf(Method):
     Tools that share no word with the query are not returned.
     """
 
-    class Parameters(Parameters):
+    class Parameters(ParameterSet):
         tokens: Literal["words", "whitespace"] = Field("words", description="how texts are split")
         sublinear: bool = Field(False, description="use 1 + ln(tf) in place of tf")
 

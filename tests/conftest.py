@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path) -> Iterator[None]:
+def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path) -> None:
     """Own data and results folders for each test, a cache of this test run, no network, no mirror but by fixture."""
     monkeypatch.setenv("BENCH_CACHE", str(shared_cache))
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "bench-data"))
@@ -46,4 +45,4 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path
     monkeypatch.delenv("BENCH_NO_CACHE", raising=False)
     if MIRROR is not None:
         monkeypatch.setenv("BENCH_MIRROR", str(MIRROR))
-    yield
+    return

@@ -61,6 +61,7 @@ class Dataset:
         _check_ids(spec, "tool", [tool.tool_id for tool in tools])
         _check_ids(spec, "query", [query.query_id for query in queries])
         codes = {tool.tool_id: code for code, tool in enumerate(tools)}
+        _check_texts(spec, tools, queries)
         for query in queries:
             if query.split not in SPLITS:
                 raise DataError(f"dataset {spec}, query {query.query_id}: split {query.split!r} is none of {SPLITS}.")
@@ -162,3 +163,18 @@ def _check_ids(spec: str, kind: str, ids: Sequence[str]) -> None:
             )
         if current == before:
             raise DataError(f"dataset {spec}: {kind} id {current!r} stands twice.")
+
+
+def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query]) -> None:
+    """Half a surrogate pair (JSON allows it) is no text that can be stored or tokenised."""
+    rows = [
+        (f"tool {t.tool_id}", "".join((t.name, t.description, t.category, t.parent, t.source or ""))) for t in tools
+    ]
+    rows += [(f"query {query.query_id}", query.text) for query in queries]
+    for what, text in rows:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise DataError(
+                f"dataset {spec}: the text of {what} is not valid Unicode (half a surrogate pair)."
+            ) from None

@@ -154,7 +154,7 @@ def _read_table(path: Path, digest: str) -> pa.Table:
     if hashlib.sha256(data).hexdigest() != digest:
         raise DataError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}.")
     try:
-        return pq.read_table(pa.BufferReader(data))
+        return pq.ParquetFile(pa.BufferReader(data)).read()  # read_table would import pandas
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path} is not a readable Parquet file: {error}.") from None
 

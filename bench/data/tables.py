@@ -7,6 +7,7 @@ encodes them. Rows are for the borders; inside, everything is integer codes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -86,12 +87,30 @@ def _field_names(schema: Any) -> list[str]:
     while pending:
         node = pending.pop()
         if isinstance(node, Mapping):
+            if _describes_a_field(node):
+                continue
             # `_list_length` is StableToolBench's note on a list, not a field.
             names.extend(key for key in node if key != "_list_length")
             pending.extend(reversed(list(node.values())))
         elif isinstance(node, Sequence) and not isinstance(node, str):
             pending.extend(reversed(node))
     return names
+
+
+#: How StableToolBench writes the type of a field in place of its value.
+_TYPE_NAME = re.compile(r"(str|int|float|bool|NoneType|list|dict|empty list|(empty )?list of .*)?")
+
+
+def _describes_a_field(node: Mapping[str, Any]) -> bool:
+    """Whether a mapping says what a field is, as in {"type": "str", "description": "The user's token."}.
+
+    A response may itself have fields named `type` and `description`; its schema then gives type names for both.
+    """
+    return (
+        node.keys() >= {"type", "description"}
+        and all(isinstance(value, str | bool) for value in node.values())
+        and not _TYPE_NAME.fullmatch(str(node["description"]))
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,16 +82,31 @@ def evaluate(
                 # A failure is no decision to abstain.
                 decided = np.where(silent, 0.0, measure.chosen(chosen))
                 values[~judged, column] = decided[~judged]
-        elif hits is None:
-            continue
-        elif measure.ranked is not None:
-            values[rows, column] = np.where(silent[rows], 0.0, measure.ranked(hits, metric.depths(scored.counts)))
-        elif measure.chosen is not None:
-            sizes = _first_k(hits, metric) if metric.cutoff is not None else chosen and _take(chosen, rows)
-            if sizes is not None:
-                raw = measure.chosen(sizes)
+        elif metric.needs_sets:
+            if chosen is not None and measure.chosen is not None:
+                raw = measure.chosen(_take(chosen, rows))
                 values[rows, column] = np.where(silent[rows] & measure.higher_is_better, 0.0, raw)
+        elif hits is not None:
+            values[rows, column] = np.where(silent[rows], 0.0, _on_ranking(hits, metric))
     return Scores(tuple(metrics), values)
+
+
+def score_ranks(hits: GoldRanks, metrics: Sequence[Metric]) -> NDArray[np.float64]:
+    """(queries, metrics) values of metrics on rankings, for queries that all have gold and were answered."""
+    values = np.empty((len(hits.n), len(metrics)))
+    for column, metric in enumerate(metrics):
+        values[:, column] = _on_ranking(hits, metric)
+    return values
+
+
+def _on_ranking(hits: GoldRanks, metric: Metric) -> NDArray[np.float64]:
+    k = metric.depths(hits.n)
+    if metric.measure.ranked is not None:
+        return metric.measure.ranked(hits, k)
+    assert metric.measure.chosen is not None
+    # A set metric with a cut-off: the first k of the ranking are the recommended set.
+    found = np.count_nonzero(hits.ranks <= k[:, None], axis=1)
+    return metric.measure.chosen(SetSizes(np.minimum(hits.returned, k), found, hits.n))
 
 
 def set_sizes(sets: ToolSets, gold: Gold, queries: int) -> SetSizes:
@@ -106,10 +121,3 @@ def set_sizes(sets: ToolSets, gold: Gold, queries: int) -> SetSizes:
 
 def _take(sizes: SetSizes, rows: NDArray[np.int64]) -> SetSizes:
     return SetSizes(sizes.size[rows], sizes.hits[rows], sizes.n[rows])
-
-
-def _first_k(gold: GoldRanks, metric: Metric) -> SetSizes:
-    """The first k of the ranking as the recommended set."""
-    k = metric.depths(gold.n)
-    hits = np.count_nonzero(gold.ranks <= k[:, None], axis=1)
-    return SetSizes(np.minimum(gold.returned, k), hits, gold.n)

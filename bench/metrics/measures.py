@@ -106,7 +106,8 @@ def ndcg_ptr(gold: GoldRanks, k: Counts) -> Values:
 def tracc(sets: SetSizes) -> Values:
     """(1 - | |R| - n | / |R ∪ G|) · |R ∩ G| / n."""
     union = sets.size + sets.n - sets.hits
-    return (1 - np.abs(sets.size - sets.n) / union) * (sets.hits / sets.n)
+    values: Values = (1 - np.abs(sets.size - sets.n) / union) * (sets.hits / sets.n)
+    return values
 
 
 def set_precision(sets: SetSizes) -> Values:
@@ -126,7 +127,8 @@ def set_f1(sets: SetSizes) -> Values:
 
 def size_difference(sets: SetSizes) -> Values:
     """| |R| - n |."""
-    return np.abs(sets.size - sets.n).astype(np.float64)
+    values: Values = np.abs(sets.size - sets.n).astype(np.float64)
+    return values
 
 
 def empty(sets: SetSizes) -> Values:

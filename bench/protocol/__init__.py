@@ -1,6 +1,6 @@
 """The protocol: what a method is, what it may see, and what it must return."""
 
-from bench.protocol.method import EmbeddingMethod, Method, RecommendingMethod, ScoringMethod
+from bench.protocol.method import Context, EmbeddingMethod, Method, OracleMethod, RecommendingMethod, ScoringMethod
 from bench.protocol.ranking import Ranking, ToolSets
 from bench.protocol.views import History, Library, Queries
 
@@ -8,10 +8,12 @@ PROTOCOL_VERSION = "1.0"
 
 __all__ = [
     "PROTOCOL_VERSION",
+    "Context",
     "EmbeddingMethod",
     "History",
     "Library",
     "Method",
+    "OracleMethod",
     "Queries",
     "Ranking",
     "RecommendingMethod",

@@ -5,7 +5,7 @@ A method is one class in one file:
     class Shout(Method):
         '''Ranks tools by how loud their description is.'''
 
-        class Parameters(bench.parameters.Parameters):
+        class Parameters(ParameterSet):
             weight: float = 1.0
 
         def index(self, library):
@@ -18,19 +18,34 @@ A method is one class in one file:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
-from bench.parameters import Parameters, full_spec, short_spec
+from bench.parameters import ParameterSet, full_spec, short_spec
 from bench.progress import QUIET, Progress
 from bench.protocol.ranking import Ranking, ToolSets
 from bench.protocol.views import History, Library, Queries
 from bench.spec import Spec
 
 Similarity = Literal["cosine", "dot", "l1", "l2"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the harness lends a method.
+
+    Attributes:
+        build: makes another method from its spec, for methods built on others (`base=dense`).
+        progress: where long work reports to.
+    """
+
+    build: Callable[[Spec], Method]
+    progress: Progress = QUIET
 
 
 class Method(ABC):
@@ -41,21 +56,21 @@ class Method(ABC):
     the ranking of depth k; `bench check method NAME` tests it.
     """
 
-    Parameters: ClassVar[type[Parameters]] = Parameters
+    Parameters: ClassVar[type[ParameterSet]] = ParameterSet
     #: Queries a call of `rank` gets at most; also how much work a crash can cost.
     batch_size: ClassVar[int] = 256
     #: True when the method is of no use without past queries; the runner then refuses datasets that have none.
-    needs_history: ClassVar[bool] = False
+    needs_history: bool = False
     #: True for methods that read the gold they are judged by. They are marked, and never ranked among methods.
     oracle: ClassVar[bool] = False
     #: True when the method calls a language model or another paid service.
-    needs_llm: ClassVar[bool] = False
+    needs_llm: bool = False
 
     name: str = ""
 
-    def __init__(self, parameters: Any, progress: Progress = QUIET) -> None:
+    def __init__(self, parameters: Any, context: Context) -> None:
         self.parameters = parameters
-        self.progress = progress
+        self.context = context
 
     @property
     def spec(self) -> Spec:

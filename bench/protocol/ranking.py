@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,24 @@ class Ranking:
             None if self.tied_beyond is None else self.tied_beyond[positions],
         )
 
+    @staticmethod
+    def join(parts: Sequence[Ranking]) -> Ranking:
+        """Rankings of consecutive batches as one, without what ties beyond them; scores only if all have them."""
+        width = max((part.tools.shape[1] for part in parts), default=0)
+
+        def padded(array: NDArray[Any], value: float) -> NDArray[Any]:
+            return np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=value)
+
+        if not parts:
+            return Ranking.empty(0)
+        scores = [padded(part.scores, -np.inf) for part in parts if part.scores is not None]
+        failed = [np.zeros(len(part), dtype=np.bool_) if part.failed is None else part.failed for part in parts]
+        return Ranking(
+            np.concatenate([padded(part.tools, PAD) for part in parts]),
+            np.concatenate(scores) if len(scores) == len(parts) else None,
+            np.concatenate(failed),
+        )
+
 
 @dataclass(frozen=True)
 class ToolSets:
@@ -72,6 +91,11 @@ class ToolSets:
         np.cumsum([len(row) for row in rows], out=starts[1:])
         flat = [np.asarray(row, dtype=np.int32) for row in rows if len(row)]
         return ToolSets(starts, np.concatenate(flat) if flat else np.empty(0, dtype=np.int32))
+
+    @staticmethod
+    def join(parts: Sequence[ToolSets]) -> ToolSets:
+        """Tool sets of consecutive batches as one."""
+        return ToolSets.of([part.row(i) for part in parts for i in range(len(part))])
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -4,7 +4,7 @@ A dataset folder holds `card.toml` and `loader.py`. The loader has a function
 
     def load(files: Files, options: Options, card: Card) -> Tables
 
-and may declare a class `Options(Parameters)`, whose fields are set as in `rectools(split=bundle-disjoint)`.
+and may declare a class `Options(ParameterSet)`, whose fields are set as in `rectools(split=bundle-disjoint)`.
 A folder with cards whose files the user must bring (`obtain`) also holds `importer.py` with
 
     def read(folder: Path) -> dict[str, Tables]
@@ -33,12 +33,12 @@ from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dat
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
 from bench.errors import DataError, UnavailableError, UsageError
-from bench.parameters import Parameters, check_parameters, short_spec, suggestion
+from bench.parameters import ParameterSet, check_parameters, short_spec, suggestion
 from bench.paths import data_folder
 from bench.spec import Spec, parse
 
 
-class NoOptions(Parameters):
+class NoOptions(ParameterSet):
     """The options of a loader that declares none."""
 
 
@@ -80,12 +80,12 @@ class DatasetEntry:
     folder: Path
     module: str | None  # the loader's module; None for an added dataset, whose folder holds the tables
 
-    def options(self) -> type[Parameters]:
+    def options(self) -> type[ParameterSet]:
         """The loader's option class."""
         if self.module is None:
             return NoOptions
         declared = getattr(importlib.import_module(self.module), "Options", NoOptions)
-        assert issubclass(declared, Parameters)
+        assert issubclass(declared, ParameterSet)
         return declared
 
 
@@ -146,7 +146,7 @@ def dataset_entry(name: str) -> DatasetEntry:
     )
 
 
-def resolve(spec: Spec | str) -> tuple[DatasetEntry, Parameters, str]:
+def resolve(spec: Spec | str) -> tuple[DatasetEntry, ParameterSet, str]:
     """Entry, checked options and canonical spec of a dataset, without loading it."""
     spec = parse(spec) if isinstance(spec, str) else spec
     entry = dataset_entry(spec.name)
@@ -182,7 +182,7 @@ def load_dataset(spec: Spec | str, sources: Sources | None = None) -> Dataset:
     return dataset
 
 
-def _build(entry: DatasetEntry, options: Parameters, canonical: str, sources: Sources) -> Dataset:
+def _build(entry: DatasetEntry, options: ParameterSet, canonical: str, sources: Sources) -> Dataset:
     assert entry.module is not None
     card = entry.card
     local = sources.fetch(card.files())
@@ -199,7 +199,7 @@ def _build(entry: DatasetEntry, options: Parameters, canonical: str, sources: So
     return dataset
 
 
-def _run_loader(module: ModuleType, files: Files, options: Parameters, card: Card) -> Tables:
+def _run_loader(module: ModuleType, files: Files, options: ParameterSet, card: Card) -> Tables:
     try:
         tables = module.load(files, options, card)
     except (KeyError, ValueError, TypeError, IndexError, SyntaxError) as error:
@@ -210,7 +210,7 @@ def _run_loader(module: ModuleType, files: Files, options: Parameters, card: Car
     return tables
 
 
-def _key(entry: DatasetEntry, options: Parameters) -> str:
+def _key(entry: DatasetEntry, options: ParameterSet) -> str:
     """Hash of all that the normalised tables are made from: card, options, loader, files in its folder, our code."""
     digest = hashlib.sha256(f"{FORMAT_VERSION}\n{options.model_dump_json()}\n{entry.card.model_dump_json()}".encode())
     own = [path for path in sorted(entry.folder.iterdir()) if path.is_file() and path.name != "card.toml"]

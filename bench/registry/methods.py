@@ -15,7 +15,7 @@ import bench
 from bench.errors import MethodError, UsageError
 from bench.parameters import check_parameters, suggestion
 from bench.progress import QUIET, Progress
-from bench.protocol.method import Method
+from bench.protocol.method import Context, Method
 from bench.spec import Spec, Value, parse
 
 
@@ -114,7 +114,8 @@ def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, prog
     spec = parse(spec) if isinstance(spec, str) else spec
     spec = spec.with_arguments(sets or {})
     kind = method_class(spec.name)
-    method = kind(check_parameters(kind.Parameters, spec, "method"), progress)
+    context = Context(lambda nested: build_method(nested, progress=progress), progress)
+    method = kind(check_parameters(kind.Parameters, spec, "method"), context)
     method.name = spec.name
     for _, value in method.full_spec.arguments:
         for nested in value if isinstance(value, tuple) else (value,):

@@ -1,0 +1,207 @@
+"""The tie band: what each metric would be if ties were broken worst, at random, and best for the method.
+
+The protocol breaks ties by tool id (rule 1), which is fair and arbitrary. A claimed gain smaller than the
+band may be a gift of that rule. Only the ranks of gold tools matter, so the band is computed on them: a
+gold tool that ties with others may stand anywhere in its group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.gold import Gold
+from bench.metrics.evaluate import score_ranks
+from bench.metrics.goldranks import MISSING, GoldRanks, locate
+from bench.metrics.measure import Metric
+
+#: Random orders of the ties that the expected value is averaged over.
+DRAWS = 100
+_SEED = 0
+_ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True)
+class TieBand:
+    """Band of each metric's mean over the judged queries.
+
+    Attributes:
+        metrics: what the rows are; only metrics on rankings have a band.
+        low, expected, high: (metrics,) means with ties broken worst, at random (mean of `DRAWS` seeded
+            orders), best.
+        tied_queries: judged queries where a tie involves a gold tool and another tool.
+    """
+
+    metrics: tuple[Metric, ...]
+    low: NDArray[np.float64]
+    expected: NDArray[np.float64]
+    high: NDArray[np.float64]
+    tied_queries: int
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """Tools that tie with the last one returned but did not fit.
+
+    Attributes:
+        counts: (queries,) how many.
+        gold: judgements of the gold tools among them.
+    """
+
+    counts: NDArray[np.int64]
+    gold: Gold
+
+    @staticmethod
+    def none(queries: int) -> Beyond:
+        """Nothing is known to tie beyond the ranking."""
+        return Beyond(np.zeros(queries, dtype=np.int64), Gold.of({} for _ in range(queries)))
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Tie group of each gold tool: it may take any of the ranks first .. first + size - 1.
+
+    Arrays are (queries, width), gold sorted by relevance descending; `first` is MISSING for padding and
+    for gold that was not returned.
+    """
+
+    first: NDArray[np.int64]
+    size: NDArray[np.int64]
+    grades: NDArray[np.int32]
+
+
+def tie_band(
+    tools: NDArray[np.int32],
+    scores: NDArray[np.float32],
+    gold: Gold,
+    beyond: Beyond,
+    metrics: Sequence[Metric],
+) -> TieBand:
+    """The band of every metric that reads rankings.
+
+    Args:
+        tools: (queries, depth) in the protocol's order, -1 padded.
+        scores: (queries, depth) float32, beside them.
+        gold: judgements of the same queries; those without gold are left out.
+        beyond: what ties with the last returned tool but did not fit.
+        metrics: any metrics; those on recommended sets are left out.
+    """
+    wanted = tuple(metric for metric in metrics if not metric.needs_sets)
+    rows = np.flatnonzero((gold.counts > 0) & (tools[:, 0] >= 0 if tools.shape[1] else False))
+    judged = max(1, int((gold.counts > 0).sum()))
+    tools, scores, gold = tools[rows], scores[rows], gold.take(rows)
+    beyond = Beyond(beyond.counts[rows], beyond.gold.take(rows))
+    depth = tools.shape[1]
+    returned = np.count_nonzero(tools >= 0, axis=1)
+    groups = _groups(tools, scores, gold, beyond, returned)
+    members = _same_group(groups)
+    # A tie matters where a group holds more tools than gold tools, or gold of different relevance.
+    mixed = (members & (groups.grades[:, :, None] != groups.grades[:, None, :])).any(axis=2)
+    tied = ((groups.first < MISSING) & ((groups.size > members.sum(axis=2)) | mixed)).any(axis=1)
+    at = np.flatnonzero(tied)
+
+    def measured(ranks: NDArray[np.int64], which: NDArray[np.int64]) -> NDArray[np.float64]:
+        # A rank past the depth means: not among the tools returned.
+        kept = np.where(ranks <= depth, ranks, MISSING).astype(np.int32)
+        found = GoldRanks.sorted(kept, groups.grades[which], gold.counts[which], returned[which])
+        return score_ranks(found, wanted)
+
+    everyone = np.arange(len(rows))
+    base = measured(_placed(groups, members, best=True), everyone)
+    best = base[at]
+    worst = measured(_placed(groups, members, best=False)[at], at)
+    mean = np.zeros_like(best)
+    random = np.random.default_rng(_SEED)
+    for start in range(0, len(at), _ROWS_AT_ONCE // DRAWS):
+        part = at[start : start + _ROWS_AT_ONCE // DRAWS]
+        repeated = np.repeat(part, DRAWS)
+        drawn = measured(_drawn(groups, members, repeated, random), repeated)
+        mean[start : start + len(part)] = drawn.reshape(len(part), DRAWS, -1).mean(axis=1)
+    untied = base.sum(axis=0) - best.sum(axis=0)
+    return TieBand(
+        wanted,
+        # Best and worst orders are not always the best and worst values of ndcg_ptr.
+        (untied + np.minimum(best, worst).sum(axis=0)) / judged,
+        (untied + mean.sum(axis=0)) / judged,
+        (untied + np.maximum(best, worst).sum(axis=0)) / judged,
+        len(at),
+    )
+
+
+def _groups(
+    tools: NDArray[np.int32],
+    scores: NDArray[np.float32],
+    gold: Gold,
+    beyond: Beyond,
+    returned: NDArray[np.int64],
+) -> _Groups:
+    wanted, grades = gold.padded()
+    order = np.argsort(-grades, axis=1, kind="stable")
+    wanted, grades = np.take_along_axis(wanted, order, 1), np.take_along_axis(grades, order, 1)
+    ranks = locate(tools, wanted).astype(np.int64)
+    depth = tools.shape[1]
+    positions = np.arange(depth)
+    starts_group = np.ones(tools.shape, dtype=np.bool_)
+    starts_group[:, 1:] = scores[:, 1:] != scores[:, :-1]
+    first_of = np.maximum.accumulate(np.where(starts_group, positions, 0), axis=1)
+    ends_group = np.ones(tools.shape, dtype=np.bool_)
+    ends_group[:, :-1] = starts_group[:, 1:]
+    last_of = np.minimum.accumulate(np.where(ends_group, positions, depth)[:, ::-1], axis=1)[:, ::-1]
+    # Padding has the score -inf and would form a group of its own; it never holds gold.
+    there = ranks < MISSING
+    at = np.where(there, ranks - 1, 0)
+    first = np.take_along_axis(first_of, at, 1) + 1
+    last = np.take_along_axis(last_of, at, 1) + 1
+    rows = np.arange(len(tools))
+    final_first = first_of[rows, returned - 1] + 1
+    size = last - first + 1 + np.where(last == returned[:, None], beyond.counts[:, None], 0)
+    first = np.where(there, first, MISSING)
+    # Gold that ties with the last returned tool but did not fit belongs to that tool's group.
+    for slot in range(wanted.shape[1]):
+        outside = _contains(beyond.gold, wanted[:, slot])
+        first[outside, slot] = final_first[outside]
+        size[outside, slot] = (returned - final_first + 1 + beyond.counts)[outside]
+    return _Groups(first, size, grades)
+
+
+def _contains(gold: Gold, tools: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """(queries,) whether tool i is among the gold of query i."""
+    owner = np.repeat(np.arange(len(gold)), gold.counts)
+    found = np.zeros(len(gold), dtype=np.bool_)
+    found[owner[gold.tools == tools[owner]]] = True
+    return found
+
+
+def _same_group(groups: _Groups) -> NDArray[np.bool_]:
+    """(queries, width, width) whether two gold tools share a tie group."""
+    first = groups.first
+    shared: NDArray[np.bool_] = (first[:, :, None] == first[:, None, :]) & (first < MISSING)[:, :, None]
+    return shared
+
+
+def _placed(groups: _Groups, members: NDArray[np.bool_], *, best: bool) -> NDArray[np.int64]:
+    """Ranks with each group's gold tools first, most relevant foremost; or last, most relevant hindmost."""
+    earlier = np.tril(np.ones(members.shape[1:], dtype=np.bool_), -1)
+    before = (members & earlier).sum(axis=2)
+    offset = before if best else groups.size - 1 - before
+    return np.where(groups.first < MISSING, groups.first + offset, MISSING)
+
+
+def _drawn(
+    groups: _Groups, members: NDArray[np.bool_], rows: NDArray[np.int64], random: np.random.Generator
+) -> NDArray[np.int64]:
+    """Ranks drawn uniformly: distinct places within each group, for the chosen rows."""
+    first, size, shared = groups.first[rows], groups.size[rows], members[rows]
+    places = np.full(first.shape, -1, dtype=np.int64)
+    for slot in range(first.shape[1]):
+        taken = np.where(shared[:, slot, :slot], places[:, :slot], MISSING)
+        free = size[:, slot] - shared[:, slot, :slot].sum(axis=1)
+        place = (random.random(len(rows)) * free).astype(np.int64)
+        # The place counts free places only: step over the taken ones in ascending order.
+        for occupied in np.sort(taken, axis=1).T:
+            place += place >= occupied
+        places[:, slot] = place
+    return np.where(first < MISSING, first + places, MISSING)

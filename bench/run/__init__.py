@@ -1,0 +1,1 @@
+"""Running methods on datasets: plans, identities, stored results."""

@@ -1,0 +1,88 @@
+"""What shall be run: one method on one dataset, under one protocol. A plan's hash is the result's id."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.data.tables import Template
+from bench.errors import UsageError
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.protocol import PROTOCOL_VERSION, Method
+from bench.run.code import code_hash
+from bench.spec import Spec
+
+EvaluatedSplit = Literal["train", "dev", "test", "all"]
+CutKind = Literal["none", "size", "threshold", "gap"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run.
+
+    Attributes:
+        dataset, method: specs.
+        split: which queries are asked; None for the dataset's default.
+        limit: at most this many queries, spread evenly over the split; None for all.
+        depth: the most tools a query gets.
+        template: the text of a tool; None for the dataset's default.
+        cut: how a set is cut from the ranking of a method that recommends none.
+    """
+
+    dataset: Spec
+    method: Spec
+    split: EvaluatedSplit | None = None
+    limit: int | None = None
+    depth: int = DEFAULT_DEPTH
+    template: Template | None = None
+    cut: CutKind = "none"
+
+    def evaluated_split(self, dataset: Dataset) -> EvaluatedSplit:
+        """The split of this plan on a dataset."""
+        return self.split or dataset.card.split
+
+    def tool_text(self, dataset: Dataset) -> Template:
+        """The template of this plan on a dataset."""
+        return self.template or dataset.card.template
+
+    def rows(self, dataset: Dataset) -> NDArray[np.int64]:
+        """The queries asked; raises `UsageError` when there are none."""
+        split = self.evaluated_split(dataset)
+        rows = dataset.rows(split)
+        if not len(rows):
+            raise UsageError(f"{dataset.spec} has no {split} queries; choose another --split.")
+        if self.limit is not None and self.limit < len(rows):
+            rows = rows[np.linspace(0, len(rows) - 1, self.limit).round().astype(np.int64)]
+        return rows
+
+
+def method_hash(method: Method) -> str:
+    """sha256 over name, parameters (defaults included), model revisions and code (rule 7)."""
+    return _sha256(
+        {"spec": str(method.full_spec), "revisions": method.revisions(), "code": code_hash(type(method).__module__)}
+    )
+
+
+def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:
+    """Twelve hexadecimal digits that two runs share only if they must give the same rankings."""
+    identity = {
+        "protocol": PROTOCOL_VERSION,
+        "dataset": dataset.content_hash,
+        "split": plan.evaluated_split(dataset),
+        "limit": plan.limit,
+        "depth": plan.depth,
+        "template": plan.tool_text(dataset),
+        "cut": plan.cut,
+        "method": method_hash(method),
+    }
+    return _sha256(identity)[:12]
+
+
+def _sha256(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,253 @@
+"""Stored results: one folder per run, readable by pandas in one line, checked when read.
+
+RESULTS/<dataset>/<method>-<id>/
+    manifest.json       who, what, with which code and data (schema `manifest`)
+    metrics.json        means, intervals, tie bands, counts (schema `metrics`)
+    run.parquet         query_id, rank, tool_id, score
+    per_query.parquet   query_id, n_gold, failed, tied_beyond, tied_beyond_gold, recommended, one column a metric
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
+
+from bench.errors import ResultError, UsageError
+from bench.paths import sha256_of, storage_errors
+from bench.run.manifest import SCHEMA_VERSION, Manifest, Metrics
+
+MANIFEST = "manifest.json"
+METRICS = "metrics.json"
+RUN = "run.parquet"
+PER_QUERY = "per_query.parquet"
+
+RUN_SCHEMA = pa.schema(
+    [("query_id", pa.string()), ("rank", pa.int32()), ("tool_id", pa.string()), ("score", pa.float32())]
+)
+#: Fixed columns of per_query.parquet; every further column is a metric's canonical string, float64.
+PER_QUERY_SCHEMA = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("n_gold", pa.int32()),
+        ("failed", pa.bool_()),
+        ("tied_beyond", pa.int32()),
+        ("tied_beyond_gold", pa.list_(pa.string())),
+        ("recommended", pa.list_(pa.string())),
+    ]
+)
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A stored result. The tables are read when they are asked for."""
+
+    folder: Path
+    manifest: Manifest
+    metrics: Metrics
+
+    @staticmethod
+    def read(folder: Path) -> Result:
+        """Open a result folder.
+
+        Raises:
+            ResultError: a file is missing, damaged, of another schema version, or of another result.
+        """
+        manifest = _read_model(folder / MANIFEST, Manifest)
+        metrics = _read_model(folder / METRICS, Metrics)
+        if manifest.result_id != metrics.result_id:
+            raise ResultError(
+                f"{folder} mixes two results ({manifest.result_id} and {metrics.result_id}); run it again."
+            )
+        return Result(folder, manifest, metrics)
+
+    @cached_property
+    def run(self) -> pa.Table:
+        """The ranking: query_id, rank (from 1), tool_id, score (null where the method gives none)."""
+        return _read_table(self.folder / RUN, self.manifest.files[RUN], RUN_SCHEMA.names)
+
+    @cached_property
+    def per_query(self) -> pa.Table:
+        """One row per evaluated query, in the order of query ids."""
+        return _read_table(self.folder / PER_QUERY, self.manifest.files[PER_QUERY], PER_QUERY_SCHEMA.names)
+
+    def values(self, metric: str) -> NDArray[np.float64]:
+        """(queries,) values of one metric; NaN for queries it is not taken on."""
+        if metric not in self.per_query.column_names:
+            raise UsageError(f"the result {self.manifest.result_id} has no metric {metric!r}; `bench show` lists them.")
+        values: NDArray[np.float64] = self.per_query[metric].to_numpy(zero_copy_only=False).astype(np.float64)
+        return values
+
+    @property
+    def label(self) -> str:
+        """`method @ dataset`, as people refer to it."""
+        cut = f" + {self.manifest.method.cut}" if self.manifest.method.cut else ""
+        return f"{self.manifest.method.spec}{cut} @ {self.manifest.dataset.spec}"
+
+
+def _read_model(path: Path, model: type[M]) -> M:
+    try:
+        raw = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ResultError(f"{path.parent} is not a result of bench: it has no {path.name}.") from None
+    except (OSError, ValueError) as error:
+        raise ResultError(f"cannot read {path}: {error}.") from None
+    if isinstance(raw, dict) and raw.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
+        raise ResultError(f"{path} has schema version {raw['schema_version']}; this bench reads {SCHEMA_VERSION}.")
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        item = error.errors()[0]
+        where = ".".join(str(part) for part in item["loc"]) or "the file"
+        raise ResultError(f"{path} does not follow its schema ({where}: {item['msg']}).") from None
+
+
+def _read_table(path: Path, digest: str, required: list[str]) -> pa.Table:
+    again = "run it again with --overwrite always"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ResultError(f"cannot read {path} ({error.strerror}); {again}.") from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ResultError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}; {again}.")
+    try:
+        table = pq.ParquetFile(pa.BufferReader(data)).read()  # read_table would import pandas
+    except (pa.ArrowException, OSError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ResultError(f"{path} is no readable Parquet file ({first}); {again}.") from None
+    missing = [name for name in required if name not in table.column_names]
+    if missing:
+        raise ResultError(f"{path} lacks the column {missing[0]!r}; it is not a result of this version.")
+    return table
+
+
+def result_folder(results: Path, dataset: str, method: str, result_id: str) -> Path:
+    """Where a result is stored; ids never become paths unescaped."""
+    return results / _slug(dataset) / f"{_slug(method)}-{result_id}"
+
+
+def _slug(text: str) -> str:
+    slug = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-").lower()
+    return slug[:60] or "unnamed"
+
+
+def write_result(folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Table, per_query: pa.Table) -> Result:
+    """Write a result folder beside its place and swap it in, so that what stood there is whole until then.
+
+    Returns:
+        The result, its manifest completed with the sha256 of each file.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written; what stood there still does.
+    """
+    fresh = folder.with_name(f".new-{folder.name}-{os.getpid()}")
+    with storage_errors(str(folder)):
+        try:
+            fresh.mkdir(parents=True)
+            for name, table in ((RUN, run), (PER_QUERY, per_query)):
+                pq.write_table(table, fresh / name, compression="zstd")
+            (fresh / METRICS).write_text(to_json(metrics), "utf-8")
+            files = {name: sha256_of(fresh / name) for name in (RUN, PER_QUERY, METRICS)}
+            manifest = manifest.model_copy(update={"files": files})
+            (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
+            for path in fresh.iterdir():
+                with path.open("rb+") as written:
+                    os.fsync(written.fileno())
+            _swap(fresh, folder)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    return Result(folder, manifest, metrics)
+
+
+def _swap(fresh: Path, folder: Path) -> None:
+    """Put `fresh` in the place of `folder`. Killed between the two renames, `recover` puts the old one back."""
+    old = _old(folder)
+    recover(folder)
+    if folder.exists():
+        os.rename(folder, old)
+    os.rename(fresh, folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _old(folder: Path) -> Path:
+    return folder.with_name(f".old-{folder.name}")
+
+
+def recover(folder: Path) -> None:
+    """Finish a swap that was killed half way."""
+    if _old(folder).is_dir():
+        if folder.exists():
+            shutil.rmtree(_old(folder), ignore_errors=True)
+        else:
+            os.rename(_old(folder), folder)
+
+
+def to_json(model: BaseModel) -> str:
+    """Indented JSON text, keys in the order of the schema."""
+    return json.dumps(model.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a result stands there."""
+    recover(folder)
+    return (folder / MANIFEST).is_file()
+
+
+def _folders(results: Path) -> list[Path]:
+    """Folders of stored results, sorted; those that are being written begin with a dot."""
+    found = [path.parent for path in results.glob(f"*/*/{MANIFEST}")]
+    return sorted(folder for folder in found if not any(part.startswith(".") for part in folder.parts[-2:]))
+
+
+def find_results(results: Path) -> Iterator[Result | ResultError]:
+    """Every result below a folder, sorted by path; those that cannot be read come as errors."""
+    for folder in _folders(results):
+        try:
+            yield Result.read(folder)
+        except ResultError as error:
+            yield error
+
+
+def find_result(results: Path, name: str) -> Result:
+    """A result by its folder, its id (or a unique beginning of it), or `method@dataset`.
+
+    Raises:
+        UsageError: none or several fit.
+        ResultError: it cannot be read.
+    """
+    if (Path(name) / MANIFEST).is_file() or (Path(name).is_dir() and "@" not in name):
+        return Result.read(Path(name))
+    fitting = [
+        folder for folder in _folders(results) if len(name) >= 4 and folder.name.rpartition("-")[2].startswith(name)
+    ]
+    found = [Result.read(folder) for folder in fitting]
+    if not found and "@" in name:
+        method, _, dataset = (part.strip() for part in name.rpartition("@"))
+        found = [
+            item
+            for item in find_results(results)
+            if isinstance(item, Result)
+            and method in {item.manifest.method.spec, item.label.rpartition(" @ ")[0]}
+            and dataset == item.manifest.dataset.spec
+        ]
+    if len(found) > 1:
+        ids = ", ".join(item.manifest.result_id for item in found)
+        raise UsageError(f"{name!r} names several results ({ids}); give an id.")
+    if not found:
+        raise UsageError(f"there is no result {name!r} in {results}; `bench list results` shows what is there.")
+    return found[0]

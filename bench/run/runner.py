@@ -1,0 +1,264 @@
+"""Running plans: pre-flight checks for all of them, then each one stage by stage."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.errors import StorageError, UsageError
+from bench.metrics import Metric
+from bench.paths import storage_errors
+from bench.progress import QUIET, Progress
+from bench.protocol import PROTOCOL_VERSION, History, Library, Method, OracleMethod, Queries, RecommendingMethod
+from bench.run.answers import Answers, ask, forget
+from bench.run.code import code_hash
+from bench.run.cut import Cut, learn_cut
+from bench.run.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
+from bench.run.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity
+from bench.run.plan import Plan, method_hash, result_id
+from bench.run.result import Result, is_complete, result_folder, write_result
+from bench.run.scoring import BOOTSTRAP_SEED, score
+from bench.text.encoders import uncached_queries
+
+Overwrite = Literal["never", "missing", "always"]
+
+#: Single queries are timed until so many are done or so many seconds are spent.
+_LATENCY_QUERIES = 50
+_LATENCY_SECONDS = 2.0
+
+
+@dataclass
+class Runner:
+    """Runs plans and stores their results.
+
+    Attributes:
+        results: the folder of results.
+        load: gives a dataset for a spec.
+        build: gives a fresh method for a spec.
+        progress: where work reports to.
+        overwrite: what to do with a result that is there: `missing` keeps it and runs the rest, `never` refuses,
+            `always` runs it anew.
+        metrics: metrics beside the default ones.
+        command: the command that made the results, for their manifests.
+    """
+
+    results: Path
+    load: Callable[[str], Dataset]
+    build: Callable[[str], Method]
+    progress: Progress = QUIET
+    overwrite: Overwrite = "missing"
+    metrics: Sequence[Metric] = ()
+    command: str = ""
+    _datasets: dict[str, Dataset] = field(default_factory=dict)
+
+    def run(self, plans: Sequence[Plan]) -> Iterator[Result]:
+        """Check every plan before the first expensive step, then run them in order.
+
+        Raises:
+            BenchError: the first problem that any plan has; nothing has been run then.
+        """
+        prepared = [self._prepare(plan) for plan in plans]
+        for _, folder in prepared:
+            if self.overwrite == "never" and is_complete(folder):
+                raise UsageError(f"the result {folder} is there already, and --overwrite is never.")
+        for plan, folder in prepared:
+            yield self._run(plan, folder)
+
+    def _dataset(self, plan: Plan) -> Dataset:
+        spec = str(plan.dataset)
+        if spec not in self._datasets:
+            with self.progress.stage(f"load {spec}"):
+                self._datasets[spec] = self.load(spec)
+        return self._datasets[spec]
+
+    def _prepare(self, plan: Plan) -> tuple[Plan, Path]:
+        method = self.build(str(plan.method))
+        dataset = self._dataset(plan)
+        library, history = views(plan, dataset)
+        if method.needs_history and not len(history):
+            split = plan.evaluated_split(dataset)
+            raise UsageError(
+                f"method {method.spec} learns from past queries, and {dataset.spec} has none"
+                + (f" when all queries of --split {split} are asked." if split != "test" else ".")
+            )
+        if plan.cut != "none" and isinstance(method, RecommendingMethod):
+            raise UsageError(f"method {method.spec} recommends its own sets; --cut is for methods that only rank.")
+        method.preflight(library, history)
+        return plan, result_folder(self.results, dataset.spec, method.name, result_id(plan, dataset, method))
+
+    def _run(self, plan: Plan, folder: Path) -> Result:
+        from filelock import FileLock, Timeout
+
+        with storage_errors(str(folder)):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+            try:
+                lock.acquire(timeout=0.1)
+            except Timeout:
+                self.progress.note(f"another process is making {folder.name}; waiting for it")
+                try:
+                    lock.acquire(timeout=3600)
+                except Timeout:
+                    raise StorageError(f"another process has held {lock.lock_file} for an hour; end it.") from None
+        try:
+            if is_complete(folder) and self.overwrite != "always":
+                return Result.read(folder)
+            return self._make(plan, folder)
+        finally:
+            lock.release()
+            Path(lock.lock_file).unlink(missing_ok=True)
+
+    def _make(self, plan: Plan, folder: Path) -> Result:
+        dataset = self._dataset(plan)
+        library, history = views(plan, dataset)
+        rows = plan.rows(dataset)
+        method = self.build(str(plan.method))
+        batches = folder.with_name(f".{folder.name}.partial")
+        if self.overwrite == "always":
+            forget(batches)
+        clock = _Clock()
+        gc.collect()
+        reset_peak_memory()
+        cut: Cut | None = None
+        if plan.cut != "none":
+            with clock("cut"), self.progress.stage(f"learn cut {plan.cut}"):
+                cut = learn_cut(plan.cut, lambda: self.build(str(plan.method)), history, library, plan.depth)
+        with clock("fit"):
+            if isinstance(method, OracleMethod):
+                method.reveal(dataset.gold)
+            if len(history):
+                method.fit(history)
+        with clock("index"):
+            method.index(library)
+        answers = ask(method, dataset, rows, plan.depth, batches, self.progress)
+        clock.seconds["rank"] = answers.seconds
+        latency = _latency(method, Queries.of(dataset, rows), plan.depth)
+        peak = peak_memory_mib()
+        if cut is not None:
+            answers = _with_cut(answers, cut)
+        identifier = result_id(plan, dataset, method)
+        template = plan.tool_text(dataset)
+        with clock("score"), self.progress.stage("score"):
+            scored = score(identifier, dataset, rows, answers, template, self.metrics)
+        manifest = Manifest(
+            result_id=identifier,
+            protocol=PROTOCOL_VERSION,
+            dataset=dataset_identity(plan, dataset, rows, len(history)),
+            method=MethodIdentity(
+                spec=str(method.spec),
+                full_spec=str(method.full_spec),
+                hash=method_hash(method),
+                revisions=method.revisions(),
+                code=code_hash(type(method).__module__),
+                oracle=method.oracle,
+                needs_llm=method.needs_llm,
+                cut=None if cut is None else str(cut),
+            ),
+            depth=plan.depth,
+            seeds={"bootstrap": BOOTSTRAP_SEED},
+            environment=environment(self.command),
+            timings={name: round(value, 6) for name, value in clock.seconds.items()},
+            latency=latency,
+            peak_memory_mib=None if peak is None else round(peak, 1),
+            facts=method.facts(),
+            warnings=_warnings(plan, dataset, method),
+            resumed=answers.resumed,
+        )
+        result = write_result(folder, manifest, scored.metrics, scored.run, scored.per_query)
+        forget(batches)
+        return result
+
+
+class _Clock:
+    """Seconds of named stages."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - started
+
+
+def views(plan: Plan, dataset: Dataset) -> tuple[Library, History]:
+    """What the method of a plan may see: the library, and past queries that are not asked."""
+    library = Library.of(dataset, plan.tool_text(dataset))
+    # The whole split is kept out of the history, also when --limit asks only a part of it.
+    return library, History.of(dataset, library, dataset.rows(plan.evaluated_split(dataset)))
+
+
+def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], history: int) -> DatasetIdentity:
+    """The dataset's part of a manifest."""
+    judged = int((dataset.gold.counts[rows] > 0).sum())
+    return DatasetIdentity(
+        spec=dataset.spec,
+        title=dataset.card.title,
+        content_hash=dataset.content_hash,
+        split=plan.evaluated_split(dataset),
+        limit=plan.limit,
+        queries=len(rows),
+        judged=judged,
+        no_gold=len(rows) - judged,
+        tools=len(dataset.tools),
+        history=history,
+        template=plan.tool_text(dataset),
+    )
+
+
+def environment(command: str) -> Environment:
+    """With what this process makes results."""
+    git = git_state()
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    return Environment(
+        command=command,
+        created=now.isoformat(),
+        packages=package_versions(),
+        commit=git[0] if git else None,
+        dirty=git[1] if git else None,
+        hardware=hardware(),
+    )
+
+
+def _with_cut(answers: Answers, cut: Cut) -> Answers:
+    return Answers(answers.ranking, answers.beyond, cut.apply(answers.ranking), answers.seconds, answers.resumed)
+
+
+def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:
+    """Time single queries, spread over the run; paid services are not asked twice."""
+    if method.needs_llm:
+        return None
+    positions = np.linspace(0, len(queries) - 1, min(_LATENCY_QUERIES, len(queries))).round().astype(np.int64)
+    seconds: list[float] = []
+    with uncached_queries() as encoding:
+        for position in positions:
+            one = queries.take(np.array([position]))
+            started = time.perf_counter()
+            method.rank(one, depth)
+            seconds.append(time.perf_counter() - started)
+            if sum(seconds) > _LATENCY_SECONDS:
+                break
+    p50, p95 = np.percentile(seconds, [50, 95])
+    return Latency(p50=round(float(p50), 6), p95=round(float(p95), 6), queries=len(seconds), cached=encoding.cached)
+
+
+def _warnings(plan: Plan, dataset: Dataset, method: Method) -> list[str]:
+    found = []
+    if plan.limit is not None:
+        found.append(f"only {plan.limit} queries were asked (--limit): not comparable with full results")
+    if plan.depth < 100 and plan.depth < len(dataset.tools):
+        found.append(f"depth {plan.depth}: metrics with a larger cut-off see a ranking cut short")
+    if method.oracle:
+        found.append("an oracle: it reads the gold it is judged by")
+    return found

@@ -1,0 +1,167 @@
+"""From answers to the tables and numbers of a result: the same for methods that ran and for run files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.data.tables import Template
+from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metrics
+from bench.metrics.ties import tie_band
+from bench.protocol import ToolSets
+from bench.run.answers import Answers
+from bench.run.manifest import Metrics, MetricValue
+from bench.run.result import PER_QUERY_SCHEMA, RUN_SCHEMA
+from bench.stats.bootstrap import bca_intervals
+from bench.text.tokens import count_tokens
+
+BOOTSTRAP_SEED = 0
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The parts of a result that come from its answers."""
+
+    metrics: Metrics
+    run: pa.Table
+    per_query: pa.Table
+
+
+def score(
+    result_id: str,
+    dataset: Dataset,
+    rows: NDArray[np.int64],
+    answers: Answers,
+    template: Template,
+    wanted: Sequence[Metric] = (),
+) -> Scored:
+    """Score answers against the dataset's gold.
+
+    Args:
+        result_id: written into the metrics.
+        dataset: the data.
+        rows: (queries,) which queries were asked, in the answers' order.
+        answers: rankings and sets.
+        template: the text whose tokens are counted.
+        wanted: metrics beside the default ones.
+    """
+    gold = dataset.gold.take(rows)
+    judged = gold.counts > 0
+    asked = tuple(dict.fromkeys([*parse_metrics(DEFAULT_METRICS), *wanted]))
+    metrics = [metric for metric in asked if not metric.needs_sets or answers.sets is not None]
+    ranking = answers.ranking
+    failed = np.zeros(len(rows), dtype=np.bool_) if ranking.failed is None else ranking.failed
+    scores = evaluate(ranking.tools, gold, metrics, answers.sets, failed)
+    band = None
+    if ranking.scores is not None:
+        band = tie_band(ranking.tools, ranking.scores, gold, answers.beyond, metrics)
+    values = _intervals(scores)
+    if band is not None:
+        for i, metric in enumerate(band.metrics):
+            ends = {"tie_low": band.low[i], "tie_expected": band.expected[i], "tie_high": band.high[i]}
+            if str(metric) in values:
+                values[str(metric)] = values[str(metric)].model_copy(update={k: float(v) for k, v in ends.items()})
+    silent = failed | ((ranking.tools >= 0).sum(axis=1) == 0)
+    if answers.sets is not None:
+        silent &= failed | (np.diff(answers.sets.starts) == 0)
+    return Scored(
+        Metrics(
+            result_id=result_id,
+            n=int(judged.sum()),
+            n_no_gold=int((~judged).sum()),
+            n_failed=int((silent & judged).sum()),
+            n_tied=None if band is None else band.tied_queries,
+            metrics=values,
+            tokens=_tokens(dataset, ranking.tools, answers.sets, template),
+        ),
+        _run_table(dataset, rows, answers),
+        _per_query_table(dataset, rows, answers, scores, silent),
+    )
+
+
+def _intervals(scores: Scores) -> dict[str, MetricValue]:
+    """Mean and interval of every metric that is taken on some query."""
+    taken = ~np.isnan(scores.values)
+    found: dict[str, MetricValue] = {}
+    # Metrics over the judged queries share their resamples; those over queries without gold have their own.
+    for mask in np.unique(taken, axis=1).T:
+        rows = np.flatnonzero(mask)
+        if not len(rows):
+            continue
+        columns = np.flatnonzero((taken == mask[:, None]).all(axis=0))
+        values = scores.values[np.ix_(rows, columns)]
+        intervals = bca_intervals(values, seed=BOOTSTRAP_SEED)
+        for i, column in enumerate(columns):
+            low, high = (None if np.isnan(end) else float(end) for end in intervals[i])
+            name = str(scores.metrics[column])
+            found[name] = MetricValue(mean=float(values[:, i].mean()), low=low, high=high, n=len(rows))
+    return {str(metric): found[str(metric)] for metric in scores.metrics if str(metric) in found}
+
+
+def _tokens(dataset: Dataset, tools: NDArray[np.int32], sets: ToolSets | None, template: Template) -> dict[str, float]:
+    """Mean tokens of the text a query would put before the agent, against the whole library."""
+    counts = count_tokens([tool.text(template) for tool in dataset.tools])
+    found = {"library": float(counts.sum())}
+    for k in (5, 10):
+        head = tools[:, :k]
+        found[f"top_{k}"] = float(np.where(head >= 0, counts[head], 0).sum(axis=1).mean()) if head.size else 0.0
+    if sets is not None:
+        found["recommended"] = float(counts[sets.tools].sum() / len(sets))
+    return found
+
+
+def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers) -> pa.Table:
+    tools, scores = answers.ranking.tools, answers.ranking.scores
+    query, place = np.nonzero(tools >= 0)
+    tool_ids = pa.array([tool.tool_id for tool in dataset.tools])
+    query_ids = pa.array([dataset.queries[row].query_id for row in rows], pa.string())
+    return pa.table(
+        {
+            "query_id": query_ids.take(arrow_array(query)),
+            "rank": arrow_array((place + 1).astype(np.int32)),
+            "tool_id": tool_ids.take(arrow_array(tools[query, place])),
+            "score": pa.nulls(len(query), pa.float32()) if scores is None else arrow_array(scores[query, place]),
+        },
+        RUN_SCHEMA,
+    )
+
+
+def _per_query_table(
+    dataset: Dataset, rows: NDArray[np.int64], answers: Answers, scores: Scores, silent: NDArray[np.bool_]
+) -> pa.Table:
+    ids = np.array([tool.tool_id for tool in dataset.tools], dtype=object)
+    sets = answers.sets
+    recommended = None if sets is None else [ids[sets.row(i)].tolist() for i in range(len(sets))]
+    beyond = answers.beyond
+    table = pa.table(
+        {
+            "query_id": [dataset.queries[row].query_id for row in rows],
+            "n_gold": arrow_array(dataset.gold.take(rows).counts.astype(np.int32)),
+            "failed": silent.tolist(),
+            "tied_beyond": arrow_array(beyond.counts.astype(np.int32)),
+            "tied_beyond_gold": [ids[beyond.gold.row(i)].tolist() for i in range(len(rows))],
+            "recommended": [None] * len(rows) if recommended is None else recommended,
+        },
+        PER_QUERY_SCHEMA,
+    )
+    for i, metric in enumerate(scores.metrics):
+        table = table.append_column(str(metric), arrow_array(scores.values[:, i]))
+    return table
+
+
+_ARROW_TYPES = {"int32": pa.int32(), "int64": pa.int64(), "float32": pa.float32(), "float64": pa.float64()}
+
+
+def arrow_array(values: NDArray[Any]) -> pa.Array:
+    """A NumPy array as an Arrow one, NaN as null; `pyarrow.array` would import pandas for it, which takes longer."""
+    values = np.ascontiguousarray(values)
+    valid = None
+    if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
+        valid = pa.py_buffer(np.packbits(~missing, bitorder="little").tobytes())
+    return pa.Array.from_buffers(_ARROW_TYPES[values.dtype.name], len(values), [valid, pa.py_buffer(values.tobytes())])

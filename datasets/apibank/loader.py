@@ -1,0 +1,41 @@
+"""API-Bank as its repository has it: 101 tools, dialogues of levels 1 and 2, scripts of level 3.
+
+Gold = the tools that the annotated dialogue calls, without the benchmark's own ToolSearcher. Samples
+without such a call stay, as queries without gold.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from bench.data.card import Card
+from bench.data.tables import Tables
+from bench.parameters import ParameterSet
+from bench.registry.datasets import Files
+
+from .parsing import TOOL_TABLE, QueryView, dialogue_queries, edges, level_3_queries, script, table_tools
+
+LEVEL_3 = "api-bank/lv3-samples"
+EDGES = "edges.tsv"
+
+
+class Options(ParameterSet):
+    """What the query is."""
+
+    query_view: QueryView = Field(
+        "dialogue", description="all of the user's turns joined by a space, or the first turn alone"
+    )
+
+
+def load(files: Files, options: Options, card: Card) -> Tables:
+    """The tables of `apibank`; every query is a test query.
+
+    Raises:
+        DataError: a file is not in upstream's format.
+    """
+    scripts = [script(files.text(name), name) for name in files.under(LEVEL_3)]
+    return Tables(
+        tools=table_tools(files.text(TOOL_TABLE), TOOL_TABLE),
+        queries=[*dialogue_queries(files, options.query_view), *level_3_queries(scripts)],
+        edges=edges((files.folder / EDGES).read_text("utf-8"), EDGES),
+    )

@@ -1,0 +1,66 @@
+"""MetaTool's single-tool queries: a CSV of query and tool name, one JSON object of tools.
+
+Upstream has no hierarchy. Category is left empty and each tool is its own parent, so that a method that
+works by collections finds collections of one, rather than one that holds the whole library.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from pydantic import TypeAdapter, ValidationError
+
+from bench.data.card import Card
+from bench.data.derive import SplitOptions, with_splits
+from bench.data.tables import Query, Tables, Tool
+from bench.errors import DataError
+from bench.registry.datasets import Files
+
+QUERIES = "dataset/data/all_clean_data.csv"
+LIBRARY = "dataset/plugin_des.json"
+HEADER = ["Query", "Tool"]
+
+
+class Options(SplitOptions):
+    """How the queries are split; upstream does not split them. A bundle here is one tool."""
+
+
+def load(files: Files, options: Options, card: Card) -> Tables:
+    """The 199 tools, and the queries numbered in upstream's order."""
+    library = _library(files)
+    tools = [
+        Tool(tool_id=name, name=name, description=description, parent=name) for name, description in library.items()
+    ]
+    queries = [
+        # Every row stays a query of its own, also where its text stands in another row.
+        Query(query_id=f"{number:05}", text=text, gold={tool: 1})
+        for number, (text, tool) in enumerate(_rows(files, library))
+    ]
+    return Tables(tools, with_splits(queries, options))
+
+
+def _library(files: Files) -> dict[str, str]:
+    try:
+        return TypeAdapter(dict[str, str]).validate_json(files.text(LIBRARY), strict=True)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = "".join(f", record {part}" for part in fault["loc"][:1])
+        raise DataError(f"{LIBRARY}{where}: {fault['msg']}.") from None
+
+
+def _rows(files: Files, library: dict[str, str]) -> list[list[str]]:
+    reader = csv.reader(io.StringIO(files.text(QUERIES), newline=""), strict=True)
+    rows = []
+    try:
+        if next(reader, None) != HEADER:
+            raise DataError(f"{QUERIES} does not begin with the columns {' and '.join(HEADER)}.")
+        for row in reader:
+            if len(row) != len(HEADER) or not all(row):
+                raise DataError(f"{QUERIES}, line {reader.line_num}: not a query and a tool, both non-empty.")
+            if row[1] not in library:
+                raise DataError(f"{QUERIES}, line {reader.line_num}: the tool {row[1]!r} is not in {LIBRARY}.")
+            rows.append(row)
+    except csv.Error as error:
+        raise DataError(f"{QUERIES}, line {reader.line_num}: {error}.") from None
+    return rows

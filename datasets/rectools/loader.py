@@ -1,0 +1,66 @@
+"""RecTools: one JSON list of queries, one JSON object of tools.
+
+Upstream has no hierarchy. Category is left empty and each tool is its own parent, so that a method that
+works by collections finds collections of one, rather than one that holds the whole library.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from bench.data.card import Card
+from bench.data.derive import SplitOptions, with_splits
+from bench.data.tables import Query, Tables, Tool
+from bench.errors import DataError
+from bench.registry.datasets import Files
+
+QUERIES = "src/Datasets/RecTools_QT.json"
+LIBRARY = "src/Datasets/RecTools_tool.json"
+
+T = TypeVar("T")
+
+
+class Options(SplitOptions):
+    """How the queries are split; upstream does not split them."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    query: str = Field(min_length=1)
+    tool: list[str] = Field(min_length=1)
+
+
+def load(files: Files, options: Options, card: Card) -> Tables:
+    """The 47 tools, and the queries numbered in upstream's order.
+
+    The slice `size` is the number of tools that upstream asked its generator for: `01` to `10`, two
+    digits so that it sorts.
+    """
+    tools = [
+        Tool(tool_id=name, name=name, description=description, parent=name)
+        for name, description in _read(dict[str, str], files, LIBRARY).items()
+    ]
+    queries = [
+        Query(
+            query_id=f"{number:03}",
+            # Verbatim: what is left of the generator's markup is in the published numbers too.
+            text=record.query,
+            gold=dict.fromkeys(record.tool, 1),
+            slices={"size": f"{len(set(record.tool)):02}"},
+        )
+        for number, record in enumerate(_read(list[_Record], files, QUERIES))
+    ]
+    return Tables(tools, with_splits(queries, options))
+
+
+def _read(form: type[T], files: Files, name: str) -> T:
+    try:
+        return TypeAdapter(form).validate_json(files.text(name), strict=True)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        # The place is a list index or tool name, then a field; there is none when the file is not JSON at all.
+        where = "".join(f", {kind} {part}" for kind, part in zip(("record", "field"), fault["loc"], strict=False))
+        raise DataError(f"{name}{where}: {fault['msg']}.") from None

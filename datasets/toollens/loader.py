@@ -1,0 +1,149 @@
+"""ToolLens, as COLT's repository has it: a corpus and queries in JSON lines, judgements in two TSV files.
+
+A tool's place in the hierarchy, its description and its parameters stand inside the corpus text:
+`category_name:…, tool_name:…, api_name:…, api_description:…, required_params: […], optional_params: […],
+return_schema: {…}`. What upstream calls a tool is the parent here, and its API the tool.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from bench.data.card import Card
+from bench.data.tables import Parameter, Query, Split, Tables, Tool
+from bench.errors import DataError
+from bench.parameters import ParameterSet
+from bench.registry.datasets import Files
+
+FOLDER = "datasets/ToolLens"
+SPLIT_FILES: dict[Split, str] = {"train": f"{FOLDER}/qrels/train.tsv", "test": f"{FOLDER}/qrels/test.tsv"}
+HEADER = "query-id\tcorpus-id\tscore"
+
+_HEAD = re.compile(r"category_name:(.*?), tool_name:(.*?), api_name:(.*?), api_description:", re.DOTALL)
+_JSON_LABELS = (", required_params: ", ", optional_params: ", ", return_schema: ")
+_DECODER = json.JSONDecoder()
+
+
+class _Line(BaseModel):
+    id: str = Field(alias="_id", min_length=1)
+    text: str = Field(min_length=1)
+
+
+class _Parameter(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    type: str
+    description: str
+
+
+_PARAMETERS = TypeAdapter(list[_Parameter])
+
+
+def load(files: Files, options: ParameterSet, card: Card) -> Tables:
+    """The tools and queries under upstream's ids, in upstream's split."""
+    tools = [_tool(line, where) for line, where in _lines(files, f"{FOLDER}/corpus.jsonl")]
+    judged = {split: _gold(files, name) for split, name in SPLIT_FILES.items()}
+    queries = []
+    name = f"{FOLDER}/queries.jsonl"
+    for line, where in _lines(files, name):
+        splits = [split for split, gold in judged.items() if line.id in gold]
+        if len(splits) != 1:
+            stands = "both" if splits else "none"
+            raise DataError(f"{where}: query {line.id} stands in {stands} of {' and '.join(SPLIT_FILES.values())}.")
+        queries.append(Query(line.id, line.text, judged[splits[0]].pop(line.id), splits[0]))
+    for split, rest in judged.items():
+        if rest:
+            raise DataError(f"{SPLIT_FILES[split]}: query {min(rest)} is not in {name}.")
+    return Tables(tools, queries)
+
+
+def _lines(files: Files, name: str) -> Iterator[tuple[_Line, str]]:
+    # Not `splitlines`: it would also cut at the line separators that JSON allows inside a text.
+    for number, line in enumerate(files.text(name).split("\n"), start=1):
+        if line:
+            where = f"{name}, line {number}"
+            try:
+                yield _Line.model_validate_json(line, strict=True), where
+            except ValidationError as error:
+                raise DataError(f"{where}: {_fault(error)}.") from None
+
+
+def _gold(files: Files, name: str) -> dict[str, dict[str, int]]:
+    header, *lines = files.text(name).split("\n")
+    if header != HEADER:
+        raise DataError(f"{name} does not begin with the columns {HEADER.split()}.")
+    gold: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(lines, start=2):
+        if not line:
+            continue
+        match = re.fullmatch(r"([^\t]+)\t([^\t]+)\t([1-9][0-9]?)", line)
+        if match is None:
+            raise DataError(f"{name}, line {number}: not a query, a tool and a relevance of 1 to 99.")
+        query, tool, grade = match.groups()
+        # Upstream repeats a line where a bundle names a tool twice; a gold set has it once.
+        if gold.setdefault(query, {}).setdefault(tool, int(grade)) != int(grade):
+            raise DataError(f"{name}, line {number}: query {query} has tool {tool} with another relevance above.")
+    return gold
+
+
+def _tool(line: _Line, where: str) -> Tool:
+    """Take a corpus text apart.
+
+    Names end at the next label. The description may hold labels, commas and brackets, so it ends at the
+    first place from which everything to the end of the text is the three JSON values under their labels.
+    """
+    head = _HEAD.match(line.text)
+    if head is None:
+        raise DataError(f"{where}: the text does not begin with category_name, tool_name, api_name, api_description.")
+    starts = (match.start() for match in re.finditer(re.escape(_JSON_LABELS[0]), line.text))
+    ends = ((start, _json_values(line.text, start)) for start in starts if start >= head.end())
+    end, values = next(((start, values) for start, values in ends if values), (0, []))
+    if not values:
+        raise DataError(f"{where}: the text does not end with required_params, optional_params, return_schema as JSON.")
+    required, optional, returns = values
+    category, parent, name = head.groups()
+    return Tool(
+        tool_id=line.id,
+        name=name,
+        description=line.text[head.end() : end],
+        category=category,
+        parent=parent,
+        parameters=(*_parameters(required, True, where), *_parameters(optional, False, where)),
+        # An empty string is how upstream says that it knows no schema.
+        returns=None if returns == '""' else returns,
+        source=line.text,
+    )
+
+
+def _json_values(text: str, start: int) -> list[str]:
+    """The JSON text under each label from `start` on; empty unless they reach exactly to the end."""
+    values = []
+    for label in _JSON_LABELS:
+        if not text.startswith(label, start):
+            return []
+        begin = start + len(label)
+        try:
+            _, start = _DECODER.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            return []
+        values.append(text[begin:start])
+    return values if start == len(text) else []
+
+
+def _parameters(text: str, required: bool, where: str) -> list[Parameter]:
+    try:
+        parameters = _PARAMETERS.validate_json(text, strict=True)
+    except ValidationError as error:
+        raise DataError(f"{where}: {'required' if required else 'optional'}_params: {_fault(error)}.") from None
+    return [Parameter(p.name, p.type, p.description, required) for p in parameters]
+
+
+def _fault(error: ValidationError) -> str:
+    fault = error.errors()[0]
+    place = ".".join(str(part) for part in fault["loc"])
+    return f"{place}: {fault['msg']}" if place else fault["msg"]

@@ -1,0 +1,26 @@
+"""The tools that were used most, whatever is asked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bench.protocol import History, Library, Method, Queries, Ranking
+from bench.search.topk import top_k
+
+
+class Popularity(Method):
+    """Ranks by how many past queries have the tool as gold; tools never used are not returned."""
+
+    needs_history = True
+
+    def fit(self, history: History) -> None:
+        counts = np.bincount(history.gold.tools, minlength=len(history.library)).astype(np.float64)
+        counts[counts == 0] = -np.inf
+        self._counts = counts
+
+    def index(self, library: Library) -> None:
+        return None
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        one = top_k(self._counts[None, :], depth)
+        return one.take(np.zeros(len(queries), dtype=np.int64))

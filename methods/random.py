@@ -1,0 +1,41 @@
+"""A random order: the floor."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.parameters import ParameterSet
+from bench.protocol import Library, Method, Queries, Ranking
+
+
+class Random(Method):
+    """Every order of the library is equally likely; it depends on the seed, the text and the tools' ids only."""
+
+    class Parameters(ParameterSet):
+        seed: int = Field(0, description="another seed, another order")
+
+    parameters: Parameters
+
+    def index(self, library: Library) -> None:
+        self._tools = np.array([_number(tool.tool_id) for tool in library.tools], dtype=np.uint64)
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        keys = np.array([_number(f"{self.parameters.seed}:{text}") for text in queries.texts], dtype=np.uint64)
+        draws = _mixed(keys[:, None] ^ self._tools[None, :])
+        return Ranking(np.argsort(draws, axis=1, kind="stable")[:, :depth].astype(np.int32))
+
+
+def _number(text: str) -> int:
+    """64 bits of the text's sha256."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of splitmix64 (Steele et al. 2014): well-spread bits from any 64."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

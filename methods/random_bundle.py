@@ -1,0 +1,41 @@
+"""A random past bundle: what a recommender scores that knows only which tools go together."""
+
+from __future__ import annotations
+
+import hashlib
+
+from pydantic import Field
+
+from bench.parameters import ParameterSet
+from bench.protocol import History, Library, Method, Queries, Ranking, ToolSets
+
+
+class RandomBundle(Method):
+    """The gold set of a past query drawn at random, in the order of tool ids (PTR's `Random`, N/A row).
+
+    Past queries are drawn, so frequent bundles are drawn more often. The draw depends on the seed and the query's
+    text only.
+    """
+
+    class Parameters(ParameterSet):
+        seed: int = Field(0, description="another seed, another draw")
+
+    parameters: Parameters
+    needs_history = True
+
+    def fit(self, history: History) -> None:
+        self._bundles = [history.gold.row(i) for i in range(len(history)) if len(history.gold.row(i))]
+
+    def index(self, library: Library) -> None:
+        return None
+
+    def recommend(self, queries: Queries) -> ToolSets:
+        return ToolSets.of([self._bundles[self._draw(text)] for text in queries.texts])
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        sets = self.recommend(queries)
+        return Ranking.of_lists([sets.row(i).tolist()[:depth] for i in range(len(sets))])
+
+    def _draw(self, text: str) -> int:
+        digest = hashlib.sha256(f"{self.parameters.seed}:{text}".encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:8], "big") % len(self._bundles)

@@ -1,0 +1,169 @@
+"""MetaTool's multi-tool queries: upstream's counts, its splits, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from bench.data.dataset import Dataset
+from bench.data.derive import bundle_id
+from bench.data.tables import Tables
+from bench.errors import DataError
+from bench.registry import load_dataset
+from bench.registry.datasets import Files, dataset_entry
+
+loader = import_module("bench.datasets.metatool.loader")
+
+PTR = "GHupppp/PTR/5d3a96faeefe5a5f084edf1c1c4a855a8ae6713f"
+METATOOL = "HowieHwong/MetaTool/35e81bb7576826e980c80fed8f8c0a2b4a1e6fbb"
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def bundles(dataset: Dataset, split: str) -> list[str]:
+    return [bundle_id(query.gold) for query in dataset.queries if query.split == split]
+
+
+@pytest.fixture
+def metatool(mirror: Path) -> Dataset:
+    return load_dataset("metatool")
+
+
+def test_counts(metatool: Dataset) -> None:
+    assert len(metatool.tools) == 47
+    assert len(metatool.queries) == 497
+    assert Counter(metatool.gold.counts.tolist()) == {2: 497}
+    assert [len(metatool.rows(split)) for split in ("train", "dev", "test")] == [398, 0, 99]
+    assert all(tool.parent == tool.name == tool.tool_id and tool.category == "" for tool in metatool.tools)
+
+
+def test_tools(metatool: Dataset) -> None:
+    chosen = [(i, metatool.tools[i]) for i in (0, 9, 23, 46)]
+    assert [(i, tool.tool_id, digest(tool.text("name_description"))) for i, tool in chosen] == [
+        (0, "BookTool", "b9e96884f36f77ab"),
+        (9, "ExchangeTool", "b03332d736a3048a"),
+        (23, "NASATool", "af4efa50d9915296"),
+        (46, "local", "a3608dc97f9d9db5"),
+    ]
+    assert metatool.card.template == "name_description"
+
+
+def test_queries(metatool: Dataset) -> None:
+    chosen = [(i, metatool.queries[i]) for i in (0, 9, 248, 496)]
+    assert [(i, query.query_id, sorted(query.gold), digest(query.text)) for i, query in chosen] == [
+        (0, "000", ["FinanceTool", "NewsTool"], "b88394acd2a60276"),
+        (9, "009", ["FinanceTool", "PDF&URLTool"], "5040e7761a7879b1"),
+        (248, "248", ["MusicTool", "PDF&URLTool"], "26e2a42def17a003"),
+        (496, "496", ["Discount", "ProductSearch"], "8e5953c116ab7c2c"),
+    ]
+
+
+def test_the_two_upstreams_agree(mirror: Path) -> None:
+    """PTR's copy has the same queries with the same gold in another order, and MetaTool's own library."""
+    ours = json.loads((mirror / METATOOL / loader.QUERIES).read_text("utf-8"))
+    theirs = json.loads((mirror / PTR / "src/Datasets/MetaTool_QT.json").read_text("utf-8"))
+    assert ours != theirs
+    assert {(record["query"], *sorted(record["tool"])) for record in ours} == {
+        (record["query"], *sorted(record["tool"])) for record in theirs
+    }
+    assert len(ours) == len(theirs)
+    assert (mirror / PTR / loader.LIBRARY).read_bytes() == (
+        mirror / METATOOL / "dataset/big_tool_des.json"
+    ).read_bytes()
+
+
+def test_the_known_issues_are_what_the_card_says(metatool: Dataset) -> None:
+    train, test = bundles(metatool, "train"), bundles(metatool, "test")
+    assert len({*train, *test}) == 88
+    assert sum(bundle in train for bundle in test) == 94
+    assert (len(set(test)), len(set(test) & set(train))) == (58, 54)
+    assert len({tool for query in metatool.queries for tool in query.gold}) == 15
+    texts = [query.text for query in metatool.queries]
+    assert len(set(texts)) == 497
+    assert sum(text.startswith('"') for text in texts) == 130
+    assert sum(text != text.strip() for text in texts) == 11
+    neighbours = zip(metatool.queries, metatool.queries[1:], strict=False)
+    assert sum(before.gold == after.gold for before, after in neighbours) == 343
+
+
+@pytest.mark.parametrize(
+    ("spec", "train", "test", "chosen"),
+    [
+        ("metatool", 398, 99, "619f61409c5543fe"),
+        ("metatool(seed=1)", 398, 99, "daa1103892a29d28"),
+        ("metatool(test_share=0.5)", 249, 248, "1a9c6cdd40e8c83d"),
+        ("metatool(split=bundle-disjoint)", 399, 98, "1c45b5b5dada20ed"),
+    ],
+)
+def test_splits_never_change(mirror: Path, spec: str, train: int, test: int, chosen: str) -> None:
+    dataset = load_dataset(spec)
+    assert dataset.spec == spec
+    assert (len(dataset.rows("train")), len(dataset.rows("test"))) == (train, test)
+    assert digest("\n".join(query.query_id for query in dataset.queries if query.split == "test")) == chosen
+
+
+def test_bundle_disjoint(mirror: Path) -> None:
+    dataset = load_dataset("metatool(split=bundle-disjoint)")
+    assert not set(bundles(dataset, "train")) & set(bundles(dataset, "test"))
+
+
+@pytest.mark.parametrize("alias", ["MetaTool", "metatool-multi"])
+def test_aliases(alias: str) -> None:
+    assert dataset_entry(alias).card.id == "metatool"
+
+
+def small(folder: Path, **changed: str) -> Tables:
+    """Load two tools and two queries of our own; `changed` replaces a file: queries or library."""
+    records = [{"query": "a", "tool": ["B", "A"]}, {"query": "b", "tool": ["B"]}]
+    content = {"queries": json.dumps(records), "library": '{"A": "makes a", "B": "makes b"}', **changed}
+    paths = {loader.QUERIES: folder / "queries", loader.LIBRARY: folder / "library"}
+    for path in paths.values():
+        path.write_text(content[path.name], "utf-8")
+    tables = loader.load(Files(paths, folder), loader.Options(), dataset_entry("metatool").card)
+    assert isinstance(tables, Tables)
+    return tables
+
+
+def test_small_files(tmp_path: Path) -> None:
+    tables = small(tmp_path)
+    assert [(tool.tool_id, tool.parent, tool.description) for tool in tables.tools] == [
+        ("A", "A", "makes a"),
+        ("B", "B", "makes b"),
+    ]
+    assert [(q.query_id, q.text, q.gold) for q in tables.queries] == [
+        ("000", "a", {"A": 1, "B": 1}),
+        ("001", "b", {"B": 1}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("queries", "", "multi_tool_query_golden.json: Invalid JSON"),
+        (
+            "queries",
+            '[{"query": "a", "tool": ["A", 1]}]',
+            "golden.json, record 0, field tool: Input should be a valid str",
+        ),
+        ("queries", '[{"query": "a", "tool": ["A"]}, 3]', "golden.json, record 1: Input should be an object"),
+        ("library", '["A"]', "MetaTool_tool.json: Input should be an object"),
+        ("library", '{"A": 1}', "MetaTool_tool.json, record A: Input should be a valid string"),
+    ],
+)
+def test_a_malformed_record_is_named(tmp_path: Path, name: str, content: str, sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        small(tmp_path, **{name: content})
+    assert sentence in str(caught.value)
+
+
+def test_a_gold_tool_without_description_is_refused(tmp_path: Path) -> None:
+    tables = small(tmp_path, library='{"A": "makes a"}')
+    with pytest.raises(DataError, match="query 000: gold tool 'B' is not in the library"):
+        Dataset.build("metatool", dataset_entry("metatool").card, tables)
