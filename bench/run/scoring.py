@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench import arrow
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metrics
@@ -119,49 +119,38 @@ def _tokens(dataset: Dataset, tools: NDArray[np.int32], sets: ToolSets | None, t
 def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers) -> pa.Table:
     tools, scores = answers.ranking.tools, answers.ranking.scores
     query, place = np.nonzero(tools >= 0)
-    tool_ids = pa.array([tool.tool_id for tool in dataset.tools])
-    query_ids = pa.array([dataset.queries[row].query_id for row in rows], pa.string())
-    return pa.table(
-        {
-            "query_id": query_ids.take(arrow_array(query)),
-            "rank": arrow_array((place + 1).astype(np.int32)),
-            "tool_id": tool_ids.take(arrow_array(tools[query, place])),
-            "score": pa.nulls(len(query), pa.float32()) if scores is None else arrow_array(scores[query, place]),
-        },
-        RUN_SCHEMA,
-    )
+    columns = {
+        "query_id": arrow.strings(_query_ids(dataset, rows)).take(arrow.numbers(query)),
+        "rank": arrow.numbers((place + 1).astype(np.int32)),
+        "tool_id": _tool_ids(dataset, tools[query, place]),
+        "score": pa.nulls(len(query), pa.float32()) if scores is None else arrow.numbers(scores[query, place]),
+    }
+    return pa.table(columns, RUN_SCHEMA)
 
 
 def _per_query_table(
     dataset: Dataset, rows: NDArray[np.int64], answers: Answers, scores: Scores, silent: NDArray[np.bool_]
 ) -> pa.Table:
-    ids = np.array([tool.tool_id for tool in dataset.tools], dtype=object)
-    sets = answers.sets
-    recommended = None if sets is None else [ids[sets.row(i)].tolist() for i in range(len(sets))]
-    beyond = answers.beyond
-    table = pa.table(
-        {
-            "query_id": [dataset.queries[row].query_id for row in rows],
-            "n_gold": arrow_array(dataset.gold.take(rows).counts.astype(np.int32)),
-            "failed": silent.tolist(),
-            "tied_beyond": arrow_array(beyond.counts.astype(np.int32)),
-            "tied_beyond_gold": [ids[beyond.gold.row(i)].tolist() for i in range(len(rows))],
-            "recommended": [None] * len(rows) if recommended is None else recommended,
-        },
-        PER_QUERY_SCHEMA,
-    )
+    beyond, sets = answers.beyond, answers.sets
+    columns = {
+        "query_id": arrow.strings(_query_ids(dataset, rows)),
+        "n_gold": arrow.numbers(dataset.gold.take(rows).counts.astype(np.int32)),
+        "failed": arrow.booleans(silent),
+        "tied_beyond": arrow.numbers(beyond.counts.astype(np.int32)),
+        "tied_beyond_gold": arrow.lists(beyond.gold.starts, _tool_ids(dataset, beyond.gold.tools)),
+        "recommended": pa.nulls(len(rows), pa.list_(pa.string()))
+        if sets is None
+        else arrow.lists(sets.starts, _tool_ids(dataset, sets.tools)),
+    }
+    table = pa.table(columns, PER_QUERY_SCHEMA)
     for i, metric in enumerate(scores.metrics):
-        table = table.append_column(str(metric), arrow_array(scores.values[:, i]))
+        table = table.append_column(str(metric), arrow.numbers(scores.values[:, i]))
     return table
 
 
-_ARROW_TYPES = {"int32": pa.int32(), "int64": pa.int64(), "float32": pa.float32(), "float64": pa.float64()}
+def _query_ids(dataset: Dataset, rows: NDArray[np.int64]) -> list[str]:
+    return [dataset.queries[row].query_id for row in rows]
 
 
-def arrow_array(values: NDArray[Any]) -> pa.Array:
-    """A NumPy array as an Arrow one, NaN as null; `pyarrow.array` would import pandas for it, which takes longer."""
-    values = np.ascontiguousarray(values)
-    valid = None
-    if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
-        valid = pa.py_buffer(np.packbits(~missing, bitorder="little").tobytes())
-    return pa.Array.from_buffers(_ARROW_TYPES[values.dtype.name], len(values), [valid, pa.py_buffer(values.tobytes())])
+def _tool_ids(dataset: Dataset, codes: NDArray[np.int32]) -> pa.Array:
+    return arrow.strings([tool.tool_id for tool in dataset.tools]).take(arrow.numbers(codes))

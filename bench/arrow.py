@@ -1,0 +1,47 @@
+"""NumPy arrays and lists of strings as Arrow arrays, without pandas.
+
+`pyarrow.array` imports pandas whenever it is installed, which takes longer than a cached run; building
+the arrays from their buffers does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+_TYPES = {"int32": pa.int32(), "int64": pa.int64(), "float32": pa.float32(), "float64": pa.float64()}
+
+
+def numbers(values: NDArray[Any]) -> pa.Array:
+    """int32, int64, float32 or float64 values; NaN becomes null."""
+    valid = None
+    if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
+        valid = _bits(~missing)
+    return pa.Array.from_buffers(_TYPES[values.dtype.name], len(values), [valid, pa.py_buffer(values.tobytes())])
+
+
+def booleans(values: NDArray[np.bool_]) -> pa.Array:
+    """Truth values."""
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, _bits(values)])
+
+
+def strings(values: Sequence[str]) -> pa.Array:
+    """Strings, none of them null."""
+    encoded = [value.encode() for value in values]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int32)
+    np.cumsum([len(value) for value in encoded], out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def lists(starts: NDArray[Any], values: pa.Array) -> pa.Array:
+    """Lists: row i is `values[starts[i]:starts[i+1]]`."""
+    return pa.ListArray.from_arrays(numbers(starts.astype(np.int32)), values)
+
+
+def _bits(values: NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(values, bitorder="little").tobytes())
