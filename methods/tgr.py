@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.data.edges import read_edges
 from bench.errors import UsageError
 from bench.graph.convolution import Direction, propagation
-from bench.graph.edges import Edges, coded, connected_share, read_edges
+from bench.graph.edges import Edges, coded, connected_share
 from bench.graph.rules import rule_edges
 from bench.parameters import MethodSpec, ParameterSet
 from bench.paths import sha256_of

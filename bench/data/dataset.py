@@ -37,6 +37,7 @@ class Dataset:
         queries: (queries,) rows, sorted by query_id.
         gold: judgements, row i for query i, tools by code.
         edges: annotated dependencies, sorted; may be empty.
+        unknown_gold: (query_id, tool_id) pairs outside the library that were dropped on import.
     """
 
     spec: str
@@ -45,6 +46,7 @@ class Dataset:
     queries: tuple[Query, ...]
     gold: Gold
     edges: tuple[Edge, ...]
+    unknown_gold: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
     def build(spec: str, card: Card, tables: Tables) -> Dataset:
@@ -80,7 +82,7 @@ class Dataset:
             if before and (before.dependent, before.prerequisite) == (edge.dependent, edge.prerequisite):
                 raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} stands twice.")
         gold = Gold.of({codes[tool]: grade for tool, grade in query.gold.items()} for query in queries)
-        return Dataset(spec, card, tools, queries, gold, edges)
+        return Dataset(spec, card, tools, queries, gold, edges, tuple(sorted(tables.unknown_gold)))
 
     @cached_property
     def content_hash(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,7 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
         "spec": dataset.spec,
         "content_hash": dataset.content_hash,
         "files": digests,
+        "unknown_gold": [list(pair) for pair in dataset.unknown_gold],
         "card": dataset.card.model_dump(mode="json"),
     }
     write_text(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
@@ -137,13 +139,14 @@ def read_dataset(folder: Path) -> Dataset:
             )
         card = Card.model_validate(manifest["card"])
         spec, digests = str(manifest["spec"]), dict(manifest["files"])
+        dropped = [(str(query), str(tool)) for query, tool in manifest["unknown_gold"]]
         tables = {name: _read_table(folder / f"{name}.parquet", digests[f"{name}.parquet"]) for name in _SCHEMAS}
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the dataset in {folder}: {error}.") from None
     except (ValueError, KeyError, TypeError, ValidationError) as error:
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path} is damaged or not a dataset of bench ({detail}).") from None
-    dataset = Dataset.build(spec, card, rows_from(tables))
+    dataset = Dataset.build(spec, card, replace(rows_from(tables), unknown_gold=dropped))
     # The files' checksums were verified above; the stored hash then holds for their content.
     dataset.__dict__["content_hash"] = str(manifest["content_hash"])
     return dataset

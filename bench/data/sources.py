@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 UPSTREAM_URL = "https://raw.githubusercontent.com"
 ATTEMPTS = 5
+UNREACHABLE_ATTEMPTS = 2
 CONNECTIONS = 4
 LONGEST_WAIT = 60.0
 # No dataset file is near this; a server that sends without end must not fill the disk.
@@ -160,9 +161,10 @@ class Sources:
                 resumed = self._receive(client, name, part, count)
             except (_TryAgain, httpx.TransportError) as error:
                 problem = str(error) or type(error).__name__
-                wait = error.wait if isinstance(error, _TryAgain) else None
-                if attempt < ATTEMPTS:
-                    self._wait(attempt, wait)
+                # A host that cannot be reached at all is rarely there a moment later: say so soon.
+                if attempt == (UNREACHABLE_ATTEMPTS if isinstance(error, httpx.ConnectError) else ATTEMPTS):
+                    break
+                self._wait(attempt, error.wait if isinstance(error, _TryAgain) else None)
                 continue
             actual = sha256_of(part)
             if actual == digest:
@@ -175,7 +177,7 @@ class Sources:
                 raise DataError(_mismatch(f"the download of {name}", actual, digest))
             problem = "the resumed download did not match its checksum"
         raise UnavailableError(
-            f"could not download {name} in {ATTEMPTS} attempts ({problem}); run the command again to resume, "
+            f"could not download {name} in {attempt} attempts ({problem}); run the command again to resume, "
             "or point BENCH_MIRROR at a mirror."
         )
 

@@ -136,8 +136,13 @@ class Edge:
 
 @dataclass(frozen=True)
 class Tables:
-    """What a loader returns."""
+    """What a loader returns.
+
+    `unknown_gold` are (query_id, tool_id) pairs that upstream has, that name tools outside the library, and that
+    the user chose to drop; they are kept for the audit.
+    """
 
     tools: Sequence[Tool]
     queries: Sequence[Query]
     edges: Sequence[Edge] = ()
+    unknown_gold: Sequence[tuple[str, str]] = ()

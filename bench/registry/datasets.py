@@ -24,7 +24,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 import bench
 from bench.data.card import Card, cards_from, read_cards
@@ -36,6 +38,8 @@ from bench.errors import DataError, UnavailableError, UsageError
 from bench.parameters import ParameterSet, check_parameters, short_spec, suggestion
 from bench.paths import data_folder
 from bench.spec import Spec, parse
+
+T = TypeVar("T")
 
 
 class NoOptions(ParameterSet):
@@ -66,6 +70,16 @@ class Files:
             return json.loads(self.text(name))
         except json.JSONDecodeError as error:
             raise DataError(f"{name} is not JSON: {error}.") from None
+
+    def read_as(self, form: type[T], name: str) -> T:
+        """An upstream file as JSON of a given form; raises `DataError` that names the first record out of form."""
+        try:
+            return TypeAdapter(form).validate_json(self.text(name), strict=True)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            # The place is a list index or a key, then a field; there is none when the file is not JSON at all.
+            where = "".join(f", {kind} {part}" for kind, part in zip(("record", "field"), fault["loc"], strict=False))
+            raise DataError(f"{name}{where}: {fault['msg']}.") from None
 
     def under(self, prefix: str) -> list[str]:
         """Names of the upstream files below a folder, sorted."""
@@ -103,7 +117,8 @@ def _folders() -> Iterator[tuple[Path, str]]:
 
 
 @cache
-def _installed() -> dict[str, DatasetEntry]:
+def installed_entries() -> dict[str, DatasetEntry]:
+    """Datasets that have a card in this installation, by id."""
     return {
         card.id: DatasetEntry(card, folder, module)
         for folder, module in _folders()
@@ -117,7 +132,7 @@ def _added() -> dict[str, DatasetEntry]:
     found = {}
     for folder in sorted(root.iterdir()) if root.is_dir() else []:
         path = folder / MANIFEST
-        if path.is_file():
+        if path.is_file() and not folder.name.startswith("."):
             try:
                 card = cards_from(json.loads(path.read_text("utf-8"))["card"], str(path))[0]
             except (ValueError, KeyError, TypeError):
@@ -128,7 +143,7 @@ def _added() -> dict[str, DatasetEntry]:
 
 def dataset_entries() -> dict[str, DatasetEntry]:
     """Every dataset by id, sorted; the user's own beside the built-in ones."""
-    return dict(sorted({**_installed(), **_added()}.items()))
+    return dict(sorted({**installed_entries(), **_added()}.items()))
 
 
 def dataset_entry(name: str) -> DatasetEntry:

@@ -6,20 +6,15 @@ works by collections finds collections of one, rather than one that holds the wh
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from bench.data.card import Card
 from bench.data.derive import SplitOptions, with_splits
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import DataError
 from bench.registry.datasets import Files
 
 QUERIES = "dataset/data/multi_tool_query_golden.json"
-LIBRARY = "src/Datasets/MetaTool_tool.json"
-
-T = TypeVar("T")
+LIBRARY = "dataset/big_tool_des.json"
 
 
 class Options(SplitOptions):
@@ -37,20 +32,10 @@ def load(files: Files, options: Options, card: Card) -> Tables:
     """The 47 tools, and the queries numbered in upstream's order."""
     tools = [
         Tool(tool_id=name, name=name, description=description, parent=name)
-        for name, description in _read(dict[str, str], files, LIBRARY).items()
+        for name, description in files.read_as(dict[str, str], LIBRARY).items()
     ]
     queries = [
         Query(query_id=f"{number:03}", text=record.query, gold=dict.fromkeys(record.tool, 1))
-        for number, record in enumerate(_read(list[_Record], files, QUERIES))
+        for number, record in enumerate(files.read_as(list[_Record], QUERIES))
     ]
     return Tables(tools, with_splits(queries, options))
-
-
-def _read(form: type[T], files: Files, name: str) -> T:
-    try:
-        return TypeAdapter(form).validate_json(files.text(name), strict=True)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        # The place is a list index or tool name, then a field; there is none when the file is not JSON at all.
-        where = "".join(f", {kind} {part}" for kind, part in zip(("record", "field"), fault["loc"], strict=False))
-        raise DataError(f"{name}{where}: {fault['msg']}.") from None

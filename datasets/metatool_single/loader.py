@@ -9,8 +9,6 @@ from __future__ import annotations
 import csv
 import io
 
-from pydantic import TypeAdapter, ValidationError
-
 from bench.data.card import Card
 from bench.data.derive import SplitOptions, with_splits
 from bench.data.tables import Query, Tables, Tool
@@ -28,7 +26,7 @@ class Options(SplitOptions):
 
 def load(files: Files, options: Options, card: Card) -> Tables:
     """The 199 tools, and the queries numbered in upstream's order."""
-    library = _library(files)
+    library = files.read_as(dict[str, str], LIBRARY)
     tools = [
         Tool(tool_id=name, name=name, description=description, parent=name) for name, description in library.items()
     ]
@@ -38,15 +36,6 @@ def load(files: Files, options: Options, card: Card) -> Tables:
         for number, (text, tool) in enumerate(_rows(files, library))
     ]
     return Tables(tools, with_splits(queries, options))
-
-
-def _library(files: Files) -> dict[str, str]:
-    try:
-        return TypeAdapter(dict[str, str]).validate_json(files.text(LIBRARY), strict=True)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        where = "".join(f", record {part}" for part in fault["loc"][:1])
-        raise DataError(f"{LIBRARY}{where}: {fault['msg']}.") from None
 
 
 def _rows(files: Files, library: dict[str, str]) -> list[list[str]]:

@@ -6,20 +6,15 @@ works by collections finds collections of one, rather than one that holds the wh
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from bench.data.card import Card
 from bench.data.derive import SplitOptions, with_splits
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import DataError
 from bench.registry.datasets import Files
 
 QUERIES = "src/Datasets/RecTools_QT.json"
 LIBRARY = "src/Datasets/RecTools_tool.json"
-
-T = TypeVar("T")
 
 
 class Options(SplitOptions):
@@ -41,7 +36,7 @@ def load(files: Files, options: Options, card: Card) -> Tables:
     """
     tools = [
         Tool(tool_id=name, name=name, description=description, parent=name)
-        for name, description in _read(dict[str, str], files, LIBRARY).items()
+        for name, description in files.read_as(dict[str, str], LIBRARY).items()
     ]
     queries = [
         Query(
@@ -51,16 +46,6 @@ def load(files: Files, options: Options, card: Card) -> Tables:
             gold=dict.fromkeys(record.tool, 1),
             slices={"size": f"{len(set(record.tool)):02}"},
         )
-        for number, record in enumerate(_read(list[_Record], files, QUERIES))
+        for number, record in enumerate(files.read_as(list[_Record], QUERIES))
     ]
     return Tables(tools, with_splits(queries, options))
-
-
-def _read(form: type[T], files: Files, name: str) -> T:
-    try:
-        return TypeAdapter(form).validate_json(files.text(name), strict=True)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        # The place is a list index or tool name, then a field; there is none when the file is not JSON at all.
-        where = "".join(f", {kind} {part}" for kind, part in zip(("record", "field"), fault["loc"], strict=False))
-        raise DataError(f"{name}{where}: {fault['msg']}.") from None

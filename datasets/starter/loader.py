@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from bench.data.card import Card
+from bench.data.edges import read_edges
 from bench.data.tables import Parameter, Query, Tables, Tool
-from bench.graph.edges import read_edges
 from bench.parameters import ParameterSet
 from bench.registry.datasets import Files
 

@@ -1,0 +1,110 @@
+"""Adding the user's own datasets: BEIR folders, folders of ours, and full-size upstream archives."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.data.beir import import_beir
+from bench.data.card import cards_from
+from bench.data.dataset import Dataset
+from bench.data.parquet import MANIFEST, read_dataset, write_dataset
+from bench.data.tables import Tables
+from bench.errors import DataError, UnavailableError, UsageError
+from bench.paths import data_folder, storage_errors
+from bench.registry.datasets import DatasetEntry, installed_entries
+
+
+def add_datasets(
+    name: str, source: Path, *, drop_unknown_gold: bool = False, replace: bool = False
+) -> Iterator[Dataset]:
+    """Read a folder and keep its tables as one or more datasets of the user's.
+
+    Args:
+        name: the id of a card that the user must bring the files for (`apibank-full`), the folder name of several
+            such cards (`toolbench`: all that `source` has files of), or a new id for a folder in BEIR form or one
+            that `bench data export --format parquet` wrote.
+        source: the folder to read.
+        drop_unknown_gold: for BEIR form: leave out gold that names tools outside the corpus.
+        replace: put the new dataset in the place of one that was added under the same id.
+
+    Raises:
+        UsageError: the id is taken, or the folder is in no known form.
+        UnavailableError: the folder lacks the files of the dataset asked for.
+        DataError: a file is malformed.
+    """
+    if not source.is_dir():
+        raise UsageError(f"{source} is not a folder.")
+    installed = installed_entries()
+    brought = [
+        entry for entry in installed.values() if entry.card.obtain and name in {entry.card.id, entry.folder.name}
+    ]
+    if brought:
+        tables = _imported(brought[0], source)
+        asked = [entry for entry in brought if entry.card.id in tables]
+        if not asked:
+            raise UnavailableError(f"{source} has not the files of {name}: {brought[0].card.obtain}")
+        for entry in asked:
+            yield _keep(Dataset.build(entry.card.id, entry.card, tables[entry.card.id]), replace)
+        return
+    if name in installed:
+        raise UsageError(f"there is a dataset {name!r} already; choose another name for yours.")
+    if (source / MANIFEST).is_file():
+        stored = read_dataset(source)
+        card = stored.card.model_copy(update={"id": name, "aliases": [], "upstream": [], "obtain": "", "variant": ""})
+        rows = Tables(stored.tools, stored.queries, stored.edges, stored.unknown_gold)
+        yield _keep(Dataset.build(name, card, rows), replace)
+    elif (source / "corpus.jsonl").is_file():
+        rows = import_beir(source, drop_unknown_gold=drop_unknown_gold)
+        yield _keep(Dataset.build(name, cards_from(_card(name, source, rows), name)[0], rows), replace)
+    else:
+        raise UsageError(
+            f"{source} is in no form that is known: it has neither corpus.jsonl (BEIR) nor {MANIFEST} (Parquet), and "
+            f"{name!r} is no dataset that one brings the files of."
+        )
+
+
+def _imported(entry: DatasetEntry, source: Path) -> dict[str, Tables]:
+    assert entry.module is not None
+    importer = importlib.import_module(entry.module.rpartition(".")[0] + ".importer")
+    try:
+        tables: dict[str, Tables] = importer.read(source)
+    except (KeyError, ValueError, TypeError, IndexError, OSError) as error:
+        raise DataError(f"the files in {source} are not as expected ({type(error).__name__}: {error}).") from error
+    return tables
+
+
+def _card(name: str, source: Path, rows: Tables) -> dict[str, Any]:
+    issues = []
+    if rows.unknown_gold:
+        issues.append(f"{len(rows.unknown_gold)} judgements of tools outside the library were dropped on import.")
+    return {
+        "id": name,
+        "title": name,
+        "summary": f"Added from {source.name} in BEIR form.",
+        "licence": "not stated",
+        "redistribution": False,
+        "template": "name_description",
+        "known_issues": issues,
+    }
+
+
+def _keep(dataset: Dataset, replace: bool) -> Dataset:
+    folder = data_folder() / "datasets" / dataset.card.id
+    if folder.exists() and not replace:
+        raise UsageError(f"a dataset {dataset.card.id!r} was added before; --replace puts this one in its place.")
+    fresh = folder.with_name(f".new-{folder.name}")
+    old = folder.with_name(f".old-{folder.name}")
+    with storage_errors(str(folder)):
+        shutil.rmtree(fresh, ignore_errors=True)
+        write_dataset(dataset, fresh)
+        # The old one goes only when the new one is whole.
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            folder.rename(old)
+        fresh.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    return dataset
