@@ -56,6 +56,8 @@ class Dense(Method):
         return top_k(self.score(queries), depth)
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        return {f"queries_{key}": value for key, value in self._queries.facts().items()} | {
-            f"tools_{key}": value for key, value in self._tools.facts().items()
+        encoders = (self._tools, self._queries)
+        return {
+            "texts_encoded": sum(encoder.computed for encoder in encoders),
+            "texts_from_cache": sum(encoder.from_cache for encoder in encoders),
         }

@@ -71,4 +71,8 @@ class NearestQuery(Method):
         return ToolSets.of([self._gold.row(int(past)) for past in nearest])
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        return {"past_queries": len(self._gold), **self._encoder.facts()}
+        return {
+            "past_queries": len(self._gold),
+            "texts_encoded": self._encoder.computed,
+            "texts_from_cache": self._encoder.from_cache,
+        }

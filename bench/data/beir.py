@@ -37,11 +37,11 @@ class _Document(BaseModel):
 
 def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
     """Write the dataset; a tool's `text` is its text by the template."""
-    corpus = [
+    corpus: list[dict[str, Any]] = [
         {"_id": tool.tool_id, "title": tool.name, "text": tool.text(template), "metadata": {"tool": _tool_fields(tool)}}
         for tool in dataset.tools
     ]
-    queries = [
+    queries: list[dict[str, Any]] = [
         {"_id": query.query_id, "text": query.text, "metadata": {"split": query.split, "slices": dict(query.slices)}}
         for query in dataset.queries
     ]
@@ -53,8 +53,8 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
             lines = [f"{q.query_id}\t{tool}\t{grade}" for q in asked for tool, grade in sorted(q.gold.items())]
             write_text(folder / QRELS / f"{split}.tsv", "\n".join([_HEADER, *lines]) + "\n")
     if dataset.edges:
-        rows = ["\t".join((edge.dependent, edge.prerequisite, edge.reason, edge.note)) for edge in dataset.edges]
-        write_text(folder / EDGES, "\n".join(["\t".join(COLUMNS), *rows]) + "\n")
+        lines = ["\t".join((edge.dependent, edge.prerequisite, edge.reason, edge.note)) for edge in dataset.edges]
+        write_text(folder / EDGES, "\n".join(["\t".join(COLUMNS), *lines]) + "\n")
 
 
 def _tool_fields(tool: Tool) -> dict[str, Any]:

@@ -84,6 +84,10 @@ class Dataset:
         gold = Gold.of({codes[tool]: grade for tool, grade in query.gold.items()} for query in queries)
         return Dataset(spec, card, tools, queries, gold, edges, tuple(sorted(tables.unknown_gold)))
 
+    def rows_again(self) -> Tables:
+        """The rows that this dataset was built from."""
+        return Tables(self.tools, self.queries, self.edges, self.unknown_gold)
+
     @cached_property
     def content_hash(self) -> str:
         """sha256 over the normalised tables: tools, queries, gold, splits and edges.

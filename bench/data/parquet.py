@@ -10,11 +10,11 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from bench.data.card import Card
 from bench.data.dataset import Dataset
@@ -53,6 +53,25 @@ _EDGES = pa.schema(
     [("dependent", pa.string()), ("prerequisite", pa.string()), ("reason", pa.string()), ("note", pa.string())]
 )
 _SCHEMAS = {"tools": _TOOLS, "queries": _QUERIES, "gold": _GOLD, "edges": _EDGES}
+
+
+class DatasetManifest(BaseModel):
+    """`dataset.json`: what the tables beside it are, with the sha256 of each."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_name: Literal["dataset"] = "dataset"
+    schema_version: Literal[1] = 1
+    spec: str
+    content_hash: str
+    files: dict[str, str]
+    unknown_gold: list[tuple[str, str]] = []
+    card: Card
+
+
+def table_schemas() -> dict[str, pa.Schema]:
+    """The columns of each table; `queries` may have further text columns, its slices."""
+    return dict(_SCHEMAS)
 
 
 def arrow_tables(dataset: Dataset) -> dict[str, pa.Table]:
@@ -112,16 +131,14 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
         with replacing(folder / f"{name}.parquet") as temporary:
             pq.write_table(table, temporary, compression="zstd")
             digests[f"{name}.parquet"] = hashlib.sha256(temporary.read_bytes()).hexdigest()
-    manifest = {
-        "schema": "dataset",
-        "schema_version": FORMAT_VERSION,
-        "spec": dataset.spec,
-        "content_hash": dataset.content_hash,
-        "files": digests,
-        "unknown_gold": [list(pair) for pair in dataset.unknown_gold],
-        "card": dataset.card.model_dump(mode="json"),
-    }
-    write_text(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+    manifest = DatasetManifest(
+        spec=dataset.spec,
+        content_hash=dataset.content_hash,
+        files=digests,
+        unknown_gold=list(dataset.unknown_gold),
+        card=dataset.card,
+    )
+    write_text(folder / MANIFEST, json.dumps(manifest.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
 
 
 def read_dataset(folder: Path) -> Dataset:
@@ -132,23 +149,20 @@ def read_dataset(folder: Path) -> Dataset:
     """
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_text("utf-8"))
-        if manifest["schema_version"] != FORMAT_VERSION:
-            raise DataError(
-                f"{path} has format version {manifest['schema_version']}; this bench reads {FORMAT_VERSION}."
-            )
-        card = Card.model_validate(manifest["card"])
-        spec, digests = str(manifest["spec"]), dict(manifest["files"])
-        dropped = [(str(query), str(tool)) for query, tool in manifest["unknown_gold"]]
-        tables = {name: _read_table(folder / f"{name}.parquet", digests[f"{name}.parquet"]) for name in _SCHEMAS}
+        raw = json.loads(path.read_text("utf-8"))
+        if isinstance(raw, dict) and raw.get("schema_version") not in {None, FORMAT_VERSION}:
+            raise DataError(f"{path} has format version {raw['schema_version']}; this bench reads {FORMAT_VERSION}.")
+        manifest = DatasetManifest.model_validate(raw)
+        tables = {name: _read_table(folder / f"{name}.parquet", manifest.files[f"{name}.parquet"]) for name in _SCHEMAS}
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the dataset in {folder}: {error}.") from None
-    except (ValueError, KeyError, TypeError, ValidationError) as error:
+    except (ValueError, KeyError) as error:  # pydantic's and json's errors are ValueErrors
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path} is damaged or not a dataset of bench ({detail}).") from None
-    dataset = Dataset.build(spec, card, replace(rows_from(tables), unknown_gold=dropped))
+    rows = replace(rows_from(tables), unknown_gold=manifest.unknown_gold)
+    dataset = Dataset.build(manifest.spec, manifest.card, rows)
     # The files' checksums were verified above; the stored hash then holds for their content.
-    dataset.__dict__["content_hash"] = str(manifest["content_hash"])
+    dataset.__dict__["content_hash"] = manifest.content_hash
     return dataset
 
 

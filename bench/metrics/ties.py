@@ -17,6 +17,7 @@ from bench.data.gold import Gold
 from bench.metrics.evaluate import score_ranks
 from bench.metrics.goldranks import MISSING, GoldRanks, locate
 from bench.metrics.measure import Metric
+from bench.protocol.ranking import Scores
 
 #: Random orders of the ties that the expected value is averaged over.
 DRAWS = 100
@@ -75,7 +76,7 @@ class _Groups:
 
 def tie_band(
     tools: NDArray[np.int32],
-    scores: NDArray[np.float32],
+    scores: Scores,
     gold: Gold,
     beyond: Beyond,
     metrics: Sequence[Metric],
@@ -84,7 +85,7 @@ def tie_band(
 
     Args:
         tools: (queries, depth) in the protocol's order, -1 padded.
-        scores: (queries, depth) float32, beside them.
+        scores: (queries, depth) beside them.
         gold: judgements of the same queries; those without gold are left out.
         beyond: what ties with the last returned tool but did not fit.
         metrics: any metrics; those on recommended sets are left out.
@@ -133,7 +134,7 @@ def tie_band(
 
 def _groups(
     tools: NDArray[np.int32],
-    scores: NDArray[np.float32],
+    scores: Scores,
     gold: Gold,
     beyond: Beyond,
     returned: NDArray[np.int64],

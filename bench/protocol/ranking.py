@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 PAD = -1
+
+F = TypeVar("F", np.float32, np.float64)
+Scores = NDArray[np.float32] | NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -18,8 +21,8 @@ class Ranking:
 
     Attributes:
         tools: (queries, width) int32 tool codes, best first, padded at the end with -1.
-        scores: (queries, width) float32, or None when the method returns an order without scores.
-            Values beside padding are ignored.
+        scores: (queries, width) float32 (float64 out of a run file), or None when the method returns an order
+            and no scores. Values beside padding are ignored.
         failed: (queries,) bool, True where the method could not answer (an error, a time-out, a reply
             that does not parse). Such a query scores 0 and is counted.
         tied_beyond: (queries, ceil(library / 8)) uint8, `numpy.packbits` of the tools that did not fit
@@ -28,7 +31,7 @@ class Ranking:
     """
 
     tools: NDArray[np.int32]
-    scores: NDArray[np.float32] | None = None
+    scores: Scores | None = None
     failed: NDArray[np.bool_] | None = None
     tied_beyond: NDArray[np.uint8] | None = None
 
@@ -161,7 +164,7 @@ def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Rankin
     return Ranking(tools, scores, failed, tied)
 
 
-def _cut(scores: NDArray[np.float32] | None, width: int) -> NDArray[np.float32] | None:
+def _cut(scores: Scores | None, width: int) -> Scores | None:
     return scores[:, :width] if isinstance(scores, np.ndarray) and scores.ndim == 2 else scores
 
 
@@ -174,7 +177,7 @@ def _no_duplicates(tools: NDArray[np.int32]) -> None:
 
 
 def _checked_scores(
-    scores: NDArray[np.float32] | None, tools: NDArray[np.int32], present: NDArray[np.bool_]
+    scores: Scores | None, tools: NDArray[np.int32], present: NDArray[np.bool_]
 ) -> NDArray[np.float32] | None:
     if scores is None:
         return None
@@ -204,7 +207,7 @@ def _checked_tied(tied: NDArray[np.uint8] | None, queries: int, library: int) ->
     return tied
 
 
-def in_order(tools: NDArray[np.int32], scores: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+def in_order(tools: NDArray[np.int32], scores: NDArray[F]) -> tuple[NDArray[np.int32], NDArray[F]]:
     """Rows sorted by score descending, then code ascending; padding (score -inf, code -1) stays last."""
     falls = scores[:, 1:] < scores[:, :-1]
     level = (scores[:, 1:] == scores[:, :-1]) & ((tools[:, 1:] > tools[:, :-1]) | (tools[:, 1:] == PAD))

@@ -54,9 +54,16 @@ def add_datasets(
         raise UsageError(f"there is a dataset {name!r} already; choose another name for yours.")
     if (source / MANIFEST).is_file():
         stored = read_dataset(source)
-        card = stored.card.model_copy(update={"id": name, "aliases": [], "upstream": [], "obtain": "", "variant": ""})
-        rows = Tables(stored.tools, stored.queries, stored.edges, stored.unknown_gold)
-        yield _keep(Dataset.build(name, card, rows), replace)
+        changed: dict[str, Any] = {
+            "id": name,
+            "aliases": [],
+            "upstream": [],
+            "counts": None,
+            "obtain": "",
+            "variant": "",
+        }
+        card = cards_from({**stored.card.model_dump(), **changed}, name)[0]
+        yield _keep(Dataset.build(name, card, stored.rows_again()), replace)
     elif (source / "corpus.jsonl").is_file():
         rows = import_beir(source, drop_unknown_gold=drop_unknown_gold)
         yield _keep(Dataset.build(name, cards_from(_card(name, source, rows), name)[0], rows), replace)

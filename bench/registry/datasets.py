@@ -192,12 +192,13 @@ def load_dataset(spec: Spec | str, sources: Sources | None = None) -> Dataset:
         except DataError as error:
             # The cache can be made again; say so, and make it.
             sources.progress.note(f"{error} Building it again.")
-    dataset = _build(entry, options, canonical, sources)
+    dataset = build_dataset(entry, options, canonical, sources)
     write_dataset(dataset, folder)
     return dataset
 
 
-def _build(entry: DatasetEntry, options: ParameterSet, canonical: str, sources: Sources) -> Dataset:
+def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, sources: Sources) -> Dataset:
+    """Build a dataset from upstream's files, all checked; raises as `load_dataset` does."""
     assert entry.module is not None
     card = entry.card
     local = sources.fetch(card.files())

@@ -146,7 +146,7 @@ class _Batch:
             arrays["set_starts"], arrays["set_tools"] = self.sets.starts, self.sets.tools
         # Made in memory first: zip archives are written with seeks, which a full disk turns into nonsense.
         buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **arrays)  # type: ignore[arg-type]  # the names are ours
+        np.savez(buffer, allow_pickle=False, **arrays)
         with replacing(path) as temporary:
             temporary.write_bytes(buffer.getvalue())
 

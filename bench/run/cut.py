@@ -24,7 +24,7 @@ from bench.errors import UsageError
 from bench.metrics.evaluate import set_sizes
 from bench.metrics.measures import tracc
 from bench.protocol import History, Library, Method, Queries, Ranking, ToolSets
-from bench.protocol.ranking import validate
+from bench.protocol.ranking import Scores, validate
 from bench.run.plan import CutKind
 
 _LARGEST_SIZE = 20
@@ -64,7 +64,7 @@ def _row_counts(marked: NDArray[np.bool_]) -> NDArray[np.int64]:
     return counts
 
 
-def _before_gap(scores: NDArray[np.float32], returned: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+def _before_gap(scores: Scores, returned: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     """Number of tools before the largest fall among the first k + 1; the earliest of equal falls."""
     if scores.shape[1] < 2:
         return np.minimum(returned, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,6 +43,19 @@ class Plan:
     depth: int = DEFAULT_DEPTH
     template: Template | None = None
     cut: CutKind = "none"
+
+    def command(self) -> str:
+        """The command that makes this result and no other."""
+        words = ["bench", "run", "--method", str(self.method), "--dataset", str(self.dataset)]
+        for name in ("split", "limit", "template"):
+            value = getattr(self, name)
+            if value is not None:
+                words += [f"--{name}", str(value)]
+        if self.depth != DEFAULT_DEPTH:
+            words += ["--depth", str(self.depth)]
+        if self.cut != "none":
+            words += ["--cut", self.cut]
+        return shlex.join(words)
 
     def evaluated_split(self, dataset: Dataset) -> EvaluatedSplit:
         """The split of this plan on a dataset."""

@@ -49,7 +49,6 @@ class Runner:
         overwrite: what to do with a result that is there: `missing` keeps it and runs the rest, `never` refuses,
             `always` runs it anew.
         metrics: metrics beside the default ones.
-        command: the command that made the results, for their manifests.
     """
 
     results: Path
@@ -58,7 +57,6 @@ class Runner:
     progress: Progress = QUIET
     overwrite: Overwrite = "missing"
     metrics: Sequence[Metric] = ()
-    command: str = ""
     _datasets: dict[str, Dataset] = field(default_factory=dict)
 
     def run(self, plans: Sequence[Plan]) -> Iterator[Result]:
@@ -166,7 +164,7 @@ class Runner:
             ),
             depth=plan.depth,
             seeds={"bootstrap": BOOTSTRAP_SEED},
-            environment=environment(self.command),
+            environment=environment(plan.command()),
             timings={name: round(value, 6) for name, value in clock.seconds.items()},
             latency=latency,
             peak_memory_mib=None if peak is None else round(peak, 1),

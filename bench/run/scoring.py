@@ -123,7 +123,9 @@ def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers) -> p
         "query_id": arrow.strings(_query_ids(dataset, rows)).take(arrow.numbers(query)),
         "rank": arrow.numbers((place + 1).astype(np.int32)),
         "tool_id": _tool_ids(dataset, tools[query, place]),
-        "score": pa.nulls(len(query), pa.float32()) if scores is None else arrow.numbers(scores[query, place]),
+        "score": pa.nulls(len(query), pa.float32())
+        if scores is None
+        else arrow.numbers(scores[query, place].astype(np.float32)),
     }
     return pa.table(columns, RUN_SCHEMA)
 

@@ -121,8 +121,9 @@ class Encoder:
         if timing is not None and found:
             timing.cached = True
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
-        self.from_cache += len(set(keys)) - len(missing)
-        self.computed += len(missing)
+        if timing is None:
+            self.from_cache += len(set(keys)) - len(missing)
+            self.computed += len(missing)
         if missing:
             found.update(self._compute(missing))
         return np.stack([found[key] for key in keys]) if keys else np.zeros((0, 0), dtype=np.float32)
@@ -160,10 +161,6 @@ class Encoder:
             with self.progress.stage(f"load {self.name}"):
                 self._model = _load_model(self.folder)
         return self._model
-
-    def facts(self) -> dict[str, str | int | float | bool]:
-        """How many texts came from the cache: timings mean little without it."""
-        return {"texts_from_cache": self.from_cache, "texts_encoded": self.computed}
 
 
 @dataclass

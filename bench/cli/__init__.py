@@ -1,0 +1,83 @@
+"""The command line: one module per verb, imported when it is called, so that `bench --help` is quick."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+import bench
+from bench.errors import EXIT_CODES
+
+#: Verb -> (module, one line of help). The line stands here so that help imports no verb.
+_VERBS: dict[str, tuple[str, str]] = {
+    "run": ("run", "Run methods on datasets and store what comes out."),
+    "show": ("show", "Show a stored result, or write its run as TREC or JSON lines."),
+    "score": ("score", "Score a run file of any system and store it as a result."),
+    "list": ("list", "List methods, datasets, metrics or stored results."),
+    "data": ("data", "Fetch, inspect, audit, export and add datasets."),
+    "metrics": ("metrics", "Explain the metrics: definition, edge cases, source."),
+    "check": ("check", "Check that a method keeps the protocol."),
+    "schema": ("schema", "Print the JSON Schema of a file that bench writes."),
+    "completion": ("completion", "Print the completion script of a shell."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands live in modules that are imported when one is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        module = importlib.import_module(f"bench.cli.{_VERBS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _VERBS:
+            import difflib
+
+            close = difflib.get_close_matches(args[0], _VERBS, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"there is no command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _VERBS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Examples"):
+            formatter.write_dl(
+                [
+                    ("bench run", "tgr on starter: works offline, on any laptop"),
+                    ("bench run --method tgr --dataset apibank", "real data, downloaded once"),
+                    ("bench run -m bm25 -m dense -d starter", "two methods side by side"),
+                ]
+            )
+        with formatter.section("Environment"):
+            formatter.write_dl(
+                [
+                    ("BENCH_RESULTS", "folder of results (default: results)"),
+                    ("BENCH_CACHE, BENCH_DATA", "where downloads and added datasets are kept"),
+                    ("BENCH_MIRROR", "a local mirror of upstream's files, read in place of the network"),
+                    ("BENCH_OFFLINE=1", "never use the network"),
+                ]
+            )
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help="bench: an evaluation harness for tool retrieval.",
+)
+@click.version_option(bench.__version__, message="bench %(version)s")
+def cli() -> None:
+    """The root of all commands."""

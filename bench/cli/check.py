@@ -1,0 +1,56 @@
+"""`bench check`: does a method keep the protocol?"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import complete_datasets, complete_methods, json_option, source_options
+from bench.cli.output import print_json
+from bench.conformance import check_method
+from bench.data.sources import Sources
+from bench.errors import CheckFailed
+from bench.registry import build_method, load_dataset
+
+
+@click.group("check")
+def command() -> None:
+    """Check that a method keeps the protocol."""
+
+
+@command.command("method")
+@click.argument("method", shell_complete=complete_methods)
+@click.option(
+    "-d",
+    "--dataset",
+    default="starter",
+    show_default=True,
+    shell_complete=complete_datasets,
+    help="Natural texts for the checks that need them.",
+)
+@source_options
+@json_option
+def method(method: str, dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
+    """Run the conformance kit on METHOD, a name or package.module:Class.
+
+    It tests determinism, independence from the order and the batches of queries, depth, odd queries and libraries, and
+    that nothing leaks from one dataset into the next.
+    """
+    bars = progress()
+    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
+    build_method(method)
+    found = []
+    for check in check_method(lambda: build_method(method, progress=bars), loaded):
+        found.append(check)
+        if not as_json:
+            mark = "skip" if check.skipped else "FAIL" if check.problem else "ok"
+            detail = check.problem or check.skipped
+            click.echo(f"{mark:4}  {check.name}" + (f"\n      {detail}" if detail else ""))
+    if as_json:
+        print_json([dataclasses.asdict(check) for check in found])
+    failed = [check for check in found if check.problem]
+    if failed:
+        raise CheckFailed(f"{method} fails {len(failed)} of {len(found)} checks.")

@@ -1,0 +1,256 @@
+"""`bench data`: datasets, from fetching to auditing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import complete_datasets, go_offline, json_option, source_options, template_option
+from bench.cli.output import console, number, plain_table, print_field, print_json
+from bench.data.sources import Sources
+from bench.data.tables import SPLITS, Template
+from bench.errors import CheckFailed
+from bench.registry import dataset_entries, dataset_entry, load_dataset
+from bench.registry.datasets import DatasetEntry
+
+_DATASET = click.argument("dataset", shell_complete=complete_datasets)
+
+
+@click.group("data")
+def command() -> None:
+    """Fetch, inspect, audit, export and add datasets."""
+
+
+@command.command("list")
+@json_option
+def list_datasets(as_json: bool) -> None:
+    """Every dataset with its size and licence."""
+    entries = dataset_entries()
+    if as_json:
+        print_json([_summary(entry) for entry in entries.values()])
+        return
+    table = plain_table("dataset", "tools", "train", "dev", "test", "licence", "also called", right=(1, 2, 3, 4))
+    for name, entry in entries.items():
+        card, counts = entry.card, entry.card.counts
+        sizes = [str(getattr(counts, key)) if counts else "-" for key in ("tools", "train", "dev", "test")]
+        missing = "bring the files: bench data info " + name if card.obtain and entry.module else ""
+        table.add_row(name, *sizes, card.licence, missing or ", ".join(card.aliases))
+    console().print(table)
+
+
+def _summary(entry: DatasetEntry) -> dict[str, Any]:
+    card = entry.card
+    return {
+        "id": card.id,
+        "aliases": card.aliases,
+        "title": card.title,
+        "counts": card.counts.model_dump() if card.counts else None,
+        "licence": card.licence,
+        "redistribution": card.redistribution,
+        "template": card.template,
+        "obtain": card.obtain if entry.module else "",
+    }
+
+
+@command.command("info")
+@_DATASET
+@json_option
+def info(dataset: str, as_json: bool) -> None:
+    """A dataset's card: source, licence, counts, options, known issues."""
+    entry = dataset_entry(dataset)
+    card = entry.card
+    options = entry.options().model_fields
+    if as_json:
+        fields = card.model_dump(mode="json")
+        fields["options"] = {name: {"default": field.get_default()} for name, field in options.items()}
+        print_json(fields)
+        return
+    print_field(card.id, card.title)
+    print_field("about", card.summary)
+    if card.paper:
+        paper = card.paper
+        print_field("paper", f"{paper.authors} ({paper.year}). {paper.title}. {paper.url}")
+    for upstream in card.upstream:
+        may = "may" if upstream.redistribution else "may not"
+        print_field(
+            "upstream",
+            f"{upstream.repository} at {upstream.commit[:12]}, {len(upstream.files)} files, licence {upstream.licence} "
+            f"({may} be redistributed). {upstream.licence_note}",
+        )
+    print_field("licence", card.licence)
+    print_field("tool text", card.template)
+    print_field("default split", card.split)
+    if card.counts:
+        counts = card.counts.model_dump().items()
+        print_field("counts", ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in counts))
+    for name, field in options.items():
+        print_field("option", f"{name} (default {field.get_default()})  {field.description or ''}")
+    if card.obtain and entry.module:
+        print_field("to get it", f"{card.obtain} Then: bench data add {card.id} --from FOLDER")
+    for issue in card.known_issues:
+        print_field("known issue", issue)
+
+
+@command.command("fetch")
+@_DATASET
+@source_options
+def fetch(dataset: str, mirror: Path | None, offline: bool) -> None:
+    """Download a dataset's files, check them, and build its tables."""
+    go_offline(offline)
+    bars = progress()
+    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
+    click.echo(f"{loaded.spec}: {len(loaded.tools)} tools, {len(loaded.queries)} queries, {loaded.content_hash[:16]}")
+
+
+@command.command("verify")
+@_DATASET
+@source_options
+@json_option
+def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
+    """Check a dataset from its files up: checksums, counts, content hash of the stored tables."""
+    go_offline(offline)
+    from bench.registry.verify import verify_dataset
+
+    report = verify_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
+    if as_json:
+        print_json(
+            {"dataset": report.spec, "files": report.files, "hash": report.content_hash, "problems": report.problems}
+        )
+    else:
+        click.echo(
+            f"{report.spec}: {report.files} files match their checksums, content hash {report.content_hash[:16]}"
+        )
+    if report.problems:
+        raise CheckFailed(f"{report.spec}: {'; '.join(report.problems)}.")
+
+
+@command.command("stats")
+@_DATASET
+@source_options
+@json_option
+def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
+    """Sizes: tools, hierarchy, queries by split and slice, gold, text lengths, tokens."""
+    go_offline(offline)
+    from bench.text.tokens import count_tokens
+    from bench.text.words import words
+
+    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
+    tokens = count_tokens([tool.text(loaded.card.template) for tool in loaded.tools])
+    lengths = [len(words(query.text)) for query in loaded.queries]
+    seen = loaded.seen_tools
+    found: dict[str, Any] = {
+        "tools": len(loaded.tools),
+        "parents": len({(tool.category, tool.parent) for tool in loaded.tools}),
+        "categories": len({tool.category for tool in loaded.tools}),
+        "dependency edges": len(loaded.edges),
+        "queries": {split: len(loaded.rows(split)) for split in SPLITS if len(loaded.rows(split))},
+        "gold tools per query": dict(sorted(Counter(loaded.gold.counts.tolist()).items())),
+        "words per query": {"mean": round(sum(lengths) / len(lengths), 1), "most": max(lengths)},
+        "tokens per tool": {"mean": round(float(tokens.mean()), 1), "most": int(tokens.max())},
+        "tokens of the library": int(tokens.sum()),
+        "tools seen in train": int(seen.sum()),
+    }
+    for name in loaded.slice_names:
+        values = Counter(query.slices[name] for query in loaded.queries if name in query.slices)
+        found[f"slice {name}"] = dict(sorted(values.items()))
+    if as_json:
+        print_json({"dataset": loaded.spec, "content_hash": loaded.content_hash, **found})
+        return
+    table = plain_table(loaded.spec, "")
+    for name, value in found.items():
+        shown = ", ".join(f"{key}: {count}" for key, count in value.items()) if isinstance(value, dict) else str(value)
+        table.add_row(name, shown)
+    table.add_row("content hash", loaded.content_hash)
+    console().print(table)
+
+
+@command.command("audit")
+@_DATASET
+@source_options
+@json_option
+def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
+    """What is wrong with a dataset: duplicates, leaks, contradictions, with numbers and examples."""
+    go_offline(offline)
+    from bench.audit import audit as run_audit
+
+    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
+    findings = run_audit(loaded)
+    if as_json:
+        print_json([{**dataclasses.asdict(finding), "share": finding.share} for finding in findings])
+        return
+    from rich.text import Text
+
+    table = plain_table("check", "what", "count", "share", "examples", right=(2, 3))
+    for finding in findings:
+        style = "red" if finding.harmful and finding.count else ""
+        table.add_row(
+            Text(finding.check, style=style),
+            finding.what,
+            f"{finding.count} of {finding.total}",
+            number(finding.share),
+            Text("\n".join(finding.examples)),
+        )
+    out = console()
+    out.print(f"{loaded.spec}  (red: a defect or a leak; the others are properties)")
+    out.print(table)
+
+
+@command.command("export")
+@_DATASET
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["beir", "parquet", "hf"]),
+    default="beir",
+    show_default=True,
+    help="BEIR files, Parquet tables, or a Hugging Face datasets folder (load_from_disk).",
+)
+@template_option
+@source_options
+def export(dataset: str, out: Path, form: str, template: Template | None, mirror: Path | None, offline: bool) -> None:
+    """Write a dataset's tables in another form."""
+    go_offline(offline)
+    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
+    if form == "beir":
+        from bench.data.beir import export_beir
+
+        export_beir(loaded, out, template or loaded.card.template)
+    elif form == "parquet":
+        from bench.data.parquet import write_dataset
+
+        write_dataset(loaded, out)
+    else:
+        loaded.to_hf().save_to_disk(str(out))
+    click.echo(f"{loaded.spec} is in {out} ({form})")
+    if not loaded.card.redistribution:
+        click.echo(f"its licence ({loaded.card.licence}) does not allow you to pass it on", err=True)
+
+
+@command.command("add")
+@click.argument("name")
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder in BEIR form, one that `export --format parquet` wrote, or a dataset's own files.",
+)
+@click.option("--drop-unknown-gold", is_flag=True, help="Leave out gold that names tools outside the corpus.")
+@click.option("--replace", is_flag=True, help="Put it in the place of one added before under this name.")
+def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool) -> None:
+    """Add your own dataset under NAME, or one whose files you bring (toolbench, apibank-full)."""
+    from bench.registry.adding import add_datasets
+
+    for dataset in add_datasets(name, source, drop_unknown_gold=drop_unknown_gold, replace=replace):
+        click.echo(
+            f"added {dataset.card.id}: {len(dataset.tools)} tools, {len(dataset.queries)} queries; "
+            f"next: bench data audit {dataset.card.id}"
+        )
+        if dataset.unknown_gold:
+            click.echo(f"dropped {len(dataset.unknown_gold)} judgements of tools outside the corpus", err=True)

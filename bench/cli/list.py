@@ -1,0 +1,136 @@
+"""`bench list`: what there is."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.cli.options import json_option, results_option
+from bench.cli.output import console, number, plain_table, print_json
+from bench.paths import results_folder
+
+
+@click.group("list")
+def command() -> None:
+    """List methods, datasets, metrics or stored results."""
+
+
+@command.command("methods")
+@json_option
+def methods(as_json: bool) -> None:
+    """Every method with its parameters and their defaults."""
+    from bench.registry import method_class, method_names
+
+    rows = []
+    for name in method_names():
+        kind = method_class(name)
+        fields = kind.Parameters.model_fields
+        rows.append(
+            {
+                "name": name,
+                "summary": (inspect.getdoc(inspect.getmodule(kind)) or inspect.getdoc(kind) or "").split("\n")[0],
+                "needs_history": kind.needs_history,
+                "needs_llm": kind.needs_llm,
+                "oracle": kind.oracle,
+                "parameters": {
+                    key: {"default": _default(field.get_default()), "description": field.description or ""}
+                    for key, field in fields.items()
+                },
+            }
+        )
+    if as_json:
+        print_json(rows)
+        return
+    table = plain_table("method", "what it does", "parameters")
+    for row in rows:
+        parameters: dict[str, Any] = row["parameters"]  # type: ignore[assignment]
+        table.add_row(
+            str(row["name"]),
+            str(row["summary"]) + (" Needs past queries." if row["needs_history"] else ""),
+            "\n".join(f"{key}={value['default']}" for key, value in parameters.items()),
+        )
+    console().print(table)
+
+
+def _default(value: object) -> Any:
+    from bench.spec import Spec
+
+    if isinstance(value, Spec):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return [_default(item) for item in value]
+    return value
+
+
+@command.command("datasets")
+@json_option
+@click.pass_context
+def datasets(ctx: click.Context, as_json: bool) -> None:
+    """Every dataset, as `bench data list` does."""
+    from bench.cli.data import list_datasets
+
+    ctx.invoke(list_datasets, as_json=as_json)
+
+
+@command.command("metrics")
+@json_option
+@click.pass_context
+def metrics(ctx: click.Context, as_json: bool) -> None:
+    """Every metric, as `bench metrics` does."""
+    from bench.cli.metrics import command as list_metrics
+
+    ctx.invoke(list_metrics, name=None, as_json=as_json)
+
+
+@command.command("results")
+@results_option
+@json_option
+def results(results: Path | None, as_json: bool) -> None:
+    """Every stored result."""
+    from bench.run.result import Result, find_results
+
+    folder = results or results_folder()
+    found = list(find_results(folder))
+    readable = [item for item in found if isinstance(item, Result)]
+    broken = [str(item) for item in found if not isinstance(item, Result)]
+    if as_json:
+        rows = [
+            {
+                "id": item.manifest.result_id,
+                "method": item.manifest.method.spec,
+                "cut": item.manifest.method.cut,
+                "dataset": item.manifest.dataset.spec,
+                "split": item.manifest.dataset.split,
+                "n": item.metrics.n,
+                "n_failed": item.metrics.n_failed,
+                "created": item.manifest.environment.created,
+                "folder": str(item.folder),
+                "metrics": {name: value.mean for name, value in item.metrics.metrics.items()},
+            }
+            for item in readable
+        ]
+        print_json({"results": rows, "unreadable": broken})
+        return
+    table = plain_table("id", "method", "dataset", "n", "recall@5", "pass@10", "made", right=(3, 4, 5))
+    for item in sorted(readable, key=lambda r: (r.manifest.dataset.spec, r.manifest.method.spec)):
+        values = item.metrics.metrics
+        means = [number(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
+        split = "" if item.manifest.dataset.split == "test" else f" ({item.manifest.dataset.split})"
+        table.add_row(
+            item.manifest.result_id,
+            item.label.rpartition(" @ ")[0],
+            item.manifest.dataset.spec + split,
+            str(item.metrics.n),
+            *means,
+            item.manifest.environment.created[:10],
+        )
+    out = console()
+    if readable:
+        out.print(table)
+    else:
+        out.print(f"no results in {folder}; `bench run` makes the first.")
+    for problem in broken:
+        click.echo(f"unreadable: {problem}", err=True)

@@ -1,0 +1,84 @@
+"""Options that several verbs share, and what they stand for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from bench.paths import results_folder
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Method names for the shell."""
+    from bench.registry import method_names
+
+    return [name for name in method_names() if name.startswith(incomplete)]
+
+
+def complete_datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Dataset ids for the shell."""
+    from bench.registry import dataset_entries
+
+    return [name for name in dataset_entries() if name.startswith(incomplete)]
+
+
+def complete_results(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Ids of stored results for the shell."""
+    from bench.run.result import Result, find_results
+
+    ids = [item.manifest.result_id for item in find_results(results_folder()) if isinstance(item, Result)]
+    return [name for name in ids if name.startswith(incomplete)]
+
+
+def results_option(function: F) -> F:
+    """`--results`: the folder of results."""
+    return click.option(
+        "--results", type=FOLDER, default=None, help="Folder of results [default: $BENCH_RESULTS or results]."
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """`--json`: print for machines."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(function)
+
+
+def source_options(function: F) -> F:
+    """`--mirror` and `--offline`: where upstream's files come from."""
+    function = click.option(
+        "--offline", is_flag=True, help="Never use the network; fail at once if a file is missing."
+    )(function)
+    return click.option("--mirror", type=FOLDER, default=None, help="Read upstream's files from this mirror.")(function)
+
+
+def template_option(function: F) -> F:
+    """`--template`: the text of a tool."""
+    return click.option(
+        "--template",
+        type=click.Choice(["description", "name_description", "toolbench", "source"]),
+        default=None,
+        help="Text of a tool that is indexed [default: the dataset's].",
+    )(function)
+
+
+def split_option(function: F) -> F:
+    """`--split`: which queries are evaluated."""
+    return click.option(
+        "--split",
+        type=click.Choice(["train", "dev", "test", "all"]),
+        default=None,
+        help="Queries that are evaluated; they are kept out of what methods learn from [default: test].",
+    )(function)
+
+
+def go_offline(offline: bool) -> None:
+    """Make `--offline` hold for everything that reads the environment, encoders included."""
+    if offline:
+        os.environ["BENCH_OFFLINE"] = "1"

@@ -1,0 +1,198 @@
+"""Printing: tables that fit the terminal, and JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench.run.result import Result
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+#: What a single result shows, and a comparison as far as the terminal is wide.
+HEADLINE = (
+    "recall@5",
+    "recall@10",
+    "ndcg@5",
+    "ndcg@10",
+    "pass@5",
+    "pass@10",
+    "mmrr@100",
+    "map@100",
+)
+_SET_METRICS = ("tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered")
+#: A band narrower than this does not show at three decimals.
+_NARROW = 0.0005
+_NO_TERMINAL_WIDTH = 100
+
+
+def console() -> Console:
+    """Standard output; a hundred columns when it is not a terminal."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _NO_TERMINAL_WIDTH
+    # Texts of datasets and methods are printed: their brackets are brackets, not markup.
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_json(value: Any) -> None:
+    """Indented JSON."""
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def plain_table(*columns: str, right: Sequence[int] = ()) -> Table:
+    """A table without vertical lines; columns at the positions in `right` are flush right."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i in right else "left", overflow="fold")
+    return table
+
+
+def print_field(name: str, value: str) -> None:
+    """A line of a card: a bold name and a text, indented where it wraps."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(width=max(13, len(name)), no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(name, style="bold"), Text(value.strip()))
+    console().print(grid)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number for a table; a dash where there is none."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def seconds(value: float) -> str:
+    """A duration in the unit that suits it."""
+    return f"{value * 1000:.1f} ms" if value < 1 else f"{value:.1f} s" if value < 90 else f"{value / 60:.1f} min"
+
+
+def set_metrics(result: Result) -> tuple[str, ...]:
+    """The set metrics that a result has; those of the first five and ten where it recommends no sets."""
+    found = tuple(name for name in _SET_METRICS if name in result.metrics.metrics)
+    return found if "tracc" in found else ("tracc@5", "tracc@10", *found)
+
+
+def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
+    """One result: its metrics with intervals and tie bands, its costs, and where it is."""
+    from rich.text import Text
+
+    out = console()
+    manifest, scored = result.manifest, result.metrics
+    data = manifest.dataset
+    out.print(Text(result.label, style="bold"))
+    counts = f"{scored.n} judged queries ({data.split}), {scored.n_failed} failed"
+    if scored.n_no_gold:
+        counts += f", {scored.n_no_gold} without gold"
+    out.print(f"{counts}; {data.tools} tools as {data.template}; history {data.history}; depth {manifest.depth}")
+    table = plain_table("metric", "mean", "95% interval", "ties", right=(1,))
+    names = dict.fromkeys([*HEADLINE, *set_metrics(result), *metrics])
+    tied = False
+    for name in names:
+        value = scored.metrics.get(name)
+        if value is None:
+            continue
+        interval = "-" if value.low is None else f"{number(value.low)} to {number(value.high)}"
+        band = ""
+        if value.tie_low is not None and value.tie_high is not None and value.tie_high - value.tie_low > _NARROW:
+            tied = True
+            band = f"{number(value.tie_low)} to {number(value.tie_high)}, expected {number(value.tie_expected)}"
+        extra = f" (n={value.n})" if value.n != scored.n else ""
+        table.add_row(name + extra, number(value.mean), interval, band)
+    out.print(table)
+    if tied:
+        out.print(f"ties: the mean if ties were broken against and for the method ({scored.n_tied} queries have some)")
+    _print_costs(out, result)
+    for warning in manifest.warnings:
+        out.print(Text(f"note: {warning}", style="yellow"))
+    out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
+
+
+def _print_costs(out: Console, result: Result) -> None:
+    manifest, scored = result.manifest, result.metrics
+    if manifest.timings:
+        stages = " · ".join(f"{name} {seconds(value)}" for name, value in manifest.timings.items())
+        peak = "" if manifest.peak_memory_mib is None else f" · peak memory {manifest.peak_memory_mib:.0f} MiB"
+        out.print(f"time: {stages}{peak}")
+    if manifest.latency is not None:
+        cached = ", embeddings from the cache" if manifest.latency.cached else ""
+        out.print(
+            f"one query: p50 {seconds(manifest.latency.p50)}, p95 {seconds(manifest.latency.p95)} "
+            f"(n={manifest.latency.queries}{cached})"
+        )
+    tokens = scored.tokens
+    shown = [f"top 5 {tokens['top_5']:.0f}", f"top 10 {tokens['top_10']:.0f}"]
+    if "recommended" in tokens:
+        shown.append(f"recommended {tokens['recommended']:.0f}")
+    out.print(f"tokens of tool text: {', '.join(shown)}, whole library {tokens['library']:.0f}")
+    if manifest.facts:
+        out.print("about: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in manifest.facts.items()))
+
+
+def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> None:
+    """Several results: a table per dataset, best first, as many metrics as fit, intervals below the means."""
+    from rich.text import Text
+
+    out = console()
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        groups.setdefault((result.manifest.dataset.spec, result.manifest.dataset.split), []).append(result)
+    for (spec, split), members in groups.items():
+        names = list(dict.fromkeys([*metrics, "recall@5", "ndcg@5", "pass@5", "tracc", *HEADLINE]))
+        names = [name for name in names if any(name in member.metrics.metrics for member in members)]
+        label_width = min(34, max(len(_method_label(member)) for member in members))
+        fitting = max(2, (out.width - label_width - 12) // 10)
+        names = names[:fitting]
+        sizes = members[0].metrics
+        out.print(Text(f"{spec} ({split}, {sizes.n} judged queries)", style="bold"))
+        table = plain_table("method", *names, "failed", right=tuple(range(1, len(names) + 2)))
+        main = names[0]
+        for member in sorted(members, key=lambda item: -_mean(item, main)):
+            means = [_cell(member, name) for name in names]
+            table.add_row(_method_label(member), *means, str(member.metrics.n_failed))
+        out.print(table)
+    marks = sorted({warning for result in results for warning in result.manifest.warnings})
+    for warning in marks:
+        out.print(Text(f"note: {warning}", style="yellow"))
+    out.print(Text("below each mean: its 95% interval over queries; `bench show RESULT` has the rest", style="dim"))
+
+
+def _method_label(result: Result) -> str:
+    label = result.manifest.method.spec + (f" + {result.manifest.method.cut}" if result.manifest.method.cut else "")
+    return f"{label} (oracle)" if result.manifest.method.oracle else label
+
+
+def _mean(result: Result, name: str) -> float:
+    value = result.metrics.metrics.get(name)
+    return -1.0 if value is None else value.mean
+
+
+def _cell(result: Result, name: str) -> str:
+    value = result.metrics.metrics.get(name)
+    if value is None:
+        return "-"
+    if value.low is None or value.high is None:
+        return number(value.mean)
+    low, high = (f"{end:.2f}".removeprefix("0") for end in (value.low, value.high))
+    return f"{number(value.mean)}\n{low}-{high}"
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """A result for machines: where it is, its manifest and metrics."""
+    return {
+        "folder": str(result.folder),
+        "manifest": result.manifest.model_dump(mode="json"),
+        "metrics": result.metrics.model_dump(mode="json"),
+    }

@@ -1,0 +1,166 @@
+"""`bench run`: methods on datasets, under the protocol."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import (
+    complete_datasets,
+    complete_methods,
+    go_offline,
+    json_option,
+    results_option,
+    source_options,
+    split_option,
+    template_option,
+)
+from bench.cli.output import print_comparison, print_json, print_result, result_json
+from bench.data.sources import Sources
+from bench.errors import UsageError
+from bench.metrics import parse_metrics
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.paths import results_folder
+from bench.registry import build_method, load_dataset
+from bench.registry.datasets import resolve
+from bench.run.experiment import Experiment, read_experiment
+from bench.run.plan import CutKind, EvaluatedSplit, Plan
+from bench.run.result import Result
+from bench.run.runner import Overwrite, Runner
+from bench.spec import Value, parse, parse_value
+
+_DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
+
+
+@click.command("run")
+@click.argument("experiment", type=click.Path(path_type=Path, dir_okay=False), required=False)
+@click.option(
+    "-m", "--method", "methods", multiple=True, shell_complete=complete_methods, help="Method; repeat for more."
+)
+@click.option(
+    "-d", "--dataset", "datasets", multiple=True, shell_complete=complete_datasets, help="Dataset; repeatable."
+)
+@click.option("-s", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the one method.")
+@split_option
+@click.option("--limit", type=click.IntRange(min=1), help="Ask only so many queries, spread over the split.")
+@click.option("--depth", type=click.IntRange(min=1), help=f"Most tools for a query [default: {DEFAULT_DEPTH}].")
+@template_option
+@click.option(
+    "--cut",
+    type=click.Choice(["none", "size", "threshold", "gap"]),
+    help="Learn on train/dev how to cut a set from the ranking [default: none].",
+)
+@click.option("--metric", "metrics", multiple=True, help="A metric beside the usual ones, as in ndcg@7.")
+@click.option(
+    "--overwrite",
+    type=click.Choice(["never", "missing", "always"]),
+    default="missing",
+    show_default=True,
+    help="What to do with results that are there: refuse, keep, or run anew.",
+)
+@click.option("--no-cache", is_flag=True, help="Compute every embedding anew.")
+@results_option
+@source_options
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars, no notes.")
+@json_option
+def command(
+    experiment: Path | None,
+    methods: tuple[str, ...],
+    datasets: tuple[str, ...],
+    settings: tuple[str, ...],
+    split: EvaluatedSplit | None,
+    limit: int | None,
+    depth: int | None,
+    template: str | None,
+    cut: CutKind | None,
+    metrics: tuple[str, ...],
+    overwrite: Overwrite,
+    no_cache: bool,
+    results: Path | None,
+    mirror: Path | None,
+    offline: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run methods on datasets and store what comes out.
+
+    Without arguments: tgr on starter. A method or dataset takes parameters in parentheses, as in
+    'dense(similarity=l2)' or 'rectools(split=bundle-disjoint)'. EXPERIMENT is a TOML file that names methods and
+    datasets in place of the options.
+    """
+    go_offline(offline)
+    if no_cache:
+        os.environ["BENCH_NO_CACHE"] = "1"
+    if experiment is not None:
+        given = [methods, datasets, settings, split, limit, depth, template, cut, metrics]
+        if any(given):
+            raise UsageError(f"{experiment} says what to run; leave out the options that say it too.")
+        chosen = read_experiment(experiment)
+    else:
+        chosen = Experiment.model_validate(
+            {
+                "methods": list(_with_settings(methods or (_DEFAULT_METHOD,), settings)),
+                "datasets": list(datasets or (_DEFAULT_DATASET,)),
+                "split": split,
+                "limit": limit,
+                "depth": depth or DEFAULT_DEPTH,
+                "template": template,
+                "cut": cut or "none",
+                "metrics": list(metrics),
+            }
+        )
+    bars = progress(quiet)
+    sources = Sources.from_environment(mirror, offline, bars)
+    runner = Runner(
+        results or results_folder(),
+        load=lambda spec: load_dataset(spec, sources),
+        build=lambda spec: build_method(spec, progress=bars),
+        progress=bars,
+        overwrite=overwrite,
+        metrics=parse_metrics(chosen.metrics),
+    )
+    plans = list(dict.fromkeys(_checked(plan) for plan in chosen.plans()))
+    done: list[Result] = []
+    for result in runner.run(plans):
+        done.append(result)
+        if len(plans) > 1:
+            bars.note(f"{len(done)}/{len(plans)} {result.label}: {result.manifest.result_id}")
+    if as_json:
+        print_json([result_json(result) for result in done])
+    elif len(done) == 1:
+        print_result(done[0], chosen.metrics)
+    else:
+        print_comparison(done, chosen.metrics)
+
+
+def _with_settings(methods: tuple[str, ...], settings: tuple[str, ...]) -> tuple[str, ...]:
+    """Lay `--set NAME=VALUE` over the method's spec."""
+    if not settings:
+        return methods
+    if len(methods) != 1:
+        raise UsageError("--set goes with one method; with several write 'dense(similarity=l2)'.")
+    values: dict[str, Value] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--set {setting!r} is not of the form NAME=VALUE.")
+        values[name.strip()] = parse_value(value)
+    return (str(parse(methods[0]).with_arguments(values)),)
+
+
+def _checked(plan: Plan) -> Plan:
+    """The plan with canonical specs: parameters are checked before anything is loaded."""
+    method = build_method(plan.method)
+    _, _, dataset = resolve(plan.dataset)
+    return Plan(
+        parse(dataset),
+        method.spec,
+        split=plan.split,
+        limit=plan.limit,
+        depth=plan.depth,
+        template=plan.template,
+        cut=plan.cut,
+    )

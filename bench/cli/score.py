@@ -1,0 +1,70 @@
+"""`bench score`: the output of any system becomes a result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import (
+    complete_datasets,
+    go_offline,
+    json_option,
+    results_option,
+    source_options,
+    split_option,
+    template_option,
+)
+from bench.cli.output import print_json, print_result, result_json
+from bench.data.sources import Sources
+from bench.data.tables import Template
+from bench.metrics import parse_metrics
+from bench.paths import results_folder
+from bench.registry import load_dataset
+from bench.run.external import score_run_file
+from bench.run.plan import EvaluatedSplit
+
+
+@click.command("score")
+@click.argument("run_file", type=click.Path(path_type=Path))
+@click.option("-d", "--dataset", required=True, shell_complete=complete_datasets, help="What the system ran on.")
+@click.option("--name", help="What the system is called [default: the file's name].")
+@split_option
+@template_option
+@click.option("--metric", "metrics", multiple=True, help="A metric beside the usual ones.")
+@results_option
+@source_options
+@json_option
+def command(
+    run_file: Path,
+    dataset: str,
+    name: str | None,
+    split: EvaluatedSplit | None,
+    template: Template | None,
+    metrics: tuple[str, ...],
+    results: Path | None,
+    mirror: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Score RUN_FILE, a TREC run or JSON lines, and store it as a result.
+
+    A line of JSON is {"query_id": "...", "tools": ["best", "next", ...]} with, if you like, "scores", "recommended"
+    (a tool set) and "failed". Queries that the file does not mention count as failed.
+    """
+    go_offline(offline)
+    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
+    result = score_run_file(
+        run_file,
+        loaded,
+        results or results_folder(),
+        name=name or run_file.stem,
+        split=split,
+        template=template,
+        metrics=parse_metrics(metrics),
+    )
+    if as_json:
+        print_json(result_json(result))
+    else:
+        print_result(result, metrics)

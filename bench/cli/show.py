@@ -1,0 +1,48 @@
+"""`bench show`: a stored result, as a table or in another form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bench.cli.options import complete_results, results_option
+from bench.cli.output import console, plain_table, print_json, print_result, result_json
+from bench.paths import results_folder
+from bench.run.result import find_result
+
+
+@click.command("show")
+@click.argument("result", shell_complete=complete_results)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "all", "json", "trec", "jsonl"]),
+    default="table",
+    show_default=True,
+    help="`all` lists every metric; `trec` and `jsonl` write the run to standard output.",
+)
+@click.option("--metric", "metrics", multiple=True, help="A metric beside the usual ones.")
+@results_option
+def command(result: str, form: str, metrics: tuple[str, ...], results: Path | None) -> None:
+    """Show a stored result.
+
+    RESULT is a folder, an id (or its beginning), or METHOD@DATASET.
+    """
+    found = find_result(results or results_folder(), result)
+    if form == "json":
+        print_json(result_json(found))
+    elif form in {"trec", "jsonl"}:
+        from bench.run.runfile import write_jsonl, write_trec
+
+        out = click.get_text_stream("stdout")
+        for line in write_trec(found) if form == "trec" else write_jsonl(found):
+            out.write(line)
+    elif form == "all":
+        table = plain_table("metric", "mean", "low", "high", "n", right=(1, 2, 3, 4))
+        for name, value in found.metrics.metrics.items():
+            ends = ["-" if end is None else f"{end:.4f}" for end in (value.low, value.high)]
+            table.add_row(name, f"{value.mean:.4f}", *ends, str(value.n))
+        console().print(table)
+    else:
+        print_result(found, metrics)

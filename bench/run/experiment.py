@@ -1,0 +1,73 @@
+"""Experiment files: many methods on many datasets, written down.
+
+methods = ["bm25", "dense(similarity=l2)", "tgr(base=dense, graph=manual)"]
+datasets = ["starter", "apibank"]
+split = "test"          # optional, as are the following
+depth = 100
+limit = 50
+template = "description"
+cut = "size"
+metrics = ["ndcg@7"]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.data.tables import Template
+from bench.errors import UsageError
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.run.plan import CutKind, EvaluatedSplit, Plan
+from bench.spec import parse
+
+
+class Experiment(BaseModel):
+    """Every method on every dataset, with the same settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    methods: list[str] = Field(min_length=1)
+    datasets: list[str] = Field(min_length=1)
+    split: EvaluatedSplit | None = None
+    limit: int | None = Field(None, ge=1)
+    depth: int = Field(DEFAULT_DEPTH, ge=1)
+    template: Template | None = None
+    cut: CutKind = "none"
+    metrics: list[str] = []
+
+    def plans(self) -> list[Plan]:
+        """One plan for each pair, dataset by dataset."""
+        return [
+            Plan(
+                parse(dataset),
+                parse(method),
+                split=self.split,
+                limit=self.limit,
+                depth=self.depth,
+                template=self.template,
+                cut=self.cut,
+            )
+            for dataset in self.datasets
+            for method in self.methods
+        ]
+
+
+def read_experiment(path: Path) -> Experiment:
+    """An experiment out of a TOML file.
+
+    Raises:
+        UsageError: the file cannot be read, is not TOML, or has an unknown key or a value of the wrong type.
+    """
+    try:
+        raw = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"cannot read the experiment file {path}: {error}.") from None
+    try:
+        return Experiment.model_validate(raw)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise UsageError(f"the experiment file {path} is not valid: {where}: {fault['msg']}.") from None

@@ -1,0 +1,81 @@
+"""Scoring run files: any system's output becomes a result like every other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.data.dataset import Dataset
+from bench.data.tables import Template
+from bench.metrics import Metric
+from bench.paths import sha256_of
+from bench.protocol import PROTOCOL_VERSION
+from bench.run.manifest import Manifest, MethodIdentity
+from bench.run.plan import EvaluatedSplit, Plan
+from bench.run.result import Result, result_folder, write_result
+from bench.run.runfile import read_run
+from bench.run.runner import dataset_identity, environment
+from bench.run.scoring import BOOTSTRAP_SEED, score
+from bench.spec import Spec
+
+
+def score_run_file(
+    path: Path,
+    dataset: Dataset,
+    results: Path,
+    *,
+    name: str,
+    split: EvaluatedSplit | None = None,
+    template: Template | None = None,
+    metrics: Sequence[Metric] = (),
+    command: str = "",
+) -> Result:
+    """Score a TREC or JSONL run file and store it as a result.
+
+    Args:
+        path: the file.
+        dataset: what it ran on.
+        results: the folder of results.
+        name: what the system is called.
+        split: which queries are scored; None for the dataset's default.
+        template: the text whose tokens are counted; None for the dataset's default.
+        metrics: metrics beside the default ones.
+        command: the command, for the manifest.
+
+    Raises:
+        ResultError: the file does not fit the dataset.
+    """
+    plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template)
+    rows = plan.rows(dataset)
+    answers = read_run(path, dataset, rows)
+    depth = answers.ranking.tools.shape[1]
+    digest = sha256_of(path)
+    identity = f"{PROTOCOL_VERSION} {dataset.content_hash} {plan.evaluated_split(dataset)} {name} {digest}"
+    identifier = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    scored = score(identifier, dataset, rows, answers, plan.tool_text(dataset), metrics)
+    manifest = Manifest(
+        result_id=identifier,
+        protocol=PROTOCOL_VERSION,
+        dataset=dataset_identity(plan, dataset, rows, 0),
+        method=MethodIdentity(
+            spec=name,
+            full_spec=name,
+            hash=digest,
+            revisions={},
+            code="",
+            oracle=False,
+            needs_llm=False,
+            run_file=f"{path.name} sha256:{digest}",
+        ),
+        depth=depth,
+        seeds={"bootstrap": BOOTSTRAP_SEED},
+        environment=environment(command),
+        timings={},
+        latency=None,
+        peak_memory_mib=None,
+        facts={},
+        warnings=["scored from a run file: what the system saw, and how it was run, is not known"],
+    )
+    folder = result_folder(results, dataset.spec, name, identifier)
+    return write_result(folder, manifest, scored.metrics, scored.run, scored.per_query)

@@ -1,0 +1,23 @@
+"""JSON Schemas of every file that bench writes, shipped beside this module.
+
+`python -m bench.schemas.build` writes them anew from the models; a test holds the shipped ones against the models.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+
+
+def schema_names() -> list[str]:
+    """Names of the shipped schemas, sorted."""
+    return sorted(path.name.removesuffix(".json") for path in FOLDER.glob("*.json"))
+
+
+def shipped_schema(name: str) -> dict[str, Any]:
+    """A shipped schema."""
+    schema: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    return schema

@@ -1,0 +1,64 @@
+"""Make the shipped schemas from the models: `python -m bench.schemas.build`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from bench.data.card import Card
+from bench.data.parquet import DatasetManifest, table_schemas
+from bench.run.experiment import Experiment
+from bench.run.manifest import Manifest, Metrics
+from bench.run.result import PER_QUERY_SCHEMA, RUN_SCHEMA
+from bench.run.runfile import RunLine
+from bench.schemas import FOLDER
+
+
+def build_schemas() -> dict[str, dict[str, Any]]:
+    """The schemas as the models have them now."""
+    models = {
+        "card": Card,
+        "dataset": DatasetManifest,
+        "experiment": Experiment,
+        "manifest": Manifest,
+        "metrics": Metrics,
+        "run-line": RunLine,
+    }
+    found = {name: _titled(name, model.model_json_schema()) for name, model in models.items()}
+    tables: dict[str, pa.Schema] = {"run": RUN_SCHEMA, "per_query": PER_QUERY_SCHEMA, **table_schemas()}
+    for name, table in tables.items():
+        columns = {field.name: _column(field.type) for field in table}
+        open_ended = {"per_query": {"type": ["number", "null"]}, "queries": {"type": ["string", "null"]}}
+        row = {
+            "type": "object",
+            "properties": columns,
+            "required": list(columns),
+            "additionalProperties": open_ended.get(name, False),
+        }
+        found[f"{name}.parquet"] = _titled(f"a row of {name}.parquet", row)
+    return found
+
+
+def _titled(title: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}
+
+
+def _column(kind: Any) -> dict[str, Any]:
+    if pa.types.is_list(kind):
+        return {"type": ["array", "null"], "items": _column(kind.value_type)}
+    if pa.types.is_struct(kind):
+        return {"type": "object", "properties": {field.name: _column(field.type) for field in kind}}
+    name = "boolean" if pa.types.is_boolean(kind) else "integer" if pa.types.is_integer(kind) else "number"
+    return {"type": ["string" if pa.types.is_string(kind) else name, "null"]}
+
+
+def write_schemas() -> None:
+    """Write the shipped files anew."""
+    for name, schema in build_schemas().items():
+        (FOLDER / f"{name}.json").write_text(json.dumps(schema, indent=1, sort_keys=True) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    write_schemas()

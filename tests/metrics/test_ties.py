@@ -1,0 +1,244 @@
+"""The tie band beside every order that the ties allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from bench.data.gold import Gold
+from bench.metrics import DEFAULT_METRICS, evaluate, parse_metric, parse_metrics
+from bench.metrics.ties import DRAWS, Beyond, TieBand, tie_band
+from bench.search.topk import top_k
+
+METRICS = (
+    *(
+        f"{name}@{k}"
+        for name in ("recall", "precision", "hit", "ndcg", "map", "mrr", "mmrr", "pass", "tracc", "mmrr_printed")
+        for k in (1, 2, 3, 10)
+    ),
+    *("recall@gold", "ndcg@gold", "ndcg_ptr@gold"),
+)
+PARSED = parse_metrics(METRICS)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One query on a library that is small enough for every order of its ties.
+
+    Attributes:
+        scores: of every tool; -inf leaves one out.
+        gold: tools with their relevance.
+        depth: how many tools are returned.
+    """
+
+    scores: tuple[float, ...]
+    gold: Mapping[int, int]
+    depth: int
+
+    @cached_property
+    def groups(self) -> list[list[int]]:
+        """Tools of equal score, best first."""
+        levels = sorted({score for score in self.scores if score > -np.inf}, reverse=True)
+        return [[tool for tool, score in enumerate(self.scores) if score == level] for level in levels]
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """(orders, metrics): the values in every order, first the protocol's."""
+        orders = [[tool for part in parts for tool in part] for parts in product(*map(permutations, self.groups))]
+        tools = np.array(orders, dtype=np.int32).reshape(len(orders), -1)[:, : self.depth]
+        return evaluate(tools, Gold.of([self.gold] * len(orders)), PARSED).values
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether a tie within reach of the depth holds tools of different relevance."""
+        starts = np.cumsum([0, *map(len, self.groups)])
+        grades = [{self.gold.get(tool, 0) for tool in group} for group in self.groups]
+        return any(len(found) > 1 for start, found in zip(starts, grades, strict=False) if start < self.depth)
+
+
+def band_of(cases: list[Case]) -> TieBand:
+    """The band of several queries on libraries of one size, at one depth."""
+    scores = np.array([case.scores for case in cases])
+    ranking = top_k(scores, cases[0].depth)
+    assert ranking.scores is not None
+    counts, gold = [], []
+    for row, case in enumerate(cases):
+        kept = [tool for tool in ranking.tools[row].tolist() if tool >= 0]
+        last = min((case.scores[tool] for tool in kept), default=np.inf)
+        outside = [tool for tool, score in enumerate(case.scores) if score == last and tool not in kept]
+        counts.append(len(outside))
+        gold.append({tool: case.gold[tool] for tool in outside if tool in case.gold})
+    beyond = Beyond(np.array(counts, dtype=np.int64), Gold.of(gold))
+    return tie_band(ranking.tools, ranking.scores, Gold.of(case.gold for case in cases), beyond, PARSED)
+
+
+def random_cases() -> Iterator[Case]:
+    """Cases with ties inside, at and beyond the depth, unranked tools, and graded gold."""
+    random = np.random.default_rng(5)
+    for number in range(150):
+        library = int(random.integers(2, 7))
+        scores = random.integers(0, int(random.integers(1, 4)) + 1, size=library).astype(float)
+        if number % 4 == 0:
+            scores[random.integers(library)] = -np.inf
+        many = int(random.integers(1, library + 1))
+        grades = random.integers(1, 4, size=many) if number % 2 else np.ones(many, dtype=np.int64)
+        gold = dict(zip(random.permutation(library)[:many].tolist(), grades.tolist(), strict=True))
+        yield Case(tuple(scores.tolist()), gold, int(random.integers(1, library + 1)))
+
+
+@cache
+def compared() -> list[tuple[Case, TieBand]]:
+    return [(case, band_of([case])) for case in random_cases()]
+
+
+def test_the_cases_hold_every_hard_case() -> None:
+    cases = [case for case, _ in compared()]
+    ends = [np.cumsum([len(group) for group in case.groups]).tolist() for case in cases]
+    crossing = [
+        case for case, ends in zip(cases, ends, strict=True) if case.depth not in ends and case.depth < ends[-1]
+    ]
+    assert len(crossing) > 40, "ties beyond the depth"
+    assert sum(any(grade > 1 for grade in case.gold.values()) for case in crossing) > 15, "with graded gold"
+    assert sum(case.is_tied for case in cases) > 70
+    assert sum(not case.is_tied for case in cases) > 10
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_low_and_high_are_the_worst_and_best_of_all_orders(metric: str) -> None:
+    column = METRICS.index(metric)
+    for case, band in compared():
+        values = case.values[:, column]
+        assert band.low[column] == pytest.approx(values.min(), abs=1e-12), case
+        assert band.high[column] == pytest.approx(values.max(), abs=1e-12), case
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_expected_value_lies_within_the_band(metric: str) -> None:
+    column = METRICS.index(metric)
+    for case, band in compared():
+        assert band.low[column] - 1e-12 <= band.expected[column] <= band.high[column] + 1e-12, case
+
+
+def test_the_expected_value_is_the_mean_of_all_orders_within_its_error() -> None:
+    copies = 80
+    for case, _ in compared()[:60]:
+        band = band_of([case] * copies)
+        error = case.values.std(axis=0) / np.sqrt(DRAWS * copies)
+        # Five standard errors: about one in two million for each of the few thousand comparisons.
+        assert (np.abs(band.expected - case.values.mean(axis=0)) <= 5 * error + 1e-12).all(), case
+
+
+def test_queries_with_a_tie_that_matters_are_counted() -> None:
+    for case, band in compared():
+        assert band.tied_queries == case.is_tied, case
+
+
+def test_many_queries_average_to_the_mean_of_their_own_bands() -> None:
+    random = np.random.default_rng(1)
+    cases = [
+        Case(tuple(random.integers(0, 3, size=5).astype(float).tolist()), {int(random.integers(5)): 1, 4: 2}, 3)
+        for _ in range(1500)
+    ]
+    band = band_of(cases)
+    low, high, mean = (
+        np.mean([reduce(case.values, axis=0) for case in cases], axis=0) for reduce in (np.min, np.max, np.mean)
+    )
+    np.testing.assert_allclose(band.low, low, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(band.high, high, rtol=0, atol=1e-12)
+    variance = np.sum([case.values.var(axis=0) for case in cases], axis=0) / DRAWS
+    assert (np.abs(band.expected - mean) <= 5 * np.sqrt(variance) / len(cases) + 1e-12).all()
+    assert band.tied_queries == sum(case.is_tied for case in cases)
+
+
+def test_ties_beyond_the_depth_by_hand() -> None:
+    # Two of four equal tools are returned: the gold one (code 3) is outside, and might have been first or second.
+    band = band_of([Case((1.0, 1.0, 1.0, 1.0), {3: 1}, 2)])
+    recall, mrr = METRICS.index("recall@2"), METRICS.index("mrr@2")
+    assert (band.low[recall], band.high[recall]) == (0.0, 1.0)
+    assert band.expected[recall] == pytest.approx(0.5, abs=0.25)
+    assert (band.low[mrr], band.high[mrr]) == (0.0, 1.0)
+    assert band.expected[mrr] == pytest.approx((1 + 1 / 2) / 4, abs=0.2)
+
+
+def test_a_graded_tie_between_two_gold_tools_by_hand() -> None:
+    # Both are gold, of relevance 3 and 1: recall does not care, ndcg does.
+    band = band_of([Case((1.0, 1.0), {0: 1, 1: 3}, 2)])
+    recall, ndcg = METRICS.index("recall@1"), METRICS.index("ndcg@1")
+    assert (band.low[recall], band.high[recall]) == (0.5, 0.5)
+    assert (band.low[ndcg], band.high[ndcg]) == (1 / 3, 1.0)
+    assert band.tied_queries == 1
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((4.0, 3.0, 2.0, 1.0), {1: 1, 3: 2}, 4),
+        Case((4.0, 3.0, 2.0, 1.0), {1: 1, 3: 2}, 2),
+        # Ties of tools that are not gold, above, below and beyond the depth.
+        Case((5.0, 5.0, 3.0, 1.0, 1.0), {2: 1}, 4),
+        # A tie of gold tools alone, all of one relevance.
+        Case((5.0, 2.0, 2.0, 1.0), {1: 2, 2: 2}, 3),
+        # Gold that is not returned and does not tie.
+        Case((5.0, 4.0, 4.0, 1.0), {3: 1}, 3),
+    ],
+)
+def test_where_no_tie_involves_gold_the_band_is_the_value(case: Case) -> None:
+    band = band_of([case])
+    assert band.tied_queries == 0
+    for end in (band.low, band.expected, band.high):
+        np.testing.assert_allclose(end, case.values[0], rtol=0, atol=1e-12)
+
+
+def test_the_value_in_the_protocol_s_order_lies_within_the_band() -> None:
+    for case, band in compared():
+        assert (band.low - 1e-12 <= case.values[0]).all(), case
+        assert (case.values[0] <= band.high + 1e-12).all(), case
+
+
+def test_the_worst_order_for_ndcg_ptr_may_lie_between_the_extremes_by_hand() -> None:
+    # Tool 0 is first; 1 and 2 tie with two others on ranks 2..5; k = 3. With both on ranks 2, 3 the value is 1, and with
+    # both beyond the cut it is 1 as well (one hit at the top). Worst is one of them at rank 3:
+    # (1 + 1/2) / (1 + 1/log2(3)).
+    case = Case((3.0, 1.0, 1.0, 1.0, 1.0), {0: 1, 1: 1, 2: 1}, 5)
+    band, column = band_of([case]), METRICS.index("ndcg_ptr@gold")
+    assert band.high[column] == 1.0
+    assert band.low[column] == pytest.approx(1.5 / (1 + 1 / np.log2(3)))
+    assert band.low[column] <= band.expected[column] <= band.high[column]
+
+
+def test_unanswered_queries_score_0_and_queries_without_gold_are_left_out() -> None:
+    ranking = top_k(np.array([[2.0, 1.0], [-np.inf, -np.inf], [1.0, 1.0]]), 2)
+    assert ranking.scores is not None
+    gold = Gold.of([{0: 1}, {0: 1}, {}])
+    band = tie_band(ranking.tools, ranking.scores, gold, Beyond.none(3), parse_metrics(["recall@1", "mmrr@1"]))
+    # One perfect answer, one that is missing; the tie has no gold.
+    for end in (band.low, band.expected, band.high):
+        assert end.tolist() == [0.5, 0.5]
+    assert band.tied_queries == 0
+
+
+def test_empty_rankings_have_a_band_of_0() -> None:
+    tools, scores = np.empty((2, 0), dtype=np.int32), np.empty((2, 0), dtype=np.float32)
+    band = tie_band(tools, scores, Gold.of([{0: 1}, {}]), Beyond.none(2), [parse_metric("mmrr@5")])
+    assert (band.low.tolist(), band.expected.tolist(), band.high.tolist(), band.tied_queries) == ([0], [0], [0], 0)
+
+
+def test_metrics_on_recommended_sets_have_no_band() -> None:
+    ranking = top_k(np.array([[1.0, 1.0]]), 2)
+    assert ranking.scores is not None
+    band = tie_band(ranking.tools, ranking.scores, Gold.of([{0: 1}]), Beyond.none(1), parse_metrics(DEFAULT_METRICS))
+    bare = {"tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered"}
+    assert [str(metric) for metric in band.metrics] == [metric for metric in DEFAULT_METRICS if metric not in bare]
+    assert len(band.low) == len(band.expected) == len(band.high) == len(band.metrics)
+
+
+def test_the_band_is_the_same_every_time() -> None:
+    cases = [case for case, _ in compared() if len(case.scores) == 5 and case.depth == 3]
+    first, second = band_of(cases), band_of(cases)
+    assert first.expected.tobytes() == second.expected.tobytes()
