@@ -90,7 +90,7 @@ def metrics(ctx: click.Context, as_json: bool) -> None:
 @json_option
 def results(results: Path | None, as_json: bool) -> None:
     """Every stored result."""
-    from bench.run.result import Result, find_results
+    from bench.run.result import Result, find_results, latest
 
     folder = results or results_folder()
     found = list(find_results(folder))
@@ -115,7 +115,10 @@ def results(results: Path | None, as_json: bool) -> None:
         print_json({"results": rows, "unreadable": broken})
         return
     table = plain_table("id", "method", "dataset", "n", "recall@5", "pass@10", "made", right=(3, 4, 5))
-    for item in sorted(readable, key=lambda r: (r.manifest.dataset.spec, r.manifest.method.spec)):
+    for column in (0, 3, 4, 5, 6):
+        table.columns[column].no_wrap = True
+    shown = latest(readable)
+    for item in sorted(shown, key=lambda r: (r.manifest.dataset.spec, r.manifest.method.spec)):
         values = item.metrics.metrics
         means = [number(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
         split = "" if item.manifest.dataset.split == "test" else f" ({item.manifest.dataset.split})"
@@ -130,6 +133,10 @@ def results(results: Path | None, as_json: bool) -> None:
     out = console()
     if readable:
         out.print(table)
+        if len(shown) < len(readable):
+            out.print(
+                f"{len(readable) - len(shown)} older results, of other versions of a method's code, are not shown"
+            )
     else:
         out.print(f"no results in {folder}; `bench run` makes the first.")
     for problem in broken:

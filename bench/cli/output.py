@@ -150,23 +150,32 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
     for result in results:
         groups.setdefault((result.manifest.dataset.spec, result.manifest.dataset.split), []).append(result)
     for (spec, split), members in groups.items():
-        names = list(dict.fromkeys([*metrics, "recall@5", "ndcg@5", "pass@5", "tracc", *HEADLINE]))
-        names = [name for name in names if any(name in member.metrics.metrics for member in members)]
-        label_width = min(34, max(len(_method_label(member)) for member in members))
-        fitting = max(2, (out.width - label_width - 12) // 10)
-        names = names[:fitting]
-        sizes = members[0].metrics
-        out.print(Text(f"{spec} ({split}, {sizes.n} judged queries)", style="bold"))
+        out.print(Text(f"{spec} ({split}, {members[0].metrics.n} judged queries)", style="bold"))
+        names = _fitting(members, metrics, out.width)
         table = plain_table("method", *names, "failed", right=tuple(range(1, len(names) + 2)))
+        for column in table.columns[1:]:
+            column.no_wrap = True
         main = names[0]
-        for member in sorted(members, key=lambda item: -_mean(item, main)):
-            means = [_cell(member, name) for name in names]
-            table.add_row(_method_label(member), *means, str(member.metrics.n_failed))
+        # An oracle is no competitor: it stands below the methods, whatever it scores.
+        ranked = sorted(members, key=lambda item: (item.manifest.method.oracle, -_mean(item, main)))
+        for member in ranked:
+            cells = [_cell(member, name) for name in names]
+            style = "dim" if member.manifest.method.oracle else None
+            table.add_row(_method_label(member), *cells, str(member.metrics.n_failed), style=style)
         out.print(table)
     marks = sorted({warning for result in results for warning in result.manifest.warnings})
     for warning in marks:
         out.print(Text(f"note: {warning}", style="yellow"))
     out.print(Text("below each mean: its 95% interval over queries; `bench show RESULT` has the rest", style="dim"))
+
+
+def _fitting(members: Sequence[Result], metrics: Sequence[str], width: int) -> list[str]:
+    """As many metrics as fit beside the longest label; those asked for come first."""
+    preferred = [*metrics, "recall@5", "ndcg@5", "pass@5", "recall@10", "pass@10", "tracc", *HEADLINE]
+    names = [name for name in dict.fromkeys(preferred) if any(name in item.metrics.metrics for item in members)]
+    label = min(30, max(len(_method_label(member)) for member in members))
+    # A mean with its interval takes nine characters, its column three more; the last one is `failed`.
+    return names[: max(2, (width - label - 12) // 12)]
 
 
 def _method_label(result: Result) -> str:

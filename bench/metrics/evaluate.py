@@ -72,7 +72,7 @@ def evaluate(
         scored = gold if everything else gold.take(rows)
         hits = GoldRanks.of(tools if everything else tools[rows], scored)
     silent = np.zeros(len(gold), dtype=np.bool_) if unanswered is None else unanswered.copy()
-    empty = (tools == -1).all(axis=1) if tools.shape[1] else np.ones(len(gold), dtype=np.bool_)
+    empty = tools[:, 0] == -1 if tools.shape[1] else np.ones(len(gold), dtype=np.bool_)
     silent |= empty if sets is None else empty & (np.diff(sets.starts) == 0) & judged
     chosen = None if sets is None else set_sizes(sets, gold, len(gold))
     for column, metric in enumerate(metrics):

@@ -38,8 +38,7 @@ class GoldRanks:
         """Locate the gold tools in (queries, depth) ranked tool codes, padded with -1."""
         wanted, grades = gold.padded()
         ranks = locate(tools, wanted)
-        returned = np.count_nonzero(tools != -1, axis=1) if tools.shape[1] else np.zeros(len(tools), dtype=np.int64)
-        return GoldRanks.sorted(ranks, grades, gold.counts, returned)
+        return GoldRanks.sorted(ranks, grades, gold.counts, returned_counts(tools))
 
     @staticmethod
     def sorted(
@@ -57,6 +56,15 @@ class GoldRanks:
             n,
             returned.astype(np.int64),
         )
+
+
+def returned_counts(tools: NDArray[np.int32]) -> NDArray[np.int64]:
+    """(queries,) number of tools in each row; padding stands at the end, so most rows need one look."""
+    queries, depth = tools.shape
+    counts = np.full(queries, depth, dtype=np.int64)
+    short = np.flatnonzero(tools[:, -1] == -1) if depth else np.arange(0)
+    counts[short] = np.count_nonzero(tools[short] != -1, axis=1)
+    return counts
 
 
 def locate(tools: NDArray[np.int32], wanted: NDArray[np.int32]) -> NDArray[np.int32]:

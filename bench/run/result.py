@@ -14,7 +14,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -239,15 +239,26 @@ def find_result(results: Path, name: str) -> Result:
     if not found and "@" in name:
         method, _, dataset = (part.strip() for part in name.rpartition("@"))
         found = [
-            item
-            for item in find_results(results)
-            if isinstance(item, Result)
-            and method in {item.manifest.method.spec, item.label.rpartition(" @ ")[0]}
-            and dataset == item.manifest.dataset.spec
+            item for item in find_results(results) if isinstance(item, Result) and item.label == f"{method} @ {dataset}"
         ]
-    if len(found) > 1:
+    if len({_question(item.manifest) for item in found}) > 1:
         ids = ", ".join(item.manifest.result_id for item in found)
         raise UsageError(f"{name!r} names several results ({ids}); give an id.")
     if not found:
         raise UsageError(f"there is no result {name!r} in {results}; `bench list results` shows what is there.")
-    return found[0]
+    return latest(found)[0]
+
+
+def latest(results: Sequence[Result]) -> list[Result]:
+    """The latest answer to each question: older ones are of other versions of a method's code."""
+    newest: dict[tuple[object, ...], Result] = {}
+    for item in sorted(results, key=lambda item: item.manifest.environment.created):
+        newest[_question(item.manifest)] = item
+    return list(newest.values())
+
+
+def _question(manifest: Manifest) -> tuple[object, ...]:
+    """What was asked: all of a result's identity but the version of the method's code."""
+    data, method = manifest.dataset, manifest.method
+    asked = (data.content_hash, data.split, data.limit, data.template, manifest.depth, manifest.protocol)
+    return (*asked, method.full_spec, method.cut, method.run_file)

@@ -61,8 +61,10 @@ def read_run(path: Path, dataset: Dataset, rows: NDArray[np.int64]) -> Answers:
     """
     try:
         text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResultError(f"cannot read the run file {path}: {error}.") from None
+    except OSError as error:
+        raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise ResultError(f"the run file {path} is not UTF-8 text: {error}.") from None
     first = next((line for line in text.split("\n") if line.strip()), "")
     if not first:
         raise ResultError(f"the run file {path} is empty.")

@@ -96,6 +96,8 @@ class Encoder:
             if not (path / "config.json").is_file() and not (path / "modules.json").is_file():
                 raise UnavailableError(f"the folder {path} holds no sentence-transformers model (no config.json).")
             return path
+        if self.name.startswith(("/", ".", "~")):
+            raise UnavailableError(f"there is no folder {path} to read an encoder from.")
         return _from_hub(self.name)
 
     @cached_property

@@ -202,9 +202,9 @@ def test_the_value_in_the_protocol_s_order_lies_within_the_band() -> None:
 
 
 def test_the_worst_order_for_ndcg_ptr_may_lie_between_the_extremes_by_hand() -> None:
-    # Tool 0 is first; 1 and 2 tie with two others on ranks 2..5; k = 3. With both on ranks 2, 3 the value is 1, and with
-    # both beyond the cut it is 1 as well (one hit at the top). Worst is one of them at rank 3:
-    # (1 + 1/2) / (1 + 1/log2(3)).
+    # Tool 0 is first; 1 and 2 tie with two others on ranks 2..5; k = 3. With both on ranks 2 and 3 the value is 1,
+    # and with both beyond the cut it is 1 as well (one hit, at the top). Worst is one of them at rank 3, the other
+    # beyond: (1 + 1/2) / (1 + 1/log2(3)).
     case = Case((3.0, 1.0, 1.0, 1.0, 1.0), {0: 1, 1: 1, 2: 1}, 5)
     band, column = band_of([case]), METRICS.index("ndcg_ptr@gold")
     assert band.high[column] == 1.0

@@ -1,0 +1,304 @@
+"""Datasets by name: lookups, options, the cache of normalised tables, counts, added ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.data.card import Card, Counts
+from bench.data.dataset import Dataset
+from bench.data.parquet import MANIFEST, write_dataset
+from bench.data.sources import Sources
+from bench.data.tables import Edge, Query, Tables, Tool
+from bench.errors import BenchError, DataError, UnavailableError, UsageError
+from bench.paths import data_folder
+from bench.registry import dataset_entries, dataset_entry, load_dataset
+from bench.registry.datasets import Files, check_counts, resolve
+
+
+class Notes:
+    """Progress that keeps its notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    @contextmanager
+    def stage(self, title: str, total: int | None = None, unit: str = "") -> Iterator[Any]:
+        yield self
+
+    def advance(self, amount: int = 1) -> None:
+        pass
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+# Names --------------------------------------------------------------------------------------------------------------
+
+
+def test_entries_are_sorted_and_each_has_its_folder_and_loader() -> None:
+    entries = dataset_entries()
+    assert list(entries) == sorted(entries)
+    assert {"starter", "apibank", "metatool", "metatool-single", "rectools", "toollens"} < entries.keys()
+    entry = entries["metatool-single"]
+    assert (entry.folder.name, entry.module) == ("metatool_single", "bench.datasets.metatool_single.loader")
+    assert (entry.folder / "card.toml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("metatool", "metatool"),
+        ("MetaTool", "metatool"),
+        ("METATOOL-MULTI", "metatool"),
+        ("api-bank", "apibank"),
+        ("rectools", "rectools"),
+        ("i1-inst", "toolbench-i1-inst"),
+        ("g1_INSTRUCTION", "toolbench-i1-inst"),
+    ],
+)
+def test_a_dataset_is_found_by_id_or_alias_in_any_letter_case(name: str, found: str) -> None:
+    assert dataset_entry(name).card.id == found
+
+
+@pytest.mark.parametrize("entry", dataset_entries().values(), ids=lambda entry: entry.card.id)
+def test_every_alias_leads_to_its_dataset(entry: Any) -> None:
+    for alias in entry.card.aliases:
+        assert dataset_entry(alias).card.id == entry.card.id
+        assert dataset_entry(alias.swapcase()).card.id == entry.card.id
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("startr", " (did you mean 'starter'?)"), ("rec-tools", " (did you mean 'rectools'?)"), ("qqqqqqq", "")],
+)
+def test_an_unknown_name_is_told_with_the_nearest_one(name: str, hint: str) -> None:
+    for use in (dataset_entry, resolve, load_dataset):
+        with pytest.raises(UsageError) as caught:
+            use(name)
+        assert str(caught.value) == (
+            f"there is no dataset {name!r}{hint}; `bench data list` lists them, and `bench data add` adds your own."
+        )
+
+
+# Options ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "canonical"),
+    [
+        ("starter", "starter"),
+        ("MetaTool", "metatool"),
+        ("MetaTool(seed=3, split=bundle-disjoint)", "metatool(seed=3, split=bundle-disjoint)"),
+        ("metatool(test_share=0.2, seed=0)", "metatool"),
+    ],
+)
+def test_a_spec_is_shown_with_the_id_and_what_differs_from_the_defaults(spec: str, canonical: str) -> None:
+    assert resolve(spec)[2] == canonical
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("starter(split=x)", "dataset starter has no parameter 'split'; its parameters: none."),
+        (
+            "MetaTool(sed=1)",
+            "dataset metatool has no parameter 'sed' (did you mean 'seed'?); its parameters: split, seed, test_share.",
+        ),
+        ("metatool(split=odd)", "parameter 'split' of dataset metatool is 'odd': input should be 'random' or"),
+        ("metatool(seed=1.5)", "parameter 'seed' of dataset metatool is 1.5: "),
+        ("metatool(test_share=1)", "parameter 'test_share' of dataset metatool is 1: input should be less than 1."),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_is_read(spec: str, sentence: str, tmp_path: Path) -> None:
+    nothing = Sources(mirror=tmp_path / "no mirror", cache=tmp_path / "cache")
+    with pytest.raises(UsageError) as caught:
+        load_dataset(spec, nothing)
+    assert str(caught.value).startswith(sentence)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_dataset_that_the_user_must_bring_says_what_and_how() -> None:
+    with pytest.raises(UnavailableError) as caught:
+        load_dataset("apibank-full")
+    text = str(caught.value)
+    assert text.startswith("apibank-full is not here: ")
+    assert text.endswith("Then run `bench data add apibank-full --from FOLDER`.")
+    assert "github.com/AlibabaResearch/DAMO-ConvAI" in text
+
+
+# The cache of normalised tables -------------------------------------------------------------------------------------
+
+
+def cached(cache: Path, name: str) -> list[Path]:
+    return sorted((cache / "datasets").glob(f"{name}-*"))
+
+
+@pytest.fixture
+def metatool_mirror(mirror: Path, tmp_path: Path) -> Path:
+    """A copy of the part of the mirror that metatool needs."""
+    for name in dataset_entry("metatool").card.files():
+        (tmp_path / "mirror" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(mirror / name, tmp_path / "mirror" / name)
+    return tmp_path / "mirror"
+
+
+def test_a_second_load_needs_no_file_of_upstream(metatool_mirror: Path, tmp_path: Path) -> None:
+    sources = Sources(mirror=metatool_mirror, cache=tmp_path / "cache")
+    first = load_dataset("metatool", sources)
+    shutil.rmtree(metatool_mirror)
+    second = load_dataset("MetaTool(seed=0)", sources)
+    assert (second.spec, second.card, second.content_hash) == ("metatool", first.card, first.content_hash)
+    assert (second.tools, second.queries, second.edges) == (first.tools, first.queries, first.edges)
+    # Other options are other tables.
+    with pytest.raises(UnavailableError, match=r"the mirror .* has no file"):
+        load_dataset("metatool(seed=1)", sources)
+
+
+def test_each_set_of_options_is_cached_for_itself(metatool_mirror: Path, tmp_path: Path) -> None:
+    sources = Sources(mirror=metatool_mirror, cache=tmp_path / "cache")
+    hashes = {load_dataset(f"metatool(seed={seed})", sources).content_hash for seed in (0, 1, 0, 2)}
+    assert len(hashes) == len(cached(tmp_path / "cache", "metatool")) == 3
+
+
+@pytest.mark.parametrize("name", ["tools.parquet", "queries.parquet", "gold.parquet", "edges.parquet", MANIFEST])
+def test_a_truncated_file_in_the_cache_is_noted_and_made_again(tmp_path: Path, name: str) -> None:
+    progress = Notes()
+    sources = Sources(cache=tmp_path, offline=True, progress=progress)
+    first = load_dataset("starter", sources)
+    assert progress.notes == []
+    (folder,) = cached(tmp_path, "starter")
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole[: len(whole) // 2])
+    second = load_dataset("starter", sources)
+    assert second.content_hash == first.content_hash
+    assert len(progress.notes) == 1
+    assert name in progress.notes[0]
+    assert progress.notes[0].endswith("Building it again.")
+    assert (folder / name).read_bytes() == whole
+    # Now it is whole: no further note.
+    load_dataset("starter", sources)
+    assert len(progress.notes) == 1
+
+
+def test_a_file_missing_from_the_cache_is_made_again(tmp_path: Path) -> None:
+    sources = Sources(cache=tmp_path, offline=True)
+    load_dataset("starter", sources)
+    (folder,) = cached(tmp_path, "starter")
+    (folder / "gold.parquet").unlink()
+    assert load_dataset("starter", sources).gold.counts.sum() > 0
+
+
+# Counts -------------------------------------------------------------------------------------------------------------
+
+COUNTS = Counts(tools=3, parents=2, train=1, dev=0, test=2, no_gold=1, edges=1, gold_min=1, gold_max=2)
+CARD = Card(id="made", title="", summary="", licence="", redistribution=True, template="description", counts=COUNTS)
+TABLES = Tables(
+    [Tool("a", "", "", "one", "p"), Tool("b", "", "", "one", "p"), Tool("c", "", "", "two", "p")],
+    [Query("1", "", {"a": 1, "b": 2}, "train"), Query("2", "", {"c": 1}), Query("3", "", {})],
+    [Edge("a", "b", "result")],
+)
+
+
+def test_counts_that_are_right_or_not_stated_pass() -> None:
+    check_counts(Dataset.build("made", CARD, TABLES))
+    check_counts(Dataset.build("made", CARD.model_copy(update={"counts": None}), TABLES))
+
+
+@pytest.mark.parametrize("key", list(Counts.model_fields))
+def test_a_count_that_is_wrong_is_told_by_its_name(key: str) -> None:
+    right = getattr(COUNTS, key)
+    card = CARD.model_copy(update={"counts": COUNTS.model_copy(update={key: right + 1})})
+    with pytest.raises(DataError) as caught:
+        check_counts(Dataset.build("made", card, TABLES))
+    assert str(caught.value) == f"made is not what its card says: {key} {right} instead of {right + 1}."
+
+
+def test_every_wrong_count_is_told() -> None:
+    dataset = Dataset.build("made", CARD, replace(TABLES, edges=[], queries=TABLES.queries[:2]))
+    with pytest.raises(DataError, match="test 1 instead of 2, no_gold 0 instead of 1, edges 0 instead of 1"):
+        check_counts(dataset)
+
+
+# Datasets that the user added ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def added() -> Path:
+    folder = data_folder() / "datasets" / "made"
+    write_dataset(Dataset.build("made", CARD, TABLES), folder)
+    return folder
+
+
+def test_an_added_dataset_is_listed_and_loaded(added: Path) -> None:
+    assert dataset_entries()["made"].card == CARD
+    assert load_dataset("made").tools == tuple(TABLES.tools)
+    with pytest.raises(UsageError, match="dataset made has no parameter 'seed'; its parameters: none"):
+        load_dataset("made(seed=1)")
+    shutil.rmtree(added)
+    assert "made" not in dataset_entries()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda manifest: b"",
+        lambda manifest: b"[]",
+        lambda manifest: b"null",
+        lambda manifest: b"\xff\xfe",
+        lambda manifest: json.dumps({**manifest, "card": None}).encode(),
+        lambda manifest: json.dumps({**manifest, "card": "made"}).encode(),
+        lambda manifest: json.dumps({**manifest, "card": []}).encode(),
+        lambda manifest: json.dumps({**manifest, "card": {"variants": {}}}).encode(),
+        lambda manifest: json.dumps({**manifest, "card": {"id": "made"}}).encode(),
+        lambda manifest: json.dumps({key: value for key, value in manifest.items() if key != "card"}).encode(),
+    ],
+    ids=["empty", "list", "null", "not utf-8", "null card", "text card", "list card", "no variant", "short", "no card"],
+)
+def test_a_damaged_added_dataset_is_told_with_its_file(added: Path, damage: Callable[[Any], bytes]) -> None:
+    path = added / MANIFEST
+    path.write_bytes(damage(json.loads(path.read_text())))
+    with pytest.raises(DataError) as caught:
+        dataset_entries()
+    assert str(path) in str(caught.value)
+
+
+def test_other_things_in_the_folder_of_added_datasets_are_left_alone(added: Path) -> None:
+    (added.parent / "notes.txt").write_text("mine")
+    (added.parent / "empty").mkdir()
+    (added.parent / ".new-made").mkdir()
+    (added.parent / ".new-made" / MANIFEST).write_text("half")
+    assert "made" in dataset_entries()
+
+
+# What loaders read --------------------------------------------------------------------------------------------------
+
+
+def test_loaders_read_text_and_json_and_are_told_what_is_neither(tmp_path: Path) -> None:
+    contents = {"a/bom.json": b'\xef\xbb\xbf{"x": "\xc3\xa9"}', "a/cut.json": b'{"x": ', "ab.txt": b"\xff\xfe"}
+    for number, data in enumerate(contents.values()):
+        (tmp_path / str(number)).write_bytes(data)
+    files = Files({name: tmp_path / str(number) for number, name in enumerate(contents)}, tmp_path)
+    assert files.json("a/bom.json") == {"x": "é"}
+    assert files.under("a") == files.under("a/") == ["a/bom.json", "a/cut.json"]
+    with pytest.raises(DataError, match=r"^a/cut\.json is not JSON: "):
+        files.json("a/cut.json")
+    with pytest.raises(DataError, match=r"^ab\.txt is not UTF-8: "):
+        files.text("ab.txt")
+
+
+def test_a_corrupt_file_of_the_mirror_is_refused_whatever_the_loader_makes_of_it(
+    metatool_mirror: Path, tmp_path: Path
+) -> None:
+    name = min(dataset_entry("metatool").card.files())
+    (metatool_mirror / name).write_bytes(b"{}")
+    with pytest.raises(BenchError, match="in the mirror has sha256"):
+        load_dataset("metatool", Sources(mirror=metatool_mirror, cache=tmp_path / "cache"))
+    assert cached(tmp_path / "cache", "metatool") == []

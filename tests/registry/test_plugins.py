@@ -1,0 +1,343 @@
+"""Plug-ins: a real package, installed by pip into a folder, whose entry points the harness finds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "bench-plugin-for-tests"
+version = "1.0"
+
+[project.entry-points."bench.methods"]
+loudest = "loud.methods:Loudest"
+
+[project.entry-points."bench.datasets"]
+shouts = "loud.shouts"
+
+[project.entry-points."bench.metrics"]
+last = "loud.metrics:LAST"
+
+[tool.setuptools]
+packages = ["loud", "loud.shouts"]
+
+[tool.setuptools.package-data]
+"loud.shouts" = ["*.toml", "*.txt"]
+"""
+METHODS = """
+import numpy as np
+from pydantic import Field
+from bench.parameters import ParameterSet
+from bench.protocol import Method
+from bench.search.topk import top_k
+
+class Loudest(Method):
+    '''Ranks tools by how loud their description is.'''
+
+    class Parameters(ParameterSet):
+        sign: str = Field("!", description="what is loud")
+
+    def index(self, library):
+        self.loudness = np.array([text.count(self.parameters.sign) for text in library.texts], dtype=np.float64)
+
+    def rank(self, queries, depth):
+        return top_k(np.tile(self.loudness, (len(queries), 1)), depth)
+"""
+METRICS = """
+import numpy as np
+from bench.metrics.measure import Measure
+
+LAST = Measure(
+    name="last",
+    kind="ranking",
+    cutoffs=frozenset({"k"}),
+    definition="1 if the last gold tool is at rank k exactly",
+    edge_cases="none",
+    source="made for tests",
+    ranked=lambda gold, k: np.where(gold.ranks.max(axis=1) == k, 1.0, 0.0),
+)
+"""
+CARD = """
+title = "Shouts"
+summary = "Made for tests."
+licence = "CC0-1.0"
+redistribution = true
+template = "description"
+
+[variants.shouts]
+aliases = ["Loud-Words"]
+counts = { tools = 3, parents = 1, test = 2, gold_min = 1, gold_max = 2 }
+
+[variants.shouts-miscounted]
+counts = { tools = 4, parents = 1, test = 2, gold_min = 1, gold_max = 2 }
+"""
+LOADER = """
+from bench.data.tables import Query, Tables, Tool
+from bench.parameters import ParameterSet
+from pydantic import Field
+
+class Options(ParameterSet):
+    upper: bool = Field(False, description="all in capitals")
+
+def load(files, options, card):
+    lines = (files.folder / "tools.txt").read_text().splitlines()
+    tools = [Tool(str(i), str(i), line.upper() if options.upper else line) for i, line in enumerate(lines)]
+    return Tables(tools, [Query("a", "shout", {"1": 1}), Query("b", "shout on", {"1": 1, "2": 1})])
+"""
+TOOLS = "quiet\nloud!!\nloudish!\n"
+
+
+def run(program: str, *folders: Path) -> str:
+    """What a program prints in a fresh interpreter that finds the folders' packages."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder) for folder in folders)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that pip installed the plug-in into."""
+    source = tmp_path_factory.mktemp("plugin")
+    files = {
+        "pyproject.toml": PROJECT,
+        "loud/__init__.py": "",
+        "loud/methods.py": METHODS,
+        "loud/metrics.py": METRICS,
+        "loud/shouts/__init__.py": "",
+        "loud/shouts/card.toml": CARD,
+        "loud/shouts/loader.py": LOADER,
+        "loud/shouts/tools.txt": TOOLS,
+    }
+    for name, text in files.items():
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_text(text)
+    target = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--no-compile", "--target", str(target), str(source)], check=True)
+    return target
+
+
+def test_without_the_package_nothing_of_it_is_there() -> None:
+    program = """
+from bench.metrics import measures
+from bench.registry import dataset_entries, method_names
+print("loudest" in method_names(), "shouts" in dataset_entries(), "last" in measures())
+"""
+    assert run(program) == "False False False"
+
+
+def test_installed_methods_datasets_and_metrics_are_listed_and_used(installed: Path) -> None:
+    program = """
+import numpy as np
+from bench.metrics import evaluate, measures, parse_metrics
+from bench.protocol import Library, Queries
+from bench.registry import build_method, dataset_entries, dataset_entry, load_dataset, method_names
+
+assert "loudest" in method_names() and "bm25" in method_names()
+assert "shouts" in dataset_entries() and "starter" in dataset_entries()
+assert list(dataset_entries()) == sorted(dataset_entries())
+assert "last" in measures() and "recall" in measures()
+assert dataset_entry("loud-words").card.title == "Shouts"
+
+dataset = load_dataset("shouts")
+assert [tool.description for tool in dataset.tools] == ["quiet", "loud!!", "loudish!"]
+assert load_dataset("Loud-Words(upper=true)").tools[1].description == "LOUD!!"
+assert load_dataset("shouts(upper=true)").spec == "shouts(upper=true)"
+assert load_dataset("shouts").content_hash == dataset.content_hash
+
+method = build_method("loudest")
+method.index(Library.of(dataset, dataset.card.template))
+ranking = method.rank(Queries.of(dataset, dataset.rows("test")), 3)
+assert ranking.tools.tolist() == [[1, 2, 0], [1, 2, 0]]
+assert str(build_method("rrf(methods=[loudest(sign=o), bm25])").spec) == "rrf(methods=[loudest(sign=o), bm25()])"
+
+# Gold of a is tool 1 at rank 1; the last gold tool of b is 2, at rank 2.
+scores = evaluate(ranking.tools, dataset.gold, parse_metrics(["last@1", "last@2", "recall@1"]))
+print(scores.values.tolist())
+"""
+    assert run(program, installed) == "[[1.0, 0.0, 1.0], [0.0, 1.0, 0.5]]"
+
+
+def test_an_installed_dataset_whose_counts_are_not_its_cards_is_refused(installed: Path) -> None:
+    program = """
+from bench.errors import DataError
+from bench.registry import load_dataset
+for _ in range(2):
+    try:
+        load_dataset("shouts-miscounted")
+    except DataError as error:
+        print(error)
+"""
+    sentence = "shouts-miscounted is not what its card says: tools 3 instead of 4."
+    assert run(program, installed) == f"{sentence}\n{sentence}"
+
+
+def test_a_change_of_the_plug_ins_loader_or_data_is_no_stale_cache(installed: Path, tmp_path: Path) -> None:
+    program = """
+from bench.registry import load_dataset
+print([tool.description for tool in load_dataset("shouts").tools])
+"""
+    copy = tmp_path / "copy"
+    shutil.copytree(installed, copy)
+    assert run(program, copy) == "['quiet', 'loud!!', 'loudish!']"
+    (copy / "loud" / "shouts" / "tools.txt").write_text("silent\nloud!!\nloudish!\n")
+    assert run(program, copy) == "['silent', 'loud!!', 'loudish!']"
+    loader = copy / "loud" / "shouts" / "loader.py"
+    loader.write_text(loader.read_text().replace("line.upper() if options.upper else line", "line[::-1]"))
+    assert run(program, copy) == "['tnelis', '!!duol', '!hsiduol']"
+
+
+# Plug-ins that are broken: a sentence that names them, never a traceback ----------------------------------------------
+
+
+def package(folder: Path, group: str, point: str, files: dict[str, str]) -> Path:
+    """An installed package as pip leaves it: its modules beside its `dist-info` with the entry point."""
+    about = folder / "broken_plugin-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-plugin\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\nbroken = {point}\n")
+    for name, text in files.items():
+        path = folder / "broken" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("point", "text", "sentence"),
+    [
+        ("broken.nowhere:X", "", "the plug-in method 'broken' cannot be loaded: "),
+        ("broken.method:X", "", "the plug-in method 'broken' cannot be loaded: "),
+        ("broken.method:X", "1 / 0", "the plug-in method 'broken' cannot be loaded: division by zero."),
+        ("broken.method:X", "class X: pass", "broken is no method: it must be a subclass of bench.protocol.Method."),
+        (
+            "broken.method:X",
+            "from bench.protocol import Method\nclass X(Method): pass",
+            "the method broken lacks index, rank.",
+        ),
+    ],
+)
+def test_a_broken_method_is_listed_and_told_when_it_is_asked_for(
+    tmp_path: Path, point: str, text: str, sentence: str
+) -> None:
+    program = """
+from bench.errors import MethodError
+from bench.registry import build_method, method_names
+assert "broken" in method_names()
+build_method("bm25")
+try:
+    build_method("broken")
+except MethodError as error:
+    print(error)
+"""
+    assert run(program, package(tmp_path, "bench.methods", point, {"method.py": text})).startswith(sentence)
+
+
+def test_a_plug_in_cannot_take_the_name_of_a_built_in_method(tmp_path: Path) -> None:
+    folder = package(tmp_path, "bench.methods", "broken.method:X", {"method.py": "raise ValueError"})
+    (folder / "broken_plugin-1.0.dist-info" / "entry_points.txt").write_text(
+        "[bench.methods]\nbm25 = broken.method:X\n"
+    )
+    assert run('from bench.registry import build_method; print(type(build_method("bm25")).__module__)', folder) == (
+        "bench.methods.bm25"
+    )
+
+
+@pytest.mark.parametrize(
+    ("point", "text"),
+    [
+        ("broken.metric:X", "X = 3"),
+        ("broken.metric:X", "from bench.metrics.measures import MEASURES\nX = MEASURES[0]"),
+        ("broken.metric:X", ""),
+        ("broken.metric:X", "1 / 0"),
+        ("broken.nowhere:X", ""),
+    ],
+    ids=["not a measure", "a name that is taken", "nothing there", "module fails", "no module"],
+)
+def test_a_broken_metric_is_told_by_its_name(tmp_path: Path, point: str, text: str) -> None:
+    program = """
+from bench.errors import BenchError
+from bench.metrics import parse_metric
+try:
+    parse_metric("recall@5")
+except BenchError as error:
+    print(error)
+"""
+    said = run(program, package(tmp_path, "bench.metrics", point, {"metric.py": text}))
+    assert said.startswith(f"the plug-in metric 'broken' ({point}) ")
+
+
+@pytest.mark.parametrize(
+    ("point", "files"),
+    [
+        ("nowhere.at.all", {}),
+        ("nowhere", {}),
+        ("broken.data", {"data/__init__.py": ""}),
+        ("broken.data", {"data/__init__.py": "", "data/card.toml": "id = "}),
+    ],
+    ids=["no parent package", "no package", "no card", "card is no TOML"],
+)
+def test_a_broken_dataset_package_is_told_and_no_traceback(tmp_path: Path, point: str, files: dict[str, str]) -> None:
+    program = """
+from bench.errors import BenchError
+from bench.registry import dataset_entries
+try:
+    print("starter" in dataset_entries())
+except BenchError as error:
+    print(error)
+"""
+    said = run(program, package(tmp_path, "bench.datasets", point, {"here.py": "", **files}))
+    assert said == "True" or point in said or "card.toml" in said
+
+
+CARD_OF_ONE = 'id = "broken"\n' + CARD.partition("[variants")[0]
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        "",
+        "def load(files, options, card): return []",
+        "def load(files, options, card): return None.tools",
+        "def load(files, options, card): return files.path('nowhere')",
+        "def load(files, options, card): return (files.folder / 'nowhere').read_text()",
+        "def load(): pass",
+        "1 / 0",
+        "import not_installed",
+        "Options = 3\ndef load(files, options, card): pass",
+    ],
+    ids=[
+        "no load",
+        "returns a list",
+        "attribute error",
+        "unknown file",
+        "missing file",
+        "wrong signature",
+        "module fails",
+        "module lacks another",
+        "odd options",
+    ],
+)
+def test_a_broken_loader_is_told_with_the_datasets_name(tmp_path: Path, loader: str) -> None:
+    program = """
+from bench.errors import BenchError
+from bench.registry import dataset_entries, load_dataset
+assert "broken" in dataset_entries()
+try:
+    load_dataset("broken")
+except BenchError as error:
+    print(error)
+"""
+    files = {"data/__init__.py": "", "data/card.toml": CARD_OF_ONE, "data/loader.py": loader}
+    assert "broken" in run(program, package(tmp_path, "bench.datasets", "broken.data", files))
