@@ -66,7 +66,8 @@ def refusal(text: str, model: type[ParameterSet] = Example) -> str:
         ),
         (
             "m(count=1.5)",
-            "parameter 'count' of method m is 1.5: input should be a valid integer, got a number with a fractional part.",
+            "parameter 'count' of method m is 1.5: "
+            "input should be a valid integer, got a number with a fractional part.",
         ),
         ("m(kind=three)", "parameter 'kind' of method m is 'three': input should be 'one' or 'two'."),
         ("m(prompt=5)", "parameter 'prompt' of method m is 5: input should be a valid string."),
@@ -82,7 +83,8 @@ def refusal(text: str, model: type[ParameterSet] = Example) -> str:
         ),
         (
             "m(methods=[bm25, 5])",
-            "parameter 'methods.1' of method m is 5: must name a method, as in base=dense or base=dense(similarity=l2).",
+            "parameter 'methods.1' of method m is 5: "
+            "must name a method, as in base=dense or base=dense(similarity=l2).",
         ),
     ],
 )

@@ -121,7 +121,7 @@ def test_any_text_is_a_spec_with_one_canonical_form_or_refused_in_a_sentence(tex
         ('m(a="plain", b="two words", c="true", d="1")', 'm(a=plain, b="two words", c="true", d="1")'),
         ("m(a=+1, b=007, c=-0)", "m(a=1, b=7, c=0)"),
         ("m(a=.5, b=5., c=1e3, d=-1E-7)", "m(a=0.5, b=5.0, c=1000.0, d=-1e-07)"),
-        (r'm(a="\u00e9\n\"")', 'm(a="é\\n\\"")'.replace("é\\n", "é\\n")),
+        (r'm(a="\u00e9\n\"\/")', r'm(a="é\n\"/")'),
         ("m(a=/data/x.json, b=org/model@main)", "m(a=/data/x.json, b=org/model@main)"),
     ],
 )
@@ -179,7 +179,7 @@ def test_a_number_that_is_not_finite_has_no_text(number: float) -> None:
     ("text", "value"),
     [
         ("dense", "dense"),
-        (" dense ", "dense"),
+        (" dense ", " dense "),
         ("5", 5),
         (" 5 ", 5),
         ("5.0", 5.0),
@@ -191,6 +191,7 @@ def test_a_number_that_is_not_finite_has_no_text(number: float) -> None:
         ("nan", "nan"),
         ("", ""),
         ("/data/my model/x", "/data/my model/x"),
+        # What E5 models want before a query: the space counts.
         ("query: ", "query: "),
         ("Represent this (short) query for search:", "Represent this (short) query for search:"),
         ('say "x"', 'say "x"'),
@@ -222,7 +223,7 @@ def test_a_broken_list_string_or_spec_on_the_command_line_is_refused(text: str) 
 def test_plain_text_on_the_command_line_needs_no_quotes(text: str) -> None:
     value = parse_value(text)
     if isinstance(value, str):
-        assert value in {text, text.strip()}
+        assert value == text
     else:
         assert repr(value) == repr(parse(f"m(a={text})").arguments[0][1])
 

@@ -58,7 +58,7 @@ def random_run(seed: int) -> Run:
     ordered = validate(Ranking(tools, scores), QUERIES, library, 100)
     assert ordered.scores is not None
     level = ordered.scores[:, 1:] == ordered.scores[:, :-1]
-    ties = np.count_nonzero(level & (ordered.tools[:, 1:] >= 0))
+    ties = int((level & (ordered.tools[:, 1:] >= 0)).sum())
     gold = []
     for query in range(QUERIES):
         many = 1 if query == 0 else int(random.integers(1, min(library, 15) + 1))

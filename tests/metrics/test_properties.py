@@ -30,7 +30,8 @@ class Case:
     gold: dict[int, int]
 
     def values(self, *metrics: str) -> NDArray[np.float64]:
-        return values([self], *metrics)[0]
+        row: NDArray[np.float64] = values([self], *metrics)[0]
+        return row
 
 
 def values(cases: list[Case], *metrics: str) -> NDArray[np.float64]:

@@ -169,12 +169,12 @@ def scored(draw: st.DrawFn) -> tuple[list[list[tuple[float, int]]], Ranking, int
         tools = draw(st.permutations(range(library)))[: draw(st.integers(0, library))]
         rows.append([(draw(values), tool) for tool in tools])
     width = draw(st.integers(max(map(len, rows)), library))
-    tools, scores = np.full((len(rows), width), -1), np.full((len(rows), width), np.nan)
+    codes, scores = np.full((len(rows), width), -1), np.full((len(rows), width), np.nan)
     for i, row in enumerate(rows):
-        tools[i, : len(row)] = [tool for _, tool in row]
+        codes[i, : len(row)] = [tool for _, tool in row]
         scores[i, : len(row)] = [score for score, _ in row]
     kind = draw(st.sampled_from([np.int64, np.int32, np.int8]))
-    return rows, Ranking(tools.astype(kind), scores), library
+    return rows, Ranking(array(codes, kind), array(scores, np.float64)), library
 
 
 @given(scored())
@@ -185,7 +185,8 @@ def test_rows_are_ordered_by_score_descending_then_code_ascending(
     rows, ranking, library = case
     ordered = validate(ranking, len(rows), library, 100)
     assert ordered.scores is not None
-    assert (ordered.tools.dtype, ordered.scores.dtype) == (np.int32, np.float32)
+    assert ordered.tools.dtype == np.int32
+    assert ordered.scores.dtype == np.float32
     for i, row in enumerate(rows):
         expected = sorted((-np.float32(score), tool) for score, tool in row)
         assert ordered.tools[i].tolist() == [tool for _, tool in expected] + [-1] * (ranking.tools.shape[1] - len(row))

@@ -26,7 +26,7 @@ loudest = "loud.methods:Loudest"
 shouts = "loud.shouts"
 
 [project.entry-points."bench.metrics"]
-last = "loud.metrics:LAST"
+at = "loud.metrics:AT"
 
 [tool.setuptools]
 packages = ["loud", "loud.shouts"]
@@ -57,14 +57,14 @@ METRICS = """
 import numpy as np
 from bench.metrics.measure import Measure
 
-LAST = Measure(
-    name="last",
+AT = Measure(
+    name="at",
     kind="ranking",
     cutoffs=frozenset({"k"}),
-    definition="1 if the last gold tool is at rank k exactly",
+    definition="1 if the tool at rank k is gold",
     edge_cases="none",
     source="made for tests",
-    ranked=lambda gold, k: np.where(gold.ranks.max(axis=1) == k, 1.0, 0.0),
+    ranked=lambda gold, k: (gold.ranks == k[:, None]).sum(axis=1, dtype=np.float64),
 )
 """
 CARD = """
@@ -132,7 +132,7 @@ def test_without_the_package_nothing_of_it_is_there() -> None:
     program = """
 from bench.metrics import measures
 from bench.registry import dataset_entries, method_names
-print("loudest" in method_names(), "shouts" in dataset_entries(), "last" in measures())
+print("loudest" in method_names(), "shouts" in dataset_entries(), "at" in measures())
 """
     assert run(program) == "False False False"
 
@@ -147,7 +147,7 @@ from bench.registry import build_method, dataset_entries, dataset_entry, load_da
 assert "loudest" in method_names() and "bm25" in method_names()
 assert "shouts" in dataset_entries() and "starter" in dataset_entries()
 assert list(dataset_entries()) == sorted(dataset_entries())
-assert "last" in measures() and "recall" in measures()
+assert "at" in measures() and "recall" in measures()
 assert dataset_entry("loud-words").card.title == "Shouts"
 
 dataset = load_dataset("shouts")
@@ -162,11 +162,11 @@ ranking = method.rank(Queries.of(dataset, dataset.rows("test")), 3)
 assert ranking.tools.tolist() == [[1, 2, 0], [1, 2, 0]]
 assert str(build_method("rrf(methods=[loudest(sign=o), bm25])").spec) == "rrf(methods=[loudest(sign=o), bm25()])"
 
-# Gold of a is tool 1 at rank 1; the last gold tool of b is 2, at rank 2.
-scores = evaluate(ranking.tools, dataset.gold, parse_metrics(["last@1", "last@2", "recall@1"]))
+# Gold of a is tool 1 at rank 1; gold of b are tools 1 and 2, at ranks 1 and 2.
+scores = evaluate(ranking.tools, dataset.gold, parse_metrics(["at@1", "at@2", "recall@1"]))
 print(scores.values.tolist())
 """
-    assert run(program, installed) == "[[1.0, 0.0, 1.0], [0.0, 1.0, 0.5]]"
+    assert run(program, installed) == "[[1.0, 0.0, 1.0], [1.0, 1.0, 0.5]]"
 
 
 def test_an_installed_dataset_whose_counts_are_not_its_cards_is_refused(installed: Path) -> None:

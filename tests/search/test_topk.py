@@ -47,7 +47,8 @@ def test_the_best_tools_come_in_the_protocol_s_order(scores: NDArray[np.float64]
     assert found.scores is not None
     width = min(depth, scores.shape[1])
     assert found.tools.shape == found.scores.shape == (len(scores), width)
-    assert (found.tools.dtype, found.scores.dtype) == (np.int32, np.float32)
+    assert found.tools.dtype == np.int32
+    assert found.scores.dtype == np.float32
     for i, row in enumerate(single(scores)):
         expected = best(row, depth)
         assert found.tools[i].tolist() == expected + [-1] * (width - len(expected))

@@ -1,0 +1,222 @@
+"""Files are written whole or not at all, and what the system refuses is a sentence."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from bench.errors import DataError, StorageError
+from bench.paths import (
+    cache_folder,
+    data_folder,
+    replacing,
+    results_folder,
+    sha256_of,
+    storage_errors,
+    write_text,
+)
+
+NOTHING_LOST = "Nothing that was there before is lost."
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# Writing ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_file_appears_under_its_name_alone_with_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "new.txt"
+    with replacing(path) as temporary:
+        assert temporary.parent == path.parent  # else the rename could cross file systems
+        temporary.write_text("new")
+        assert not path.exists()
+    assert path.read_text() == "new"
+    assert names(path.parent) == ["new.txt"]
+
+
+def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with replacing(path) as temporary:
+        temporary.write_text("n")
+        assert path.read_text() == "old"
+        temporary.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), DataError("no"), KeyboardInterrupt(), SystemExit(3)])
+@pytest.mark.parametrize("before", ["old", None])
+def test_an_exception_leaves_what_was_there_and_no_temporary_file(
+    tmp_path: Path, error: BaseException, before: str | None
+) -> None:
+    path = tmp_path / "file"
+    if before is not None:
+        path.write_text(before)
+    with pytest.raises(type(error)) as caught, replacing(path) as temporary:
+        temporary.write_text("half")
+        raise error
+    assert caught.value is error
+    assert names(tmp_path) == ([] if before is None else ["file"])
+    assert before is None or path.read_text() == before
+
+
+def test_a_body_that_writes_nothing_is_an_error_and_keeps_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(StorageError, match=rf"cannot write {path}: "), replacing(path):
+        pass
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["file"]
+
+
+def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with replacing(path) as one, replacing(path) as other:
+        assert one != other
+        one.write_text("one")
+        other.write_text("other")
+    # The outer one is renamed last.
+    assert path.read_text() == "one"
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["n" * 255, "a b", "größe – №1", "工" * 85, ".hidden", "-dash", "file.tmp", "new\nline"],
+    ids=["255 bytes", "space", "accents", "255 bytes of Chinese", "hidden", "dash", "tmp", "line end"],
+)
+def test_any_name_that_the_file_system_takes_can_be_written(tmp_path: Path, name: str) -> None:
+    for text in ("one", "two"):
+        write_text(tmp_path / name, text)
+        assert (tmp_path / name).read_text() == text
+    assert names(tmp_path) == [name]
+
+
+def test_text_has_plain_line_ends_and_utf_8(tmp_path: Path) -> None:
+    write_text(tmp_path / "file", "é\n工\r\n")
+    assert (tmp_path / "file").read_bytes() == b"\xc3\xa9\n\xe5\xb7\xa5\r\n"
+
+
+@pytest.mark.parametrize("size", [0, 1, 1_000_003])
+def test_a_checksum_is_the_sha256_of_the_bytes(tmp_path: Path, size: int) -> None:
+    data = bytes(i * 7 % 256 for i in range(size))
+    (tmp_path / "file").write_bytes(data)
+    assert sha256_of(tmp_path / "file") == hashlib.sha256(data).hexdigest()
+
+
+# Refusals -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full, the device that is always full")
+def test_a_full_disk_is_told_and_the_old_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(StorageError) as caught, replacing(path) as temporary:
+        temporary.symlink_to("/dev/full")
+        temporary.write_text("new")
+    assert str(caught.value) == f"cannot write {path}: the disk is full. {NOTHING_LOST}"
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["file"]
+    assert Path("/dev/full").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("file/below", "a part of the path is a file, not a folder"),
+        ("file/far/below", "a part of the path is a file, not a folder"),
+        ("folder", "the path is a folder, not a file"),
+        ("n" * 256, "the name is too long"),
+        ("folder/" + "n" * 256 + "/file", "the name is too long"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, place: str, reason: str) -> None:
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "inner").write_text("inner")
+    with pytest.raises(StorageError) as caught:
+        write_text(tmp_path / place, "new")
+    assert str(caught.value) == f"cannot write {tmp_path / place}: {reason}. {NOTHING_LOST}"
+    assert (tmp_path / "file").read_text() == "old"
+    assert names(tmp_path) == ["file", "folder"]
+    assert names(tmp_path / "folder") == ["inner"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_told(tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    with pytest.raises(StorageError, match="permission denied"):
+        write_text(tmp_path / "locked" / "file", "new")
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EDQUOT, "the disk quota is used up"),
+        (errno.EACCES, "permission denied"),
+        (errno.EPERM, "permission denied"),
+        (errno.EROFS, "the file system is read-only"),
+        (errno.ENOTDIR, "a part of the path is a file, not a folder"),
+        (errno.EIO, os.strerror(errno.EIO)),
+    ],
+)
+def test_each_refusal_of_the_system_has_its_words(number: int, reason: str) -> None:
+    with pytest.raises(StorageError) as caught, storage_errors("the thing"):
+        raise OSError(number, os.strerror(number), "file")
+    assert str(caught.value) == f"cannot write the thing: {reason}. {NOTHING_LOST}"
+    assert caught.value.exit_code == 7
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_an_error_without_a_number_keeps_its_words() -> None:
+    with pytest.raises(StorageError, match="cannot write x: odd"), storage_errors("x"):
+        raise OSError("odd")
+
+
+def test_other_errors_pass_through() -> None:
+    with pytest.raises(ZeroDivisionError), storage_errors("x"):
+        raise ZeroDivisionError
+
+
+# Places -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_environment_names_other_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BENCH_CACHE", "~/c")
+    monkeypatch.setenv("BENCH_DATA", "~/d")
+    monkeypatch.setenv("BENCH_RESULTS", str(tmp_path / "r"))
+    assert (cache_folder(), data_folder(), results_folder()) == (tmp_path / "c", tmp_path / "d", tmp_path / "r")
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_without_it_they_are_the_users_own_folders(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str | None
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("BENCH_CACHE", "BENCH_DATA", "BENCH_RESULTS"):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert cache_folder().is_relative_to(tmp_path)
+    assert data_folder().is_relative_to(tmp_path)
+    assert cache_folder() != data_folder()
+    assert cache_folder().name == data_folder().name == "tool-retrieval-bench"
+    assert results_folder() == Path("results")
+
+
+def test_results_may_be_named_from_the_home_folder_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BENCH_RESULTS", "~/r")
+    assert results_folder() == tmp_path / "r"
