@@ -18,6 +18,7 @@ _VERBS: dict[str, tuple[str, str]] = {
     "data": ("data", "Fetch, inspect, audit, export and add datasets."),
     "metrics": ("metrics", "Explain the metrics: definition, edge cases, source."),
     "check": ("check", "Check that a method keeps the protocol."),
+    "leaderboard": ("leaderboard", "Build a static page of stored results."),
     "schema": ("schema", "Print the JSON Schema of a file that bench writes."),
     "completion": ("completion", "Print the completion script of a shell."),
 }
