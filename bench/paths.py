@@ -36,7 +36,7 @@ def data_folder() -> Path:
 
 def results_folder() -> Path:
     """Results of runs: `results/` in the working folder, or what `BENCH_RESULTS` names."""
-    return Path(os.environ.get("BENCH_RESULTS") or "results")
+    return Path(os.environ.get("BENCH_RESULTS") or "results").expanduser()
 
 
 @contextmanager
@@ -51,6 +51,7 @@ def storage_errors(what: str) -> Iterator[None]:
             errno.EACCES: "permission denied",
             errno.EPERM: "permission denied",
             errno.EROFS: "the file system is read-only",
+            errno.EEXIST: "a part of the path is a file, not a folder",
             errno.ENOTDIR: "a part of the path is a file, not a folder",
             errno.EISDIR: "the path is a folder, not a file",
             errno.ENAMETOOLONG: "the name is too long",
@@ -70,7 +71,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     with storage_errors(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        temporary = path.with_name(f".{os.getpid()}-{secrets.token_hex(8)}.tmp")
         try:
             yield temporary
             with temporary.open("rb+") as written:

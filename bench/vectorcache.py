@@ -1,15 +1,17 @@
 """A cache of vectors keyed by content: one SQLite file per model revision and settings.
 
-SQLite gives what a cache needs and files do not: many small records, several processes at once, and
-no damage from a crash in mid-write.
+SQLite gives what a cache needs and files do not: many small records, several processes at once. A record carries its
+own checksum, and a file that is no database any more is begun anew: a damaged cache costs time, never a wrong vector.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,24 @@ from numpy.typing import NDArray
 from bench.errors import StorageError
 from bench.paths import cache_folder, storage_errors
 
+T = TypeVar("T")
+
 _CHUNK = 500  # below SQLite's limit of variables in one statement
+_CHECKSUM = 4  # bytes of CRC-32 before each vector
+
+#: What the machine refuses, as against what is wrong with the file.
+_REFUSALS = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_AUTH,
+        sqlite3.SQLITE_NOMEM,
+    }
+)
 
 
 def text_key(text: str) -> bytes:
@@ -32,63 +51,97 @@ class VectorCache:
         identity: all that the vectors depend on besides the key: model revision and settings. Two
             identities never share a file.
         folder: where cache files lie; the user's cache by default.
+
+    Raises (all methods):
+        StorageError: the disk is full, or the file cannot be opened or written.
     """
 
     def __init__(self, identity: str, folder: Path | None = None) -> None:
         folder = folder if folder is not None else cache_folder() / "vectors"
-        self.path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.sqlite"
+        digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+        self.path = folder / f"{digest[:32]}.sqlite"
         with storage_errors(str(self.path)):
             folder.mkdir(parents=True, exist_ok=True)
-        self._connection = self._open(identity)
+        self._connection = self._mended(self._connect)
 
-    def _open(self, identity: str) -> sqlite3.Connection:
+    def _mended(self, work: Callable[[], T]) -> T:
+        """Do the work; if the file turns out to be damaged, begin it anew and do the work once more."""
         try:
-            return self._connect(identity)
+            return work()
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise _storage(self.path, error) from error
-            # Not a database any more (cut short, overwritten): a cache can be made again.
-            self.path.unlink(missing_ok=True)
-            return self._connect(identity)
+            # The low byte is the primary code; the rest says in what way.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSALS:
+                raise self._refused(error) from error
+        try:
+            # With what SQLite keeps beside it: a journal of the old file would be rolled into the new one.
+            for suffix in ("", "-journal", "-wal", "-shm"):
+                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+            self._connection = self._connect()
+            return work()
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise self._refused(error) from error
 
-    def _connect(self, identity: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=60)
-        # A lost cache entry costs a computation, not a result: no need to wait for the disk on each write.
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=OFF")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+    def _refused(self, error: Exception) -> StorageError:
+        return StorageError(
+            f"cannot use the cache {self.path}: {error}. Free some space, or name another place in BENCH_CACHE."
         )
-        connection.execute("CREATE TABLE IF NOT EXISTS about (identity TEXT PRIMARY KEY)")
-        connection.execute("INSERT OR IGNORE INTO about VALUES (?)", (identity,))
-        connection.commit()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        # A lost entry costs a computation, not a result: no need to wait for the disk on each write.
+        connection.execute("PRAGMA synchronous=OFF")
+        # IMMEDIATE: two processes that both read first and write then would each wait for the other.
+        connection.execute("BEGIN IMMEDIATE")
+        columns = "key BLOB PRIMARY KEY, vector BLOB NOT NULL"
+        connection.execute(f"CREATE TABLE IF NOT EXISTS vectors ({columns}) WITHOUT ROWID")
+        connection.execute("SELECT key, vector FROM vectors LIMIT 0")
+        connection.execute("COMMIT")
         return connection
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
         """The vectors that are there, by key."""
+        return self._mended(lambda: self._get(list(dict.fromkeys(keys))))
+
+    def _get(self, keys: list[bytes]) -> dict[bytes, NDArray[np.float32]]:
         found: dict[bytes, NDArray[np.float32]] = {}
-        distinct = list(dict.fromkeys(keys))
-        for start in range(0, len(distinct), _CHUNK):
-            part = distinct[start : start + _CHUNK]
+        broken: list[bytes] = []
+        for start in range(0, len(keys), _CHUNK):
+            part = keys[start : start + _CHUNK]
             marks = ",".join("?" * len(part))
-            rows = self._connection.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part)
-            found.update((key, np.frombuffer(vector, dtype="<f4")) for key, vector in rows)
+            for key, record in self._connection.execute(
+                f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part
+            ):
+                data = record[_CHECKSUM:]
+                if record[:_CHECKSUM] == _checksum(key, data) and len(data) % 4 == 0:
+                    found[key] = np.frombuffer(data, dtype="<f4")
+                else:
+                    broken.append(key)
+        if broken:
+            self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in broken])
         return found
 
     def put(self, vectors: dict[bytes, NDArray[np.float32]]) -> None:
         """Store vectors; a key that is there already keeps its vector, so the first answer stays the answer."""
-        rows = [(key, np.ascontiguousarray(vector, dtype="<f4").tobytes()) for key, vector in vectors.items()]
+        rows = []
+        for key, vector in vectors.items():
+            data = np.ascontiguousarray(vector, dtype="<f4").tobytes()
+            rows.append((key, _checksum(key, data) + data))
+        self._mended(lambda: self._write("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows))
+
+    def _write(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
         try:
-            with self._connection:
-                self._connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
-        except sqlite3.OperationalError as error:
-            raise _storage(self.path, error) from error
+            self._connection.executemany(statement, rows)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
 
     def close(self) -> None:
+        """Close the file; the cache is not used after."""
         self._connection.close()
 
 
-def _storage(path: Path, error: sqlite3.Error) -> StorageError:
-    return StorageError(
-        f"cannot write the cache {path}: {error}. Free some space, or name another place in BENCH_CACHE."
-    )
+def _checksum(key: bytes, data: bytes) -> bytes:
+    return zlib.crc32(data, zlib.crc32(key)).to_bytes(_CHECKSUM, "big")

@@ -59,9 +59,14 @@ def test_an_exception_leaves_what_was_there_and_no_temporary_file(
     path = tmp_path / "file"
     if before is not None:
         path.write_text(before)
-    with pytest.raises(type(error)) as caught, replacing(path) as temporary:
-        temporary.write_text("half")
-        raise error
+
+    def fail_halfway() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        fail_halfway()
     assert caught.value is error
     assert names(tmp_path) == ([] if before is None else ["file"])
     assert before is None or path.read_text() == before
@@ -118,9 +123,14 @@ def test_a_checksum_is_the_sha256_of_the_bytes(tmp_path: Path, size: int) -> Non
 def test_a_full_disk_is_told_and_the_old_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    with pytest.raises(StorageError) as caught, replacing(path) as temporary:
-        temporary.symlink_to("/dev/full")
-        temporary.write_text("new")
+
+    def fill_the_disk() -> None:
+        with replacing(path) as temporary:
+            temporary.symlink_to("/dev/full")
+            temporary.write_text("new")
+
+    with pytest.raises(StorageError) as caught:
+        fill_the_disk()
     assert str(caught.value) == f"cannot write {path}: the disk is full. {NOTHING_LOST}"
     assert path.read_text() == "old"
     assert names(tmp_path) == ["file"]

@@ -15,7 +15,7 @@ from bench.cli.output import console, number, plain_table, print_field, print_js
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Template
 from bench.errors import CheckFailed
-from bench.registry import dataset_entries, dataset_entry, load_dataset
+from bench.registry import broken_datasets, dataset_entries, dataset_entry, load_dataset
 from bench.registry.datasets import DatasetEntry
 
 _DATASET = click.argument("dataset", shell_complete=complete_datasets)
@@ -41,6 +41,8 @@ def list_datasets(as_json: bool) -> None:
         missing = "bring the files: bench data info " + name if card.obtain and entry.module else ""
         table.add_row(name, *sizes, card.licence, missing or ", ".join(card.aliases))
     console().print(table)
+    for name, reason in broken_datasets().items():
+        click.echo(f"{name} cannot be used: {reason}", err=True)
 
 
 def _summary(entry: DatasetEntry) -> dict[str, Any]:

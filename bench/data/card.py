@@ -37,7 +37,9 @@ class Paper(_Strict):
 class Upstream(_Strict):
     """One repository at one commit, and every file that is read from it."""
 
-    repository: Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
+    repository: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_-][A-Za-z0-9_.-]*$")
+    ]
     commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
     licence: str
     redistribution: bool
@@ -114,8 +116,9 @@ def cards_from(raw: dict[str, Any], where: str) -> list[Card]:
     variants = raw.pop("variants", None)
     if variants is None:
         return [_card(raw, where)]
-    if not isinstance(variants, dict) or not all(isinstance(value, dict) for value in variants.values()):
-        raise DataError(f"the dataset card {where} is not valid: `variants` must be tables named by id.")
+    tables = isinstance(variants, dict) and all(isinstance(value, dict) for value in variants.values())
+    if not tables or not variants:
+        raise DataError(f"the dataset card {where} is not valid: `variants` must be one or more tables named by id.")
     return [_card({**raw, "id": name, **extra}, f"{where} [variants.{name}]") for name, extra in variants.items()]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     import pandas
 
 MAX_ID_LENGTH = 512
+MAX_RELEVANCE = 1_000_000
+#: Control characters, halves of surrogate pairs, line and paragraph separators.
+_NO_ID = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """Tools, queries, gold, splits, hierarchy, dependency edges and slices.
 
@@ -63,16 +67,21 @@ class Dataset:
         _check_ids(spec, "tool", [tool.tool_id for tool in tools])
         _check_ids(spec, "query", [query.query_id for query in queries])
         codes = {tool.tool_id: code for code, tool in enumerate(tools)}
-        _check_texts(spec, tools, queries)
+        _check_texts(spec, tools, queries, tables.edges)
         for query in queries:
             if query.split not in SPLITS:
                 raise DataError(f"dataset {spec}, query {query.query_id}: split {query.split!r} is none of {SPLITS}.")
-            bad = [tool for tool, grade in query.gold.items() if tool not in codes or grade < 1]
-            if bad:
-                raise DataError(
-                    f"dataset {spec}, query {query.query_id}: gold tool {bad[0]!r} is not in the library "
-                    "or has a relevance below 1; mend the source, or add it with --drop-unknown-gold."
-                )
+            for tool, grade in query.gold.items():
+                if tool not in codes:
+                    raise DataError(
+                        f"dataset {spec}, query {query.query_id}: gold tool {tool!r} is not in the library; "
+                        "mend the source, or add it with --drop-unknown-gold."
+                    )
+                if not 1 <= grade <= MAX_RELEVANCE:
+                    raise DataError(
+                        f"dataset {spec}, query {query.query_id}: the relevance {grade} of {tool!r} does not lie "
+                        f"between 1 and {MAX_RELEVANCE}."
+                    )
         edges = tuple(sorted(set(tables.edges), key=lambda edge: (edge.dependent, edge.prerequisite)))
         for before, edge in zip((None, *edges), edges, strict=False):
             unknown = {edge.dependent, edge.prerequisite} - codes.keys()
@@ -92,7 +101,7 @@ class Dataset:
     def content_hash(self) -> str:
         """sha256 over the normalised tables: tools, queries, gold, splits and edges.
 
-        Slices, the card and the spec's spelling are left out: they do not change what is measured.
+        Slices, the notes of edges, the card and the spec's spelling are left out: they do not change what is measured.
         """
         digest = hashlib.sha256(b"bench dataset 1\n")
         for row in self._hashed_rows():
@@ -162,7 +171,7 @@ class Dataset:
 
 def _check_ids(spec: str, kind: str, ids: Sequence[str]) -> None:
     for before, current in zip(["", *ids], ids, strict=False):
-        if not current or len(current) > MAX_ID_LENGTH or not current.isprintable():
+        if not current or len(current) > MAX_ID_LENGTH or any(unicodedata.category(sign) in _NO_ID for sign in current):
             raise DataError(
                 f"dataset {spec}: {kind} id {current[:60]!r} is empty, longer than {MAX_ID_LENGTH} characters "
                 "or holds control characters."
@@ -171,16 +180,31 @@ def _check_ids(spec: str, kind: str, ids: Sequence[str]) -> None:
             raise DataError(f"dataset {spec}: {kind} id {current!r} stands twice.")
 
 
-def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query]) -> None:
-    """Half a surrogate pair (JSON allows it) is no text that can be stored or tokenised."""
-    rows = [
-        (f"tool {t.tool_id}", "".join((t.name, t.description, t.category, t.parent, t.source or ""))) for t in tools
-    ]
-    rows += [(f"query {query.query_id}", query.text) for query in queries]
-    for what, text in rows:
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            raise DataError(
-                f"dataset {spec}: the text of {what} is not valid Unicode (half a surrogate pair)."
-            ) from None
+def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edges: Sequence[Edge]) -> None:
+    """Refuse what could not be stored or read again: half a surrogate pair, and schemas that are no JSON."""
+    for tool in tools:
+        fields = [(p.name, p.type, p.description, p.default) for p in tool.parameters]
+        texts = (tool.name, tool.description, tool.category, tool.parent, tool.returns, tool.source)
+        _check_text(spec, f"tool {tool.tool_id}", *texts, *(text for field in fields for text in field))
+        for text in (tool.returns, *(field[3] for field in fields)):
+            if text is not None and not _is_json(text):
+                raise DataError(f"dataset {spec}, tool {tool.tool_id}: {text[:60]!r} is not JSON.")
+    for query in queries:
+        _check_text(spec, f"query {query.query_id}", query.text, *query.slices, *query.slices.values())
+    for edge in edges:
+        _check_text(spec, f"edge {edge.dependent} -> {edge.prerequisite}", edge.note)
+
+
+def _check_text(spec: str, what: str, *texts: str | None) -> None:
+    try:
+        "".join(text for text in texts if text).encode("utf-8")
+    except UnicodeEncodeError:
+        raise DataError(f"dataset {spec}: the text of {what} is not valid Unicode (half a surrogate pair).") from None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

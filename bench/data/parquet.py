@@ -150,13 +150,15 @@ def read_dataset(folder: Path) -> Dataset:
     path = folder / MANIFEST
     try:
         raw = json.loads(path.read_text("utf-8"))
-        if isinstance(raw, dict) and raw.get("schema_version") not in {None, FORMAT_VERSION}:
-            raise DataError(f"{path} has format version {raw['schema_version']}; this bench reads {FORMAT_VERSION}.")
+        version = raw.get("schema_version") if isinstance(raw, dict) else None
+        if version != FORMAT_VERSION:
+            raise DataError(f"{path} has format version {version!r}; this bench reads {FORMAT_VERSION}.")
         manifest = DatasetManifest.model_validate(raw)
         tables = {name: _read_table(folder / f"{name}.parquet", manifest.files[f"{name}.parquet"]) for name in _SCHEMAS}
+        _check_columns(folder, tables)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the dataset in {folder}: {error}.") from None
-    except (ValueError, KeyError) as error:  # pydantic's and json's errors are ValueErrors
+    except (ValueError, KeyError, RecursionError) as error:  # pydantic's and json's errors are ValueErrors
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path} is damaged or not a dataset of bench ({detail}).") from None
     rows = replace(rows_from(tables), unknown_gold=manifest.unknown_gold)
@@ -174,6 +176,25 @@ def _read_table(path: Path, digest: str) -> pa.Table:
         return pq.ParquetFile(pa.BufferReader(data)).read()  # read_table would import pandas
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{path} is not a readable Parquet file: {error}.") from None
+
+
+#: Columns that may hold nulls; in the others a null is a defect.
+_NULLABLE = frozenset({"returns", "source"})
+
+
+def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:
+    """Refuse a table whose columns are not those that `write_dataset` writes."""
+    for name, schema in _SCHEMAS.items():
+        table = tables[name]
+        for field in schema:
+            if field.name not in table.column_names or not table.schema.field(field.name).type.equals(field.type):
+                raise DataError(f"{folder / name}.parquet lacks the column {field.name!r} of type {field.type}.")
+            if field.name not in _NULLABLE and table[field.name].null_count:
+                raise DataError(f"{folder / name}.parquet has nulls in the column {field.name!r}.")
+        slices = name == "queries"
+        for column in table.column_names:
+            if column not in schema.names and not (slices and column.startswith(SLICE_PREFIX)):
+                raise DataError(f"{folder / name}.parquet has the unknown column {column!r}.")
 
 
 def rows_from(tables: dict[str, pa.Table]) -> Tables:

@@ -6,6 +6,7 @@ to `NAME.part`, resumes there after an interruption, is checked, and is renamed 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import time
@@ -152,14 +153,14 @@ class Sources:
     def _download(self, client: httpx.Client, name: str, digest: str, path: Path, count: Callable[[int], None]) -> None:
         import httpx
 
-        part = path.with_name(path.name + ".part")
+        part = _part(path)
         with storage_errors(str(part)):
             path.parent.mkdir(parents=True, exist_ok=True)
         problem = ""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 resumed = self._receive(client, name, part, count)
-            except (_TryAgain, httpx.TransportError) as error:
+            except (_TryAgain, httpx.RequestError) as error:
                 problem = str(error) or type(error).__name__
                 # A host that cannot be reached at all is rarely there a moment later: say so soon.
                 if attempt == (UNREACHABLE_ATTEMPTS if isinstance(error, httpx.ConnectError) else ATTEMPTS):
@@ -206,6 +207,7 @@ class Sources:
                 for chunk in response.iter_bytes(1 << 16):
                     size += len(chunk)
                     if size > LARGEST_FILE:
+                        part.unlink()
                         raise DataError(f"{response.url} is larger than {LARGEST_FILE >> 30} GiB; refused.")
                     out.write(chunk)
                     count(len(chunk))
@@ -214,6 +216,14 @@ class Sources:
 
 def _matches(path: Path, digest: str) -> bool:
     return path.is_file() and sha256_of(path) == digest
+
+
+def _part(path: Path) -> Path:
+    """Where a download in progress lies; a name that `.part` would make too long for the file system is hashed."""
+    name = path.name + ".part"
+    if len(os.fsencode(name)) > 255:
+        name = hashlib.sha256(os.fsencode(path.name)).hexdigest() + ".part"
+    return path.with_name(name)
 
 
 def _mismatch(what: str, actual: str, expected: str) -> str:
@@ -225,4 +235,4 @@ def _mismatch(what: str, actual: str, expected: str) -> str:
 
 def _retry_after(response: httpx.Response) -> float | None:
     value = response.headers.get("Retry-After", "")
-    return float(value) if value.isdigit() else None
+    return float(value) if value.isascii() and value.isdigit() and len(value) < 10 else None

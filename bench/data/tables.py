@@ -83,17 +83,16 @@ class Tool:
 
 def _field_names(schema: Any) -> list[str]:
     names: list[str] = []
-    pending = [schema]
+    pending: list[tuple[str | None, Any]] = [(None, schema)]
     while pending:
-        node = pending.pop()
-        if isinstance(node, Mapping):
-            if _describes_a_field(node):
-                continue
+        name, node = pending.pop()
+        if name is not None:
+            names.append(name)
+        if isinstance(node, Mapping) and not _describes_a_field(node):
             # `_list_length` is StableToolBench's note on a list, not a field.
-            names.extend(key for key in node if key != "_list_length")
-            pending.extend(reversed(list(node.values())))
+            pending.extend((key, value) for key, value in reversed(node.items()) if key != "_list_length")
         elif isinstance(node, Sequence) and not isinstance(node, str):
-            pending.extend(reversed(node))
+            pending.extend((None, item) for item in reversed(node))
     return names
 
 

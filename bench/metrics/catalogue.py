@@ -33,7 +33,12 @@ def measures() -> dict[str, Measure]:
     """
     found = {measure.name: measure for measure in MEASURES}
     for point in entry_points(group="bench.metrics"):
-        measure = point.load()
+        try:
+            measure = point.load()
+        except Exception as error:
+            raise UsageError(
+                f"the plug-in metric {point.name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}."
+            ) from error
         if not isinstance(measure, Measure) or measure.name in found:
             raise UsageError(
                 f"the plug-in metric {point.name!r} ({point.value}) is not a new Measure; "

@@ -3,11 +3,12 @@
 The harness never names a concrete method or dataset; it asks here.
 """
 
-from bench.registry.datasets import DatasetEntry, dataset_entries, dataset_entry, load_dataset
+from bench.registry.datasets import DatasetEntry, broken_datasets, dataset_entries, dataset_entry, load_dataset
 from bench.registry.methods import build_method, method_class, method_names
 
 __all__ = [
     "DatasetEntry",
+    "broken_datasets",
     "build_method",
     "dataset_entries",
     "dataset_entry",

@@ -18,12 +18,11 @@ import hashlib
 import importlib
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -34,7 +33,7 @@ from bench.data.dataset import Dataset
 from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dataset
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
-from bench.errors import DataError, UnavailableError, UsageError
+from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.parameters import ParameterSet, check_parameters, short_spec, suggestion
 from bench.paths import data_folder
 from bench.spec import Spec, parse
@@ -98,62 +97,102 @@ class DatasetEntry:
         """The loader's option class."""
         if self.module is None:
             return NoOptions
-        declared = getattr(importlib.import_module(self.module), "Options", NoOptions)
-        assert issubclass(declared, ParameterSet)
+        try:
+            declared = getattr(importlib.import_module(self.module), "Options", NoOptions)
+        except Exception as error:
+            raise DataError(
+                f"the loader of {self.card.id} cannot be imported ({type(error).__name__}: {error})."
+            ) from error
+        if not (isinstance(declared, type) and issubclass(declared, ParameterSet)):
+            raise DataError(f"the loader of {self.card.id} declares Options that are no ParameterSet.")
         return declared
 
 
-def _folders() -> Iterator[tuple[Path, str]]:
-    for place in bench.__path__:
-        root = Path(place) / "datasets"
-        if root.is_dir():
-            for folder in sorted(root.iterdir()):
-                if (folder / "card.toml").is_file():
-                    yield folder, f"bench.datasets.{folder.name}.loader"
-    for point in entry_points(group="bench.datasets"):
-        found = importlib.util.find_spec(point.value)
-        for place in (found.submodule_search_locations or []) if found else []:
-            yield Path(place), f"{point.value}.loader"
+@dataclass(frozen=True)
+class _Found:
+    """Datasets by id, and why each of the others cannot be used: one broken dataset does not stop the rest."""
+
+    entries: dict[str, DatasetEntry]
+    broken: dict[str, str]
 
 
 @cache
-def installed_entries() -> dict[str, DatasetEntry]:
-    """Datasets that have a card in this installation, by id."""
-    return {
-        card.id: DatasetEntry(card, folder, module)
-        for folder, module in _folders()
-        for card in read_cards(folder / "card.toml")
-    }
+def _installed() -> _Found:
+    """Built-in datasets and those of installed plug-ins."""
+    found = _Found({}, {})
+    for place in bench.__path__:
+        root = Path(place) / "datasets"
+        for folder in sorted(root.iterdir()) if root.is_dir() else []:
+            if (folder / "card.toml").is_file():
+                _read_cards(found, folder.name, folder, f"bench.datasets.{folder.name}.loader")
+    for point in entry_points(group="bench.datasets"):
+        try:
+            package = importlib.util.find_spec(point.value)
+        except (ImportError, ValueError):
+            package = None
+        places = list(package.submodule_search_locations or []) if package else []
+        if not places:
+            found.broken[point.name] = (
+                f"the plug-in dataset {point.name!r} ({point.value}) is not a package that is there."
+            )
+        for place in places:
+            _read_cards(found, point.name, Path(place), f"{point.value}.loader")
+    return found
 
 
-def _added() -> dict[str, DatasetEntry]:
+def _read_cards(found: _Found, name: str, folder: Path, module: str) -> None:
+    try:
+        for card in read_cards(folder / "card.toml"):
+            found.entries.setdefault(card.id, DatasetEntry(card, folder, module))
+    except DataError as error:
+        found.broken[name] = str(error)
+
+
+def _added() -> _Found:
     """Datasets the user added with `bench data add`."""
     root = data_folder() / "datasets"
-    found = {}
+    found = _Found({}, {})
     for folder in sorted(root.iterdir()) if root.is_dir() else []:
         path = folder / MANIFEST
         if path.is_file() and not folder.name.startswith("."):
             try:
                 card = cards_from(json.loads(path.read_text("utf-8"))["card"], str(path))[0]
-            except (ValueError, KeyError, TypeError):
-                raise DataError(f"{path} is damaged; remove {folder} and add the dataset again.") from None
-            found[card.id] = DatasetEntry(card, folder, None)
+                found.entries[card.id] = DatasetEntry(card, folder, None)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, DataError):
+                found.broken[folder.name] = f"{path} is damaged; remove {folder} and add the dataset again."
     return found
+
+
+def installed_entries() -> dict[str, DatasetEntry]:
+    """Datasets that have a card in this installation, by id."""
+    return _installed().entries
 
 
 def dataset_entries() -> dict[str, DatasetEntry]:
     """Every dataset by id, sorted; the user's own beside the built-in ones."""
-    return dict(sorted({**installed_entries(), **_added()}.items()))
+    return dict(sorted({**_installed().entries, **_added().entries}.items()))
+
+
+def broken_datasets() -> dict[str, str]:
+    """Name -> why it cannot be used, of datasets whose card or folder is damaged."""
+    return {**_installed().broken, **_added().broken}
 
 
 def dataset_entry(name: str) -> DatasetEntry:
-    """The dataset of an id or alias; raises `UsageError` with the nearest id."""
+    """The dataset of an id or alias.
+
+    Raises:
+        UsageError: there is none; the sentence has the nearest id.
+        DataError: there is one, and it is damaged.
+    """
     entries = dataset_entries()
     if name in entries:
         return entries[name]
     aliases = {alias.lower(): entry for entry in entries.values() for alias in entry.card.aliases}
     if name.lower() in aliases:
         return aliases[name.lower()]
+    if name in (broken := broken_datasets()):
+        raise DataError(broken[name])
     known = [*entries, *(alias for entry in entries.values() for alias in entry.card.aliases)]
     raise UsageError(
         f"there is no dataset {name!r}{suggestion(name, known)}; `bench data list` lists them, "
@@ -207,22 +246,25 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, so
     for name, path in local.items():
         paths[name] = path
         paths.setdefault(name.split("/", 3)[3], path)
-    module = importlib.import_module(entry.module)
-    tables = _run_loader(module, Files(paths, entry.folder), options, card)
+    tables = _run_loader(entry.module, Files(paths, entry.folder), options, card)
     dataset = Dataset.build(canonical, card, tables)
     if canonical == card.id:
         check_counts(dataset)
     return dataset
 
 
-def _run_loader(module: ModuleType, files: Files, options: ParameterSet, card: Card) -> Tables:
+def _run_loader(module: str, files: Files, options: ParameterSet, card: Card) -> Tables:
+    """Call a loader; whatever it raises is told as a sentence that names the dataset."""
     try:
-        tables = module.load(files, options, card)
-    except (KeyError, ValueError, TypeError, IndexError, SyntaxError) as error:
+        tables = importlib.import_module(module).load(files, options, card)
+    except BenchError:
+        raise
+    except Exception as error:
         raise DataError(
-            f"the files of {card.id} are not as its loader expects ({type(error).__name__}: {error})."
+            f"the loader of {card.id} fails, or its files are not as it expects ({type(error).__name__}: {error})."
         ) from error
-    assert isinstance(tables, Tables)
+    if not isinstance(tables, Tables):
+        raise DataError(f"the loader of {card.id} gives a {type(tables).__name__} and not Tables.")
     return tables
 
 

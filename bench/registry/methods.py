@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import bench
-from bench.errors import MethodError, UsageError
+from bench.errors import BenchError, MethodError, UsageError
 from bench.parameters import check_parameters, suggestion
 from bench.progress import QUIET, Progress
 from bench.protocol.method import Context, Method
@@ -115,7 +115,13 @@ def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, prog
     spec = spec.with_arguments(sets or {})
     kind = method_class(spec.name)
     context = Context(lambda nested: build_method(nested, progress=progress), progress)
-    method = kind(check_parameters(kind.Parameters, spec, "method"), context)
+    parameters = check_parameters(kind.Parameters, spec, "method")
+    try:
+        method = kind(parameters, context)
+    except BenchError:
+        raise
+    except Exception as error:
+        raise MethodError(f"the method {spec} cannot be made: {type(error).__name__}: {error}.") from error
     method.name = spec.name
     for _, value in method.full_spec.arguments:
         for nested in value if isinstance(value, tuple) else (value,):

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import bench
 from bench.data.card import Card, cards_from, read_cards
 from bench.errors import DataError
 from bench.registry import dataset_entries
@@ -206,7 +205,7 @@ def test_a_fault_in_a_variant_is_told_with_its_name() -> None:
 
 @pytest.mark.parametrize("variants", ["one", ["one"], {"one": "x"}, {"one": {}, "two": []}, 3, {}])
 def test_variants_that_are_no_tables_are_refused(variants: object) -> None:
-    with pytest.raises(DataError, match="`variants` must be tables named by id"):
+    with pytest.raises(DataError, match="`variants` must be one or more tables named by id"):
         cards_from({**CARD, "variants": variants}, "card.toml")
 
 
@@ -221,7 +220,7 @@ def test_a_file_that_is_no_card_is_told_with_its_path(tmp_path: Path, text: byte
 
 # The built-in cards -------------------------------------------------------------------------------------------------
 
-BUILT_IN = sorted(Path(bench.__file__).parent.parent.glob("datasets/*/card.toml"))
+BUILT_IN = sorted(Path(__file__).resolve().parents[2].glob("datasets/*/card.toml"))
 
 
 @pytest.mark.parametrize("path", BUILT_IN, ids=lambda path: path.parent.name)

@@ -78,7 +78,8 @@ def assert_same(one: Dataset, other: Dataset) -> None:
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 ids = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=6)
 maybe = st.none() | texts
-parameters = st.builds(Parameter, texts, texts, texts, st.booleans(), maybe)
+maybe_json = st.none() | texts.map(json.dumps) | st.just('{"a": [1, null]}')
+parameters = st.builds(Parameter, texts, texts, texts, st.booleans(), maybe_json)
 
 
 @st.composite
@@ -86,10 +87,10 @@ def random_tables(draw: st.DrawFn) -> Tables:
     tool_ids = draw(st.lists(ids, min_size=1, max_size=5, unique=True))
     inputs = st.lists(parameters, max_size=3).map(tuple)
     tools = [
-        Tool(name, draw(texts), draw(texts), draw(texts), draw(texts), draw(inputs), draw(maybe), draw(maybe))
+        Tool(name, draw(texts), draw(texts), draw(texts), draw(texts), draw(inputs), draw(maybe_json), draw(maybe))
         for name in tool_ids
     ]
-    golds = st.dictionaries(st.sampled_from(tool_ids), st.integers(1, 2**31 - 1), max_size=3)
+    golds = st.dictionaries(st.sampled_from(tool_ids), st.integers(1, 1_000_000), max_size=3)
     slices = st.dictionaries(
         st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4), texts, max_size=2
     )
@@ -224,7 +225,7 @@ def test_another_format_version_is_told(folder: Path, version: object) -> None:
     (folder / MANIFEST).write_text(json.dumps({**manifest, "schema_version": version}))
     with pytest.raises(DataError) as caught:
         read_dataset(folder)
-    assert str(caught.value) == f"{folder / MANIFEST} has format version {version}; this bench reads 1."
+    assert str(caught.value) == f"{folder / MANIFEST} has format version {version!r}; this bench reads 1."
 
 
 @pytest.mark.parametrize(
@@ -238,7 +239,15 @@ def test_a_manifest_that_is_garbage_is_told(folder: Path, text: bytes) -> None:
         read_dataset(folder)
 
 
-@pytest.mark.parametrize("key", ["schema_version", "spec", "content_hash", "files", "card"])
+def test_a_manifest_without_a_version_is_told(folder: Path) -> None:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    del manifest["schema_version"]
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="has format version None; this bench reads 1"):
+        read_dataset(folder)
+
+
+@pytest.mark.parametrize("key", ["spec", "content_hash", "files", "card"])
 def test_a_manifest_that_lacks_something_is_told(folder: Path, key: str) -> None:
     manifest = json.loads((folder / MANIFEST).read_text())
     del manifest[key]

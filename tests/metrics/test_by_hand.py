@@ -203,12 +203,13 @@ def test_an_empty_ranking_scores_0_by_mmrr_too() -> None:
     assert value("mmrr@5", [9], [1]) == 1 / 6
 
 
-def test_a_failed_query_has_no_set_so_its_size_is_wrong_by_all_gold_tools() -> None:
-    gold = Gold.of([{1: 1, 2: 1}])
+@pytest.mark.parametrize("chosen", [[], [1, 2], [1, 2, 3, 4, 5, 6]])
+def test_a_failed_query_has_no_set_so_its_size_is_wrong_by_all_gold_tools(chosen: list[int]) -> None:
     ranking = Ranking.of_lists([[1, 2]], failed=[True])
-    metrics = parse_metrics(["size_diff"])
-    assert evaluate(ranking.tools, gold, metrics, ToolSets.of([[]]), ranking.failed).values.tolist() == [[2.0]]
-    assert evaluate(ranking.tools, gold, metrics, ToolSets.of([[1, 2]]), ranking.failed).values.tolist() == [[2.0]]
+    scores = evaluate(
+        ranking.tools, Gold.of([{1: 1, 2: 1}]), parse_metrics(["size_diff"]), ToolSets.of([chosen]), ranking.failed
+    )
+    assert scores.values.tolist() == [[2.0]]
 
 
 def test_an_empty_ranking_with_a_recommended_set_is_an_answer() -> None:

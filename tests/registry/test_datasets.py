@@ -19,7 +19,7 @@ from bench.data.sources import Sources
 from bench.data.tables import Edge, Query, Tables, Tool
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.paths import data_folder
-from bench.registry import dataset_entries, dataset_entry, load_dataset
+from bench.registry import broken_datasets, dataset_entries, dataset_entry, load_dataset
 from bench.registry.datasets import Files, check_counts, resolve
 
 
@@ -266,8 +266,12 @@ def test_a_damaged_added_dataset_is_told_with_its_file(added: Path, damage: Call
     path = added / MANIFEST
     path.write_bytes(damage(json.loads(path.read_text())))
     with pytest.raises(DataError) as caught:
-        dataset_entries()
+        dataset_entry("made")
     assert str(path) in str(caught.value)
+    # The others can still be used.
+    assert "made" not in dataset_entries()
+    assert "starter" in dataset_entries()
+    assert list(broken_datasets()) == ["made"]
 
 
 def test_other_things_in_the_folder_of_added_datasets_are_left_alone(added: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -201,12 +202,13 @@ print([tool.description for tool in load_dataset("shouts").tools])
 # Plug-ins that are broken: a sentence that names them, never a traceback ----------------------------------------------
 
 
-def package(folder: Path, group: str, point: str, files: dict[str, str]) -> Path:
-    """An installed package as pip leaves it: its modules beside its `dist-info` with the entry point."""
+def package(folder: Path, group: str, points: dict[str, str], files: dict[str, str]) -> Path:
+    """An installed package as pip leaves it: its modules beside its `dist-info` with the entry points."""
     about = folder / "broken_plugin-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-plugin\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[{group}]\nbroken = {point}\n")
+    lines = [f"[{group}]", *(f"{name} = {point}" for name, point in points.items())]
+    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
     for name, text in files.items():
         path = folder / "broken" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -214,44 +216,38 @@ def package(folder: Path, group: str, point: str, files: dict[str, str]) -> Path
     return folder
 
 
-@pytest.mark.parametrize(
-    ("point", "text", "sentence"),
-    [
-        ("broken.nowhere:X", "", "the plug-in method 'broken' cannot be loaded: "),
-        ("broken.method:X", "", "the plug-in method 'broken' cannot be loaded: "),
-        ("broken.method:X", "1 / 0", "the plug-in method 'broken' cannot be loaded: division by zero."),
-        ("broken.method:X", "class X: pass", "broken is no method: it must be a subclass of bench.protocol.Method."),
-        (
-            "broken.method:X",
-            "from bench.protocol import Method\nclass X(Method): pass",
-            "the method broken lacks index, rank.",
-        ),
-    ],
-)
-def test_a_broken_method_is_listed_and_told_when_it_is_asked_for(
-    tmp_path: Path, point: str, text: str, sentence: str
-) -> None:
-    program = """
+BROKEN_METHODS = {
+    "no-module": ("broken.nowhere:X", "", "the plug-in method 'no-module' cannot be loaded: "),
+    "no-class": ("broken.a:X", "", "the plug-in method 'no-class' cannot be loaded: "),
+    "failing": ("broken.b:X", "1 / 0", "the plug-in method 'failing' cannot be loaded: division by zero."),
+    "other": ("broken.c:X", "class X: pass", "other is no method: it must be a subclass of bench.protocol.Method."),
+    "abstract": ("broken.d:X", "from bench.protocol import Method as X", "the method abstract lacks index, rank."),
+}
+
+
+def test_broken_methods_are_listed_and_told_when_they_are_asked_for(tmp_path: Path) -> None:
+    points = {name: point for name, (point, _, _) in BROKEN_METHODS.items()}
+    files = {f"{point[7:-2]}.py": text for point, text, _ in BROKEN_METHODS.values() if point != "broken.nowhere:X"}
+    program = f"""
 from bench.errors import MethodError
 from bench.registry import build_method, method_names
-assert "broken" in method_names()
 build_method("bm25")
-try:
-    build_method("broken")
-except MethodError as error:
-    print(error)
+for name in {list(points)}:
+    assert name in method_names()
+    try:
+        build_method(name)
+    except MethodError as error:
+        print(error)
 """
-    assert run(program, package(tmp_path, "bench.methods", point, {"method.py": text})).startswith(sentence)
+    said = run(program, package(tmp_path, "bench.methods", points, files)).splitlines()
+    for line, (_, _, sentence) in zip(said, BROKEN_METHODS.values(), strict=True):
+        assert line.startswith(sentence)
 
 
 def test_a_plug_in_cannot_take_the_name_of_a_built_in_method(tmp_path: Path) -> None:
-    folder = package(tmp_path, "bench.methods", "broken.method:X", {"method.py": "raise ValueError"})
-    (folder / "broken_plugin-1.0.dist-info" / "entry_points.txt").write_text(
-        "[bench.methods]\nbm25 = broken.method:X\n"
-    )
-    assert run('from bench.registry import build_method; print(type(build_method("bm25")).__module__)', folder) == (
-        "bench.methods.bm25"
-    )
+    folder = package(tmp_path, "bench.methods", {"bm25": "broken.method:X"}, {"method.py": "raise ValueError"})
+    program = 'from bench.registry import build_method; print(type(build_method("bm25")).__module__)'
+    assert run(program, folder) == "bench.methods.bm25"
 
 
 @pytest.mark.parametrize(
@@ -274,7 +270,7 @@ try:
 except BenchError as error:
     print(error)
 """
-    said = run(program, package(tmp_path, "bench.metrics", point, {"metric.py": text}))
+    said = run(program, package(tmp_path, "bench.metrics", {"broken": point}, {"metric.py": text}))
     assert said.startswith(f"the plug-in metric 'broken' ({point}) ")
 
 
@@ -297,47 +293,55 @@ try:
 except BenchError as error:
     print(error)
 """
-    said = run(program, package(tmp_path, "bench.datasets", point, {"here.py": "", **files}))
+    said = run(program, package(tmp_path, "bench.datasets", {"broken": point}, {"here.py": "", **files}))
     assert said == "True" or point in said or "card.toml" in said
 
 
-CARD_OF_ONE = 'id = "broken"\n' + CARD.partition("[variants")[0]
+BROKEN_LOADERS = {
+    "no-load": "",
+    "returns-a-list": "def load(files, options, card): return []",
+    "attribute-error": "def load(files, options, card): return None.tools",
+    "unknown-file": "def load(files, options, card): return files.path('nowhere')",
+    "missing-file": "def load(files, options, card): return (files.folder / 'nowhere').read_text()",
+    "wrong-signature": "def load(): pass",
+    "failing-module": "1 / 0",
+    "lacking-module": "import not_installed",
+    "odd-options": "Options = 3\ndef load(files, options, card): pass",
+}
 
 
-@pytest.mark.parametrize(
-    "loader",
-    [
-        "",
-        "def load(files, options, card): return []",
-        "def load(files, options, card): return None.tools",
-        "def load(files, options, card): return files.path('nowhere')",
-        "def load(files, options, card): return (files.folder / 'nowhere').read_text()",
-        "def load(): pass",
-        "1 / 0",
-        "import not_installed",
-        "Options = 3\ndef load(files, options, card): pass",
-    ],
-    ids=[
-        "no load",
-        "returns a list",
-        "attribute error",
-        "unknown file",
-        "missing file",
-        "wrong signature",
-        "module fails",
-        "module lacks another",
-        "odd options",
-    ],
-)
-def test_a_broken_loader_is_told_with_the_datasets_name(tmp_path: Path, loader: str) -> None:
-    program = """
+@pytest.fixture(scope="module")
+def said_of_loaders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bool, str]]:
+    """For each broken loader: whether the error is one that is told as a sentence, and its text."""
+    points, files = {}, {}
+    for number, (name, loader) in enumerate(BROKEN_LOADERS.items()):
+        points[name] = f"broken.data{number}"
+        files[f"data{number}/__init__.py"] = ""
+        files[f"data{number}/card.toml"] = f'id = "{name}"\n' + CARD.partition("[variants")[0]
+        files[f"data{number}/loader.py"] = loader
+    program = f"""
+import json
 from bench.errors import BenchError
 from bench.registry import dataset_entries, load_dataset
-assert "broken" in dataset_entries()
-try:
-    load_dataset("broken")
-except BenchError as error:
-    print(error)
+said = {{}}
+for name in {list(BROKEN_LOADERS)}:
+    assert name in dataset_entries()
+    try:
+        load_dataset(name)
+    except Exception as error:
+        said[name] = isinstance(error, BenchError), f"{{type(error).__name__}}: {{error}}"
+print(json.dumps(said))
 """
-    files = {"data/__init__.py": "", "data/card.toml": CARD_OF_ONE, "data/loader.py": loader}
-    assert "broken" in run(program, package(tmp_path, "bench.datasets", "broken.data", files))
+    said: dict[str, tuple[bool, str]] = json.loads(
+        run(program, package(tmp_path_factory.mktemp("loaders"), "bench.datasets", points, files))
+    )
+    return said
+
+
+@pytest.mark.parametrize("name", BROKEN_LOADERS)
+def test_a_broken_loader_is_told_with_the_datasets_name(
+    said_of_loaders: dict[str, tuple[bool, str]], name: str
+) -> None:
+    told, text = said_of_loaders[name]
+    assert told, text
+    assert name in text

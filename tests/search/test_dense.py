@@ -59,10 +59,10 @@ def test_equal_vectors_are_returned_in_the_order_of_codes(similarity: Similarity
     tools = np.repeat(vectors(7, 4, 33), 5, axis=0)
     ranking = search(vectors(8, 6, 33), tools, similarity, 20)
     assert ranking.scores is not None
-    for codes, scores in zip(ranking.tools.reshape(6, 4, 5), ranking.scores.reshape(6, 4, 5), strict=True):
-        assert (np.diff(codes, axis=1) == 1).all()
-        assert (codes[:, 0] % 5 == 0).all()
-        assert (scores == scores[:, :1]).all()
+    codes, scores = ranking.tools.reshape(6, 4, 5), ranking.scores.reshape(6, 4, 5)
+    assert (np.diff(codes, axis=2) == 1).all()
+    assert (codes[:, :, 0] % 5 == 0).all()
+    assert (scores == scores[:, :, :1]).all()
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)

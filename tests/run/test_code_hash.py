@@ -1,0 +1,121 @@
+"""The version of a method's code: what changes it and what does not, tried on a copy of the package."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+METHODS = ("bm25", "tfidf", "dense", "tgr", "random")
+SPECS = (
+    "bm25",
+    "tgr(base=bm25)",
+    "tgr(base=tgr(base=bm25))",
+    "rrf(methods=[bm25, tfidf])",
+    "rrf(methods=[tfidf, random])",
+)
+PROGRAM = """
+import json, sys
+from pathlib import Path
+import bench
+assert Path(bench.__file__).is_relative_to(Path.cwd()), bench.__file__
+from bench.run.code import code_hash
+kind, names, edits = json.loads(sys.argv[1])
+if kind == "method":
+    from bench.registry import build_method
+    from bench.run.plan import method_hash
+found = []
+for edit in [None, *edits]:
+    if edit is not None:
+        with open(edit, "a") as file:
+            file.write("\\n# edited\\n")
+    code_hash.cache_clear()
+    found.append({name: code_hash(name) if kind == "code" else method_hash(build_method(name)) for name in names})
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A source checkout of its own."""
+    folder = tmp_path / "checkout"
+    for name in ("bench", "methods"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "datasets").mkdir()
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def hashes(folder: Path, kind: str, names: Sequence[str], edits: Iterable[str | Path] = ()) -> list[dict[str, str]]:
+    """Hashes by name in a process of its own: as things are, then after each edit of a file."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", PROGRAM, json.dumps([kind, list(names), [str(path) for path in edits]])]
+    done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
+    found: list[dict[str, str]] = json.loads(done.stdout)
+    return found
+
+
+def test_a_hash_changes_with_the_method_and_with_the_search_code_it_imports(copied: Path) -> None:
+    edits = {
+        "methods/bm25.py": {"bm25"},
+        "bench/search/lexical.py": {"bm25", "tfidf"},
+        "bench/search/dense.py": {"dense", "tgr"},
+        "bench/text/encoders.py": {"dense"},
+        "bench/graph/rules.py": {"tgr"},
+        # Through another module too: `convolution` and `tgr` import it.
+        "bench/graph/edges.py": {"tgr"},
+        "bench/search/topk.py": {"bm25", "tfidf", "dense", "tgr"},
+        # The rest of the harness takes no part in how a method ranks.
+        "bench/cli/run.py": set(),
+        "bench/run/scoring.py": set(),
+        "bench/metrics/measures.py": set(),
+        "bench/data/sources.py": set(),
+    }
+    modules = [f"bench.methods.{name}" for name in METHODS]
+    found = hashes(copied, "code", modules, edits)
+    assert len(set(found[0].values())) == len(METHODS)
+    for before, after, (path, expected) in zip(found, found[1:], edits.items(), strict=False):
+        changed = {name.rpartition(".")[2] for name in modules if before[name] != after[name]}
+        assert changed == expected, path
+
+
+def test_line_ends_do_not_count(copied: Path) -> None:
+    path = copied / "methods" / "bm25.py"
+    before = hashes(copied, "code", ["bench.methods.bm25"])
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert hashes(copied, "code", ["bench.methods.bm25"]) == before
+
+
+def test_the_hash_of_a_method_built_on_others_changes_with_theirs(copied: Path) -> None:
+    # Else an old result of tgr(base=bm25) would pass for a new one after bm25 was edited.
+    before, after = hashes(copied, "method", SPECS, ["methods/bm25.py"])
+    assert [name for name in SPECS if before[name] == after[name]] == ["rrf(methods=[tfidf, random])"]
+
+
+def test_a_method_of_one_s_own_is_hashed_with_the_modules_of_its_package(copied: Path) -> None:
+    texts = {
+        "__init__.py": "",
+        "method.py": "from . import near\nfrom .deep.far import value\nimport json\n",
+        "near.py": "import mine.further\n",
+        "further.py": "",
+        "deep/__init__.py": "",
+        "deep/far.py": "from ..circle import value\n",
+        "circle.py": "from . import method\nvalue = 1\n",
+        "stranger.py": "",
+    }
+    for name, text in texts.items():
+        path = copied / "mine" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    parts = [f"mine/{name}" for name in ("near.py", "further.py", "deep/far.py", "circle.py", "method.py")]
+    strangers = ["mine/stranger.py", "methods/bm25.py"]
+    found = [item["mine.method"] for item in hashes(copied, "code", ["mine.method"], [*parts, *strangers])]
+    assert len(set(found)) == 1 + len(parts)
+    assert found[-3] == found[-2] == found[-1]

@@ -1,0 +1,272 @@
+"""Runs that stop half way: by an error, by SIGKILL, by Ctrl-C; and two of the same at once. Nothing is asked twice."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from bench.data.dataset import Dataset
+from bench.data.parquet import write_dataset
+from bench.errors import MethodError
+from bench.protocol import Library, Method, Queries, Ranking
+from bench.run.result import Result
+from bench.search.topk import top_k
+
+Run = Callable[..., Result]
+
+
+class Halting(Method):
+    """Four queries a batch; raises when it comes to the query `halt`. Single queries are those being timed."""
+
+    batch_size: ClassVar[int] = 4
+    halt: ClassVar[int | None] = None
+    asked: ClassVar[list[list[int]]] = []
+
+    def index(self, library: Library) -> None:
+        self._size = len(library)
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        if len(queries) > 1:
+            if self.halt in queries.rows.tolist():
+                raise ConnectionError("the service is away")
+            self.asked.append(queries.rows.tolist())
+        return top_k(np.array([[float((row * code) % 7) for code in range(self._size)] for row in queries.rows]), depth)
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Halting, "asked", [])
+
+
+def partial(result_or_root: Path) -> list[Path]:
+    return sorted(result_or_root.rglob("batch-*.npz"))
+
+
+def test_after_an_error_only_the_rest_is_asked(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Halting, "halt", 9)
+    with pytest.raises(MethodError, match="method halting failed on the batch of 4 queries from q08: ConnectionError"):
+        run(Halting)
+    assert Halting.asked == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert len(partial(tmp_path)) == 2
+    monkeypatch.setattr(Halting, "halt", None)
+    Halting.asked.clear()
+    result = run(Halting)
+    assert Halting.asked == [[8, 9, 10, 11], [12, 13, 14, 15], [16, 17, 18, 19], [20, 21]]
+    assert result.manifest.resumed
+    assert partial(tmp_path) == []
+    # The same as a run that was never stopped.
+    stored = (result.folder / "run.parquet").read_bytes(), (result.folder / "per_query.parquet").read_bytes()
+    whole = run(Halting, overwrite="always")
+    assert not whole.manifest.resumed
+    assert stored == ((whole.folder / "run.parquet").read_bytes(), (whole.folder / "per_query.parquet").read_bytes())
+
+
+def test_always_forgets_the_batches_of_an_earlier_attempt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Halting, "halt", 9)
+    with pytest.raises(MethodError):
+        run(Halting)
+    monkeypatch.setattr(Halting, "halt", None)
+    Halting.asked.clear()
+    assert not run(Halting, overwrite="always").manifest.resumed
+    assert [rows[0] for rows in Halting.asked] == [0, 4, 8, 12, 16, 20]
+
+
+def test_another_plan_does_not_take_the_batches(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Halting, "halt", 9)
+    with pytest.raises(MethodError):
+        run(Halting)
+    monkeypatch.setattr(Halting, "halt", None)
+    Halting.asked.clear()
+    assert not run(Halting, depth=3).manifest.resumed
+    assert len(Halting.asked) == 6
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.5, 0.9, 0.999])
+def test_a_batch_that_was_cut_short_is_asked_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, share: float
+) -> None:
+    monkeypatch.setattr(Halting, "halt", 13)
+    with pytest.raises(MethodError):
+        run(Halting)
+    second = partial(tmp_path)[1]
+    data = second.read_bytes()
+    second.write_bytes(data[: min(len(data) - 1, int(len(data) * share))])
+    monkeypatch.setattr(Halting, "halt", None)
+    Halting.asked.clear()
+    result = run(Halting)
+    assert [rows[0] for rows in Halting.asked] == [4, 12, 16, 20]
+    (result.folder / "run.parquet").rename(tmp_path / "resumed.parquet")
+    whole = run(Halting, overwrite="always")
+    assert (tmp_path / "resumed.parquet").read_bytes() == (whole.folder / "run.parquet").read_bytes()
+
+
+def test_a_batch_of_another_length_is_asked_again(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Halting, "halt", 21)
+    with pytest.raises(MethodError):
+        run(Halting)
+    first = partial(tmp_path)[0]
+    monkeypatch.setattr(Halting, "halt", None)
+    # The last batch has two queries, not four.
+    (first.parent / "batch-000005.npz").write_bytes(first.read_bytes())
+    Halting.asked.clear()
+    run(Halting)
+    assert Halting.asked == [[20, 21]]
+
+
+# Real processes -----------------------------------------------------------------------------------------------------
+# A method that logs each batch that it has answered. At the query named in STOP_AT it says so through a pipe, and waits
+# for a signal, or for a word through a second pipe.
+
+SLOW = '''
+import os
+import threading
+
+import numpy as np
+
+from bench.protocol import Method
+from bench.search.topk import top_k
+
+
+def log(line):
+    with open(os.environ["LOG"], "a") as file:
+        file.write(line + "\\n")
+
+
+class Slow(Method):
+    """Logs and waits."""
+
+    batch_size = 4
+
+    def index(self, library):
+        self.size = len(library)
+        log("index")
+
+    def rank(self, queries, depth):
+        rows = queries.rows.tolist()
+        if len(rows) > 1:
+            if str(rows[0]) == os.environ.get("STOP_AT"):
+                with open(os.environ["HERE"], "w") as pipe:
+                    pipe.write("here\\n")
+                # In short turns: a signal just before one endless wait would be lost.
+                while "GO" not in os.environ and not threading.Event().wait(0.05):
+                    pass
+                with open(os.environ["GO"]) as pipe:
+                    pipe.read()
+            log(f"batch {rows[0]}")
+        return top_k(np.array([[float((row * code) % 7) for code in range(self.size)] for row in rows]), depth)
+'''
+ALL = [f"batch {start}" for start in (0, 4, 8, 12, 16, 20)]
+
+
+class Workshop:
+    """A working folder with the method and the dataset, and processes in it."""
+
+    def __init__(self, folder: Path, dataset: Dataset) -> None:
+        self.folder = folder
+        (folder / "slow.py").write_text(SLOW)
+        self.here, self.go, self.log = folder / "here", folder / "go", folder / "log.txt"
+        os.mkfifo(self.here)
+        os.mkfifo(self.go)
+        write_dataset(dataset, folder / "data" / "datasets" / "tiny")
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(self, stop_at: int | None = None, wait: bool = False, results: str = "results") -> subprocess.Popen[str]:
+        environment = {
+            **os.environ,
+            "BENCH_DATA": str(self.folder / "data"),
+            "BENCH_RESULTS": str(self.folder / results),
+            "LOG": str(self.log),
+            "HERE": str(self.here),
+            **({} if stop_at is None else {"STOP_AT": str(stop_at)}),
+            **({"GO": str(self.go)} if wait else {}),
+        }
+        command = [sys.executable, "-m", "bench", "run", "-m", "slow:Slow", "-d", "tiny"]
+        process = subprocess.Popen(
+            command, cwd=self.folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        self.started.append(process)
+        return process
+
+    def wait_until_it_stops_at_the_query(self) -> None:
+        with open(os.open(self.here, os.O_RDONLY | os.O_NONBLOCK)) as pipe:
+            assert select.select([pipe], [], [], 60)[0], "the method did not come to the query"
+            assert pipe.readline() == "here\n"
+
+    def logged(self) -> list[str]:
+        return self.log.read_text().splitlines()
+
+    def result(self, results: str = "results") -> Result:
+        (manifest,) = (self.folder / results).glob("tiny/*/manifest.json")
+        return Result.read(manifest.parent)
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, tiny: Dataset) -> Iterator[Workshop]:
+    shop = Workshop(tmp_path, tiny)
+    yield shop
+    for process in shop.started:
+        process.kill()
+        process.communicate()
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    """Wait for a good end; returns what was said on standard error."""
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    return said
+
+
+def test_a_killed_run_continues_where_it_stopped_and_ends_the_same_byte_for_byte(workshop: Workshop) -> None:
+    killed = workshop.start(stop_at=8)
+    workshop.wait_until_it_stops_at_the_query()
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait(60) == -signal.SIGKILL
+    assert workshop.logged() == ["index", *ALL[:2]]
+    assert not list((workshop.folder / "results").glob("*/*/manifest.json"))
+    finished(workshop.start())
+    # Its own index, and none of the finished batches a second time.
+    assert workshop.logged() == ["index", *ALL[:2], "index", *ALL[2:]]
+    finished(workshop.start(results="uninterrupted"))
+    resumed, whole = workshop.result(), workshop.result("uninterrupted")
+    assert resumed.manifest.resumed
+    assert not whole.manifest.resumed
+    assert resumed.manifest.result_id == whole.manifest.result_id
+    for name in ("run.parquet", "per_query.parquet", "metrics.json"):
+        assert (resumed.folder / name).read_bytes() == (whole.folder / name).read_bytes(), name
+
+
+def test_ctrl_c_is_told_in_a_sentence_and_the_same_command_continues(workshop: Workshop) -> None:
+    stopped = workshop.start(stop_at=4)
+    workshop.wait_until_it_stops_at_the_query()
+    stopped.send_signal(signal.SIGINT)
+    out, said = stopped.communicate(timeout=60)
+    assert stopped.returncode == 130
+    # After a line end of click's, for the terminal shows ^C.
+    assert said.lstrip() == "bench: interrupted; the same command continues where it stopped.\n"
+    assert out == ""
+    finished(workshop.start())
+    assert workshop.logged() == ["index", ALL[0], "index", *ALL[1:]]
+
+
+def test_two_processes_with_the_same_plan_share_one_run(workshop: Workshop) -> None:
+    first = workshop.start(stop_at=4, wait=True)
+    workshop.wait_until_it_stops_at_the_query()
+    second = workshop.start()
+    assert second.stderr is not None
+    assert select.select([second.stderr], [], [], 60)[0]
+    assert second.stderr.readline().startswith("another process is making slow-slow-")
+    workshop.go.write_text("go\n")
+    finished(first)
+    finished(second)
+    assert workshop.logged() == ["index", *ALL]
+    result = workshop.result()
+    assert [path.name for path in result.folder.parent.iterdir()] == [result.folder.name]

@@ -1,0 +1,210 @@
+"""The packages: what a wheel holds, that it works anywhere, and that the checkout does not shadow `datasets`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("bench", "datasets", "leaderboard", "methods")
+OWN_NAMES = ("methods", "datasets", "leaderboard")
+
+
+def run(program: str, cwd: Path, *before: Path, options: tuple[str, ...] = ()) -> str:
+    """What a program prints in a fresh interpreter, with folders first on its path."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder) for folder in before)}
+    done = subprocess.run(
+        [sys.executable, *options, "-c", program], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+# In the checkout ----------------------------------------------------------------------------------------------------
+
+
+def test_the_folder_of_datasets_is_no_package_of_its_own() -> None:
+    # With an __init__.py, the checkout's root on sys.path would hide Hugging Face's `datasets`.
+    assert (ROOT / "datasets").is_dir()
+    assert list((ROOT / "datasets").glob("__init__.*")) == []
+
+
+def test_datasets_is_hugging_faces_package_in_the_checkouts_root() -> None:
+    program = 'import sys, datasets; assert sys.path[0] == ""; print(datasets.__file__); datasets.load_dataset'
+    assert not Path(run(program, ROOT)).is_relative_to(ROOT / "datasets")
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_root_first_on_the_path_hides_no_package(name: str, tmp_path: Path) -> None:
+    """As `python -m pytest` has it: the working folder, then site-packages."""
+    program = f"""
+import importlib.util, sys
+assert sys.path[1] == {str(ROOT)!r}
+spec = importlib.util.find_spec({name!r})
+print(spec.origin if spec else None)
+"""
+    origin = run(program, tmp_path, ROOT)
+    if name == "bench":
+        assert origin == str(ROOT / "bench" / "__init__.py")
+    elif name == "datasets":
+        assert origin.endswith("datasets/__init__.py")
+        assert not origin.startswith(str(ROOT / "datasets"))
+    else:
+        assert origin == "None"  # a namespace at most: it hides no real package
+
+
+@pytest.mark.parametrize(
+    "module", ["bench.methods.tgr", "bench.datasets.apibank.loader", "bench.datasets.starter.loader"]
+)
+@pytest.mark.parametrize("where", ["root", "elsewhere"])
+def test_methods_and_datasets_are_imported_below_bench(module: str, where: str, tmp_path: Path) -> None:
+    folder, name = module.split(".")[1:3]
+    program = f"import {module}; print({module}.__file__)"
+    printed = run(program, ROOT) if where == "root" else run(program, tmp_path, ROOT)
+    assert Path(printed).is_relative_to(ROOT / folder)
+    assert name in printed
+
+
+def test_own_and_foreign_datasets_live_side_by_side() -> None:
+    program = """
+import bench.datasets.starter.loader, datasets, bench.methods.tgr
+print(datasets.__name__, bench.datasets.starter.loader.__name__, hasattr(datasets, "load_dataset"))
+"""
+    assert run(program, ROOT) == "datasets bench.datasets.starter.loader True"
+
+
+# Built --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout as git has it: building leaves no trace in it, and takes no trace of earlier builds."""
+    copy = tmp_path_factory.mktemp("source") / "checkout"
+    left_out = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", ".*cache")
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, copy / name, ignore=left_out)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+        if (ROOT / name).is_file():
+            shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+def build(source: Path, out: Path, *options: str) -> Path:
+    command = [sys.executable, "-m", "build", "--no-isolation", "--skip-dependency-check", "--outdir", str(out)]
+    done = subprocess.run([*command, *options, str(source)], capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from the checkout."""
+    (built,) = build(source, tmp_path_factory.mktemp("wheel"), "--wheel").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def both(source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An sdist, and the wheel built from it."""
+    out = build(source, tmp_path_factory.mktemp("both"))
+    (sdist,) = out.glob("*.tar.gz")
+    (wheel,) = out.glob("*.whl")
+    return sdist, wheel
+
+
+def in_wheel(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.testzip() is None
+        return {name for name in archive.namelist() if not name.endswith("/")}
+
+
+def expected() -> set[str]:
+    """Every source and data file of the checkout, by its place in an installation."""
+    files = set()
+    for name in FOLDERS:
+        for path in (ROOT / name).rglob("*"):
+            inside = path.relative_to(ROOT / name)
+            hidden = any(part.startswith(".") or part == "__pycache__" for part in inside.parts)
+            if path.is_file() and not hidden and path.suffix != ".pyc":
+                files.add(("bench" if name == "bench" else f"bench/{name}") + f"/{inside.as_posix()}")
+    return files
+
+
+def test_a_wheel_holds_every_source_and_data_file_below_bench_and_nothing_else(wheel: Path) -> None:
+    names = in_wheel(wheel)
+    about = {name for name in names if name.split("/")[0].endswith(".dist-info")}
+    assert {name.split("/")[0] for name in names - about} == {"bench"}
+    assert len({name.split("/")[0] for name in about}) == 1
+    assert names - about == expected()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "least"),
+    [
+        ("bench/datasets/*/card.toml", 7),
+        ("bench/datasets/*/edges.tsv", 2),
+        ("bench/datasets/starter/*.jsonl", 2),
+        ("bench/schemas/*.json", 5),
+        ("bench/methods/*.py", 10),
+        ("bench/py.typed", 1),
+    ],
+)
+def test_the_data_files_of_a_wheel_are_those_of_the_checkout(wheel: Path, pattern: str, least: int) -> None:
+    found = [name for name in in_wheel(wheel) if Path(name).match(pattern)]
+    assert len(found) >= least
+    with zipfile.ZipFile(wheel) as archive:
+        for name in found:
+            inside = name.removeprefix("bench/")
+            path = ROOT / (inside if inside.split("/")[0] in OWN_NAMES else name)
+            assert archive.read(name) == path.read_bytes()
+
+
+def test_an_installed_wheel_works_from_any_folder(wheel: Path, tmp_path: Path) -> None:
+    target = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-compile"]
+    subprocess.run([*pip, "--target", str(target), str(wheel)], check=True)
+    program = """
+import bench.methods.tgr, bench.registry as r
+dataset = r.load_dataset("starter")
+print(len(dataset.tools) > 100, "tgr" in r.method_names(), "apibank" in r.dataset_entries())
+print(bench.__file__, bench.methods.tgr.__file__, r.dataset_entry("starter").folder)
+import datasets
+print(datasets.__file__)
+"""
+    work = tmp_path / "elsewhere"
+    work.mkdir()
+    found, places, foreign = run(program, work, target).splitlines()
+    assert found == "True True True"
+    for place in places.split():
+        assert Path(place).is_relative_to(target)
+    assert not Path(foreign).is_relative_to(target)
+    assert list(work.iterdir()) == []
+    # And the program itself.
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--help"],
+        cwd=work,
+        env={**os.environ, "PYTHONPATH": str(target)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+    assert (target / "bin" / "bench").is_file()
+
+
+def test_an_sdist_builds_the_same_wheel_as_the_checkout(wheel: Path, both: tuple[Path, Path]) -> None:
+    sdist, from_sdist = both
+    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(from_sdist) as other:
+        assert sorted(one.namelist()) == sorted(other.namelist())
+        differing = [name for name in one.namelist() if one.read(name) != other.read(name)]
+    assert [name for name in differing if not name.endswith("/RECORD")] == []
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "datasets/starter/tools.jsonl", "methods/tgr.py"} <= names
