@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationErro
 from pydantic_core import core_schema
 
 from bench.errors import UsageError
-from bench.spec import Spec, Value, parse
+from bench.spec import Spec, Value, format_value, parse
 
 
 class ParameterSet(BaseModel):
@@ -65,10 +65,21 @@ def check_parameters(model: type[P], spec: Spec, kind: str) -> P:
             known = ", ".join(model.model_fields) or "none"
             hint = suggestion(name, model.model_fields)
             raise UsageError(f"{kind} {spec.name} has no parameter {name!r}{hint}; its parameters: {known}.") from None
-        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "missing":
+            raise UsageError(f"parameter {name!r} of {kind} {spec.name} is required; set it.") from None
+        message = item["msg"].removeprefix("Value error, ").rstrip(".")
         message = message[:1].lower() + message[1:]
-        given = item.get("input")
-        raise UsageError(f"parameter {name!r} of {kind} {spec.name} is {given!r}: {message}.") from None
+        given = _given(dict(spec.arguments), item["loc"])
+        raise UsageError(f"parameter {name!r} of {kind} {spec.name} is {given}: {message}.") from None
+
+
+def _given(arguments: dict[str, Value], place: tuple[int | str, ...]) -> str:
+    """The offending value as it was written."""
+    value = arguments[str(place[0])]
+    for part in place[1:]:
+        if isinstance(value, tuple) and isinstance(part, int):
+            value = value[part]
+    return repr(value) if isinstance(value, str) else format_value(value)
 
 
 def _plain(value: Value) -> Any:

@@ -30,6 +30,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _KEY = re.compile(r"[A-Za-z_]\w*")
 _KEYWORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
 _MAX_DEPTH = 20
+_LONGEST_NUMBER = 1000
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ def format_value(value: Value) -> str:
             raise UsageError(f"a spec cannot hold the number {value}.")
         return repr(value)
     if isinstance(value, int):
+        if abs(value) >= 10 ** (_LONGEST_NUMBER - 1):
+            raise UsageError(f"a spec cannot hold a number of more than {_LONGEST_NUMBER - 1} digits.")
         return str(value)
     if isinstance(value, Spec):
         # A spec without arguments inside another keeps its parentheses: bare, it would be a string.
@@ -93,7 +96,9 @@ def parse_value(text: str) -> Value:
     stripped = text.strip()
     looks_structured = stripped[:1] in {"[", '"'} or re.fullmatch(r"[\w./:+\-@%~*]+\(.*\)", stripped, re.DOTALL)
     if not looks_structured:
-        return _scalar(stripped) if _WORD.fullmatch(stripped) else text
+        scalar = _scalar(stripped) if _WORD.fullmatch(stripped) else text
+        # White space around a text is part of it: some encoders want the prompt "query: ".
+        return text if isinstance(scalar, str) else scalar
     reader = _Reader(stripped)
     value = reader.value(0)
     reader.end()
@@ -105,8 +110,8 @@ def _scalar(word: str) -> Value:
         return _KEYWORDS[word]
     if _NUMBER.fullmatch(word):
         if re.fullmatch(r"[+-]?\d+", word):
-            # Longer than any parameter can be, and quadratic to convert: keep it as text.
-            return int(word) if len(word) <= 19 else word
+            # Longer than any parameter can be, and slow to convert: that is text.
+            return int(word) if len(word) <= _LONGEST_NUMBER else word
         number = float(word)
         return number if math.isfinite(number) else word
     return word

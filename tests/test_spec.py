@@ -205,7 +205,8 @@ def test_a_number_that_is_not_finite_has_no_text(number: float) -> None:
         ("dense()", Spec("dense")),
         ("dense(similarity=l2)", Spec.of("dense", {"similarity": "l2"})),
         ("dense(\n  similarity=l2\n)", Spec.of("dense", {"similarity": "l2"})),
-        ("9" * 30, "9" * 30),
+        ("9" * 30, 10**30 - 1),
+        ("9" * 2000, "9" * 2000),
     ],
 )
 def test_a_value_on_the_command_line(text: str, value: Value) -> None:

@@ -90,7 +90,7 @@ def _field_names(schema: Any) -> list[str]:
             names.append(name)
         if isinstance(node, Mapping) and not _describes_a_field(node):
             # `_list_length` is StableToolBench's note on a list, not a field.
-            pending.extend((key, value) for key, value in reversed(node.items()) if key != "_list_length")
+            pending.extend((key, value) for key, value in reversed(list(node.items())) if key != "_list_length")
         elif isinstance(node, Sequence) and not isinstance(node, str):
             pending.extend((None, item) for item in reversed(node))
     return names

@@ -56,8 +56,8 @@ def evaluate(
         gold: judgements of the same queries.
         metrics: what to compute; those on recommended sets need `sets` and are NaN without.
         sets: recommended sets of the same queries.
-        unanswered: (queries,) True where the query failed; it scores 0 (rule 2). A query with an empty
-            ranking is unanswered without being told, unless it has a recommended set.
+        unanswered: (queries,) True where the query failed; it scores 0 (rule 2), and its set is taken as empty. A query
+            with an empty ranking scores 0 on rankings without being told.
 
     Returns:
         The values, (queries, metrics).
@@ -71,23 +71,22 @@ def evaluate(
         everything = len(rows) == len(gold)
         scored = gold if everything else gold.take(rows)
         hits = GoldRanks.of(tools if everything else tools[rows], scored)
-    silent = np.zeros(len(gold), dtype=np.bool_) if unanswered is None else unanswered.copy()
+    failed = np.zeros(len(gold), dtype=np.bool_) if unanswered is None else unanswered
     empty = tools[:, 0] == -1 if tools.shape[1] else np.ones(len(gold), dtype=np.bool_)
-    silent |= empty if sets is None else empty & (np.diff(sets.starts) == 0) & judged
     chosen = None if sets is None else set_sizes(sets, gold, len(gold))
+    if chosen is not None:
+        # Whatever came with a failure is no recommendation.
+        chosen = SetSizes(np.where(failed, 0, chosen.size), np.where(failed, 0, chosen.hits), chosen.n)
     for column, metric in enumerate(metrics):
-        measure = metric.measure
-        if metric.on_no_gold:
-            if chosen is not None and measure.chosen is not None:
-                # A failure is no decision to abstain.
-                decided = np.where(silent, 0.0, measure.chosen(chosen))
-                values[~judged, column] = decided[~judged]
-        elif metric.needs_sets:
-            if chosen is not None and measure.chosen is not None:
-                raw = measure.chosen(_take(chosen, rows))
-                values[rows, column] = np.where(silent[rows] & measure.higher_is_better, 0.0, raw)
+        if metric.needs_sets:
+            if chosen is not None and metric.measure.chosen is not None:
+                taken = ~judged if metric.on_no_gold else judged
+                sizes = SetSizes(chosen.size[taken], chosen.hits[taken], chosen.n[taken])
+                found = metric.measure.chosen(sizes)
+                # Nor is a failure a decision to abstain.
+                values[taken, column] = np.where(failed[taken], 0.0, found) if metric.on_no_gold else found
         elif hits is not None:
-            values[rows, column] = np.where(silent[rows], 0.0, _on_ranking(hits, metric))
+            values[rows, column] = np.where((failed | empty)[rows], 0.0, _on_ranking(hits, metric))
     return Scores(tuple(metrics), values)
 
 
@@ -117,7 +116,3 @@ def set_sizes(sets: ToolSets, gold: Gold, queries: int) -> SetSizes:
     wanted = np.repeat(np.arange(queries), gold.counts) * tools + gold.tools
     both = np.intersect1d(recommended, wanted, assume_unique=True)
     return SetSizes(size, np.bincount(both // tools, minlength=queries), gold.counts)
-
-
-def _take(sizes: SetSizes, rows: NDArray[np.int64]) -> SetSizes:
-    return SetSizes(sizes.size[rows], sizes.hits[rows], sizes.n[rows])

@@ -56,6 +56,8 @@ class Measure:
         chosen: `(SetSizes) -> (queries,)` for the other kinds, and for a set measure cut from a ranking.
         higher_is_better: False for differences.
         reproduction_only: a paper's own variant, never used to rank methods.
+        monotone: False where moving a gold tool up can lower the value, so that the best and worst order of tied
+            tools are not those of the gold; such a metric has no tie band.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Measure:
     chosen: Callable[[SetSizes], Values] | None = None
     higher_is_better: bool = True
     reproduction_only: bool = False
+    monotone: bool = True
 
 
 @dataclass(frozen=True)

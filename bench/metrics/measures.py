@@ -206,7 +206,8 @@ MEASURES: tuple[Measure, ...] = (
         _K,
         "((n+1)/2) / mean over gold tools of min(rank, k+1)",
         "A gold tool that is missing counts as rank k+1, so an answer without any gold tool still scores "
-        "(n+1)/2/(k+1); a query that was not answered scores 0. Bare `mmrr` is mmrr@100, the protocol's depth.",
+        "(n+1)/2/(k+1), which passes 1 when n > k+1; a query that was not answered scores 0. Bare `mmrr` is mmrr@100, "
+        "the protocol's depth.",
         f"{_QUERY_GENERATION}, with the numerator that its text describes",
         ranked=multiple_mean_reciprocal_rank,
     ),
@@ -285,6 +286,7 @@ MEASURES: tuple[Measure, ...] = (
         "PTR's released code; for reproduction, never for ranking",
         ranked=ndcg_ptr,
         reproduction_only=True,
+        monotone=False,
     ),
     Measure(
         "mmrr_printed",

@@ -30,7 +30,7 @@ class TieBand:
     """Band of each metric's mean over the judged queries.
 
     Attributes:
-        metrics: what the rows are; only metrics on rankings have a band.
+        metrics: what the rows are; only monotone metrics on rankings have a band.
         low, expected, high: (metrics,) means with ties broken worst, at random (mean of `DRAWS` seeded
             orders), best.
         tied_queries: judged queries where a tie involves a gold tool and another tool.
@@ -88,9 +88,9 @@ def tie_band(
         scores: (queries, depth) beside them.
         gold: judgements of the same queries; those without gold are left out.
         beyond: what ties with the last returned tool but did not fit.
-        metrics: any metrics; those on recommended sets are left out.
+        metrics: any metrics; those on recommended sets, and those that are not monotone, are left out.
     """
-    wanted = tuple(metric for metric in metrics if not metric.needs_sets)
+    wanted = tuple(metric for metric in metrics if not metric.needs_sets and metric.measure.monotone)
     rows = np.flatnonzero((gold.counts > 0) & (tools[:, 0] >= 0 if tools.shape[1] else False))
     judged = max(1, int((gold.counts > 0).sum()))
     tools, scores, gold = tools[rows], scores[rows], gold.take(rows)
@@ -124,10 +124,9 @@ def tie_band(
     untied = base.sum(axis=0) - best.sum(axis=0)
     return TieBand(
         wanted,
-        # Best and worst orders are not always the best and worst values of ndcg_ptr.
-        (untied + np.minimum(best, worst).sum(axis=0)) / judged,
+        (untied + worst.sum(axis=0)) / judged,
         (untied + mean.sum(axis=0)) / judged,
-        (untied + np.maximum(best, worst).sum(axis=0)) / judged,
+        (untied + best.sum(axis=0)) / judged,
         len(at),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -139,13 +139,17 @@ def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Rankin
         raise Violation("did not return tools as a two-dimensional array of integers")
     if len(tools) != queries:
         raise Violation(f"returned {len(tools)} rankings for {queries} queries")
+    scores = ranking.scores
+    if scores is not None and (
+        not isinstance(scores, np.ndarray) or scores.shape != tools.shape or scores.dtype.kind not in "fiu"
+    ):
+        raise Violation("did not return scores as an array of numbers in the shape of its tools")
     allowed = min(depth, library)
     if tools.shape[1] > allowed:
         over = np.flatnonzero((tools[:, allowed:] != PAD).any(axis=1))
         if len(over):
             raise Violation(f"returned more than {allowed} tools", int(over[0]))
-        ranking = replace(ranking, tools=tools[:, :allowed], scores=_cut(ranking.scores, allowed))
-        tools = ranking.tools
+        tools, scores = tools[:, :allowed], None if scores is None else scores[:, :allowed]
     bad = (tools < PAD) | (tools >= library)
     if bad.any():
         row, column = np.argwhere(bad)[0]
@@ -156,16 +160,17 @@ def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Rankin
         row = int(np.flatnonzero((present[:, 1:] & ~present[:, :-1]).any(axis=1))[0])
         raise Violation("put padding before a tool", row)
     _no_duplicates(tools)
-    scores = _checked_scores(ranking.scores, tools, present)
+    checked = None if scores is None else _checked_scores(scores, tools, present)
     failed = _checked_failed(ranking.failed, queries)
     tied = _checked_tied(ranking.tied_beyond, queries, library)
-    if scores is not None:
-        tools, scores = in_order(tools, scores)
-    return Ranking(tools, scores, failed, tied)
-
-
-def _cut(scores: Scores | None, width: int) -> Scores | None:
-    return scores[:, :width] if isinstance(scores, np.ndarray) and scores.ndim == 2 else scores
+    if checked is not None:
+        tools, checked = in_order(tools, checked)
+    if failed is not None and failed.any():
+        # What came with a failure is no answer.
+        tools = np.where(failed[:, None], np.int32(PAD), tools)
+        checked = None if checked is None else np.where(failed[:, None], np.float32(-np.inf), checked)
+        tied = None if tied is None else np.where(failed[:, None], np.uint8(0), tied)
+    return Ranking(tools, checked, failed, tied)
 
 
 def _no_duplicates(tools: NDArray[np.int32]) -> None:
@@ -176,20 +181,14 @@ def _no_duplicates(tools: NDArray[np.int32]) -> None:
         raise Violation("returned a tool twice", int(row), int(ordered[row, column + 1]))
 
 
-def _checked_scores(
-    scores: Scores | None, tools: NDArray[np.int32], present: NDArray[np.bool_]
-) -> NDArray[np.float32] | None:
-    if scores is None:
-        return None
-    if not isinstance(scores, np.ndarray) or scores.shape != tools.shape or scores.dtype.kind not in "fiu":
-        raise Violation("did not return scores as an array of numbers in the shape of its tools")
+def _checked_scores(scores: Scores, tools: NDArray[np.int32], present: NDArray[np.bool_]) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
-        scores = scores.astype(np.float32)
-    bad = present & ~np.isfinite(scores)
+        single = scores.astype(np.float32)
+    bad = present & ~np.isfinite(single)
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise Violation(f"returned the score {scores[row, column]}", int(row), int(tools[row, column]))
-    return np.where(present, scores, np.float32(-np.inf))
+        raise Violation(f"returned the score {single[row, column]}", int(row), int(tools[row, column]))
+    return np.where(present, single, np.float32(-np.inf))
 
 
 def _checked_failed(failed: NDArray[np.bool_] | None, queries: int) -> NDArray[np.bool_] | None:
@@ -227,6 +226,9 @@ def validate_sets(sets: ToolSets, queries: int, library: int) -> ToolSets:
         Violation: wrong shape, a tool outside the library, a duplicate.
     """
     starts, tools = sets.starts, sets.tools
+    for array in (starts, tools):
+        if not isinstance(array, np.ndarray) or array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+            raise Violation("did not return tool sets as one-dimensional arrays of integers")
     if starts.shape != (queries + 1,) or starts[0] != 0 or starts[-1] != len(tools) or (np.diff(starts) < 0).any():
         raise Violation(f"returned tool sets whose shape does not fit {queries} queries")
     owner = np.repeat(np.arange(queries), np.diff(starts))

@@ -173,6 +173,8 @@ def _answers(rows: list[_Answer | None]) -> Answers:
     scores = np.full((len(rows), width), -np.inf)
     scored = all(len(row.scores) == len(row.tools) for row in rows if row)
     failed = np.array([row is None or row.failed for row in rows], dtype=np.bool_)
+    # What came with a failure is no answer.
+    rows = [None if row is None or row.failed else row for row in rows]
     for i, row in enumerate(rows):
         if row is not None:
             tools[i, : len(row.tools)] = row.tools

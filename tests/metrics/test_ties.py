@@ -22,7 +22,7 @@ METRICS = (
         for name in ("recall", "precision", "hit", "ndcg", "map", "mrr", "mmrr", "pass", "tracc", "mmrr_printed")
         for k in (1, 2, 3, 10)
     ),
-    *("recall@gold", "ndcg@gold", "ndcg_ptr@gold"),
+    *("recall@gold", "ndcg@gold"),
 )
 PARSED = parse_metrics(METRICS)
 
@@ -201,15 +201,15 @@ def test_the_value_in_the_protocol_s_order_lies_within_the_band() -> None:
         assert (case.values[0] <= band.high + 1e-12).all(), case
 
 
-def test_the_worst_order_for_ndcg_ptr_may_lie_between_the_extremes_by_hand() -> None:
-    # Tool 0 is first; 1 and 2 tie with two others on ranks 2..5; k = 3. With both on ranks 2 and 3 the value is 1,
-    # and with both beyond the cut it is 1 as well (one hit, at the top). Worst is one of them at rank 3, the other
-    # beyond: (1 + 1/2) / (1 + 1/log2(3)).
+def test_metrics_that_are_not_monotone_have_no_band() -> None:
+    # Gold 0 is first, 1 and 2 tie with two others on ranks 2 to 5, k = 3. With both on ranks 2 and 3 ndcg_ptr is 1,
+    # with both beyond the cut it is 1 as well (one hit, at the top), and with one at rank 3 it is less.
     case = Case((3.0, 1.0, 1.0, 1.0, 1.0), {0: 1, 1: 1, 2: 1}, 5)
-    band, column = band_of([case]), METRICS.index("ndcg_ptr@gold")
-    assert band.high[column] == 1.0
-    assert band.low[column] == pytest.approx(1.5 / (1 + 1 / np.log2(3)))
-    assert band.low[column] <= band.expected[column] <= band.high[column]
+    ranking = top_k(np.array([case.scores]), 5)
+    assert ranking.scores is not None
+    metrics = parse_metrics(["recall@1", "ndcg_ptr@gold", "tracc"])
+    band = tie_band(ranking.tools, ranking.scores, Gold.of([case.gold]), Beyond.none(1), metrics)
+    assert [str(metric) for metric in band.metrics] == ["recall@1"]
 
 
 def test_unanswered_queries_score_0_and_queries_without_gold_are_left_out() -> None:
@@ -233,7 +233,7 @@ def test_metrics_on_recommended_sets_have_no_band() -> None:
     ranking = top_k(np.array([[1.0, 1.0]]), 2)
     assert ranking.scores is not None
     band = tie_band(ranking.tools, ranking.scores, Gold.of([{0: 1}]), Beyond.none(1), parse_metrics(DEFAULT_METRICS))
-    bare = {"tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered"}
+    bare = {"tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered", "ndcg_ptr@gold"}
     assert [str(metric) for metric in band.metrics] == [metric for metric in DEFAULT_METRICS if metric not in bare]
     assert len(band.low) == len(band.expected) == len(band.high) == len(band.metrics)
 

@@ -1,0 +1,222 @@
+"""`bench run` and `bench show`: the one command that must work, options, tables, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+Bench = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Methods from the working folder are forgotten after the test."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def values(table: str) -> dict[str, float]:
+    """First number of each row of a printed table, by its first word."""
+    return {row[1]: float(row[2]) for row in re.finditer(r"^ (\S+)(?: \(n=\d+\))? +(-?\d\.\d{3})\b", table, re.M)}
+
+
+# The main job -------------------------------------------------------------------------------------------------------
+
+
+def test_bench_run_alone_runs_tgr_on_starter(bench: Bench) -> None:
+    said = bench("run", "--limit", 8)
+    assert said.out.startswith("tgr @ starter\n6 judged queries (test), 0 failed, 2 without gold; 179 tools as name_d")
+    found = values(said.out)
+    # The eight queries and their gold are fixed, and so is the encoder.
+    assert found["recall@5"] == pytest.approx(0.472, abs=0.03)
+    assert found["pass@10"] == pytest.approx(0.333, abs=0.01)
+    assert {"ndcg@5", "ndcg@10", "mmrr@100", "map@100", "tracc@5"} <= set(found)
+    assert "note: only 8 queries were asked (--limit): not comparable with full results" in said.out
+    assert "about: graph rules, edges 63" in said.out
+    folder = Path(said.out.rstrip().rpartition("stored in ")[2])
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "manifest.json",
+        "metrics.json",
+        "per_query.parquet",
+        "run.parquet",
+    ]
+    # Again, it is there already; and anew, nothing needs to be encoded.
+    assert bench("run", "--limit", 8).out == said.out
+    again = bench("run", "--limit", 8, "--overwrite", "always", "--json").json[0]
+    assert again["manifest"]["facts"]["texts_encoded"] == 0
+    assert again["manifest"]["latency"]["cached"]
+    assert again["folder"] == str(folder)
+
+
+# Options ------------------------------------------------------------------------------------------------------------
+
+
+def one(bench: Bench, *arguments: object) -> dict[str, Any]:
+    """The single result of a run, as JSON."""
+    (result,) = bench("run", "--json", *arguments).json
+    return dict(result)
+
+
+def test_json_is_the_manifest_and_the_metrics_that_are_stored(bench: Bench) -> None:
+    result = one(bench, "-m", "bm25", "--limit", 8)
+    folder = Path(result["folder"])
+    for name in ("manifest", "metrics"):
+        assert json.loads((folder / f"{name}.json").read_text("utf-8")) == result[name]
+
+
+def test_json_of_several_runs_is_a_list_in_the_order_asked(bench: Bench) -> None:
+    said = bench("run", "--json", "-m", "tfidf", "-m", "bm25", "-m", "random", "--limit", 8)
+    assert [result["manifest"]["method"]["spec"] for result in said.json] == ["tfidf", "bm25", "random"]
+    assert "1/3 tfidf @ starter: " in said.err
+    assert bench("run", "--json", "-q", "-m", "tfidf", "-m", "bm25", "--limit", 8).err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "spec"),
+    [
+        (["-m", "bm25", "--set", "k1=2"], "bm25(k1=2.0)"),
+        (["-m", "bm25(b=0.5)", "--set", "k1=2", "-s", "tokens=whitespace"], "bm25(b=0.5, k1=2.0, tokens=whitespace)"),
+        (["-m", "bm25(k1=3)", "--set", "k1=1.2"], "bm25"),
+        (["--set", "base=bm25", "-s", "graph=manual"], "tgr(base=bm25(), graph=manual)"),
+        (["-m", "rrf", "--set", "methods=[bm25(k1=2), tfidf]"], "rrf(methods=[bm25(k1=2), tfidf()])"),
+    ],
+)
+def test_set_is_laid_over_the_spec(bench: Bench, arguments: list[str], spec: str) -> None:
+    assert one(bench, "--limit", 4, *arguments)["manifest"]["method"]["spec"] == spec
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--split", "dev"], {"split": "dev", "queries": 75, "history": 166}),
+        (["--split", "all"], {"split": "all", "queries": 375, "history": 0}),
+        (["--limit", "5"], {"limit": 5, "queries": 5, "history": 241}),
+        (["--template", "toolbench"], {"template": "toolbench"}),
+    ],
+)
+def test_options_reach_the_run(bench: Bench, arguments: list[str], expected: dict[str, object]) -> None:
+    dataset = one(bench, "-m", "bm25", *arguments)["manifest"]["dataset"]
+    assert {name: dataset[name] for name in expected} == expected
+
+
+def test_depth_cut_and_metric_reach_the_run(bench: Bench) -> None:
+    arguments = ["-m", "bm25", "--limit", 9, "--depth", 7, "--cut", "size", "--metric", "ndcg@4", "--metric", "tracc@2"]
+    result = one(bench, *arguments)
+    assert result["manifest"]["depth"] == 7
+    assert re.fullmatch(r"cut=size\(\d+\)", result["manifest"]["method"]["cut"])
+    assert {"ndcg@4", "tracc@2", "tracc", "abstained"} <= set(result["metrics"]["metrics"])
+    shown = bench("run", *arguments).out
+    assert "ndcg@4" in shown
+    assert f"bm25 + {result['manifest']['method']['cut']} @ starter\n" in shown
+
+
+def test_the_command_in_the_manifest_makes_the_same_result(bench: Bench) -> None:
+    result = one(bench, "-m", "bm25(k1=2)", "--limit", 6, "--depth", 9, "--split", "dev", "--template", "source")
+    command = result["manifest"]["environment"]["command"]
+    words = shlex.split(command)
+    assert words[:2] == ["bench", "run"]
+    (again,) = bench(*words[1:], "--json", "--results", "elsewhere").json
+    assert again["manifest"]["result_id"] == result["manifest"]["result_id"]
+    assert again["metrics"] == result["metrics"]
+
+
+def test_results_go_where_they_are_asked_to(bench: Bench, tmp_path: Path) -> None:
+    result = one(bench, "-m", "bm25", "--limit", 4, "--results", tmp_path / "mine")
+    assert Path(result["folder"]).is_relative_to(tmp_path / "mine")
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_same_plan_twice_is_run_once(bench: Bench) -> None:
+    said = bench("run", "--json", "-m", "bm25", "-m", "bm25(k1=1.2)", "--limit", 4)
+    assert len(said.json) == 1
+
+
+def test_an_experiment_file_says_what_to_run(bench: Bench) -> None:
+    Path("e.toml").write_text('methods = ["bm25", "tfidf"]\ndatasets = ["starter"]\nlimit = 5\nmetrics = ["ndcg@7"]\n')
+    found = bench("run", "e.toml", "--json").json
+    assert [result["manifest"]["method"]["spec"] for result in found] == ["bm25", "tfidf"]
+    assert all(result["manifest"]["dataset"]["limit"] == 5 for result in found)
+    assert all("ndcg@7" in result["metrics"]["metrics"] for result in found)
+    refused = bench("run", "e.toml", "--limit", 3, code=2)
+    assert "e.toml says what to run; leave out the options that say it too." in refused.err
+
+
+# Tables -------------------------------------------------------------------------------------------------------------
+
+
+def test_several_methods_are_one_table_best_first_and_an_oracle_last(bench: Bench) -> None:
+    # Of 8 queries the oracle finds everything; it stands below all the same.
+    said = bench("run", "-m", "oracle", "-m", "random", "-m", "bm25", "--limit", 40, "--metric", "ndcg@7")
+    assert said.out.startswith("starter (test, ")
+    rows = [line.split() for line in said.out.splitlines() if line.startswith((" oracle", " random", " bm25"))]
+    assert [row[0] for row in rows] == ["bm25", "random", "oracle"]
+    assert rows[2][1] == "(oracle)"
+    header = next(line for line in said.out.splitlines() if line.startswith(" method")).split()
+    # The metric asked for comes first; the last column counts failures.
+    assert header[:3] == ["method", "ndcg@7", "recall@5"]
+    assert header[-1] == "failed"
+    assert float(rows[0][1]) > float(rows[1][1])
+    assert "note: an oracle: it reads the gold it is judged by" in said.out
+
+
+def test_each_dataset_has_a_table_of_its_own(bench: Bench, folder: Path) -> None:
+    bench("data", "add", "mine", "--from", folder)
+    said = bench("run", "-m", "bm25", "-m", "random", "-d", "starter", "-d", "mine", "--limit", 5)
+    assert re.findall(r"^(\w+) \(test, \d+ judged queries\)$", said.out, re.M) == ["starter", "mine"]
+
+
+def test_nothing_is_wider_than_a_hundred_columns_where_there_is_no_terminal(bench: Bench) -> None:
+    methods = ["-m", "bm25", "-m", "oracle", "-m", "tgr(base=bm25, graph=manual, layers=2, direction=prerequisite)"]
+    for said in (bench("run", *methods, "--limit", 9), bench("run", *methods[:2], "--limit", 9)):
+        assert max(map(len, said.out.splitlines())) <= 100
+    lines = bench("run", "-m", "oracle", "--limit", 9).out.splitlines()
+    assert max(len(line) for line in lines if not line.startswith("stored in")) <= 100
+
+
+# Showing ------------------------------------------------------------------------------------------------------------
+
+
+def test_show_prints_what_run_printed(bench: Bench) -> None:
+    said = bench("run", "-m", "bm25", "--limit", 8)
+    identifier = one(bench, "-m", "bm25", "--limit", 8)["manifest"]["result_id"]
+    for name in (identifier, identifier[:6], "bm25@starter", f"results/starter/bm25-{identifier}"):
+        if "/" not in name:
+            assert bench("show", name).out == said.out
+    folder = one(bench, "-m", "bm25", "--limit", 8)["folder"]
+    assert bench("show", folder).out == said.out
+
+
+def test_show_writes_every_form(bench: Bench) -> None:
+    result = one(bench, "-m", "bm25", "--limit", 8)
+    name = result["manifest"]["result_id"]
+    assert bench("show", name, "--format", "json").json == result
+    everything = bench("show", name, "--format", "all").out
+    assert all(re.search(rf"^ {re.escape(metric)} ", everything, re.M) for metric in result["metrics"]["metrics"])
+    trec = bench("show", name, "--format", "trec").out.splitlines()
+    assert all(len(line.split()) == 6 for line in trec)
+    lines = [json.loads(line) for line in bench("show", name, "--format", "jsonl").out.splitlines()]
+    assert len(lines) == 8
+    assert sum(len(line["tools"]) for line in lines) == len(trec)
+
+
+# The README's example -----------------------------------------------------------------------------------------------
+
+
+def test_the_method_of_the_readme_works_as_it_says(bench: Bench) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    (program,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "class Shout" in block]
+    Path("shout.py").write_text(program)
+    checked = bench("check", "method", "shout:Shout", "--json").json
+    assert not any(check["problem"] for check in checked)
+    said = bench("run", "--method", "shout:Shout", "--method", "bm25", "--limit", 8)
+    assert "shout:Shout" in said.out
+    result = one(bench, "--method", "shout:Shout", "--set", "weight=0.5", "--limit", 8)
+    assert result["manifest"]["method"]["spec"] == "shout:Shout(weight=0.5)"
+    sys.modules.pop("shout", None)
