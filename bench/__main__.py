@@ -20,10 +20,16 @@ def run(arguments: list[str]) -> int:
     from bench.cli import cli
 
     try:
-        cli.main(args=arguments, prog_name="bench", standalone_mode=False)
+        if "_BENCH_COMPLETE" in os.environ:
+            cli.main(args=arguments, prog_name="bench")
+        # Not `cli.main`: it takes a closed pipe for a failure.
+        with cli.make_context("bench", arguments) as context:
+            cli.invoke(context)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 0
+    except click.exceptions.Exit as error:
+        return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.data.card import Card
 from bench.data.dataset import Dataset
@@ -74,8 +73,7 @@ class _Kit:
         rows = dataset.rows("test")
         self.rows = rows[np.linspace(0, len(rows) - 1, min(_MOST_QUERIES, len(rows))).round().astype(np.int64)]
         self.library = Library.of(dataset, dataset.card.template)
-        self.history = History.of(dataset, self.library, dataset.rows("test"))
-        self.queries = Queries.of(dataset, self.rows)
+        self.queries = Queries(Queries.of(dataset, self.rows).texts, self.rows.copy())
         self._ready: Method | None = None
 
     def checks(self) -> list[tuple[str, Callable[[], None]]]:
@@ -102,7 +100,10 @@ class _Kit:
         method = method or self.build()
         dataset = dataset or self.dataset
         library = Library.of(dataset, dataset.card.template)
-        history = History.of(dataset, library, dataset.rows("test"))
+        return self.fitted(method, dataset, library, History.of(dataset, library, dataset.rows("test")))
+
+    def fitted(self, method: Method, dataset: Dataset, library: Library, history: History) -> Method:
+        """The instance, fitted on a history and indexed on a library."""
         try:
             method.preflight(library, history)
         except BenchError as refusal:
@@ -196,23 +197,23 @@ class _Kit:
         self.ranked(method, Queries.of(_ODD, _ODD.rows("test")), 10, len(_ODD.tools))
 
     def no_leak(self) -> None:
+        before = self.ranked(self.ready, self.queries, 20)
         method = self.prepared(_ODD)
         method.rank(Queries.of(_ODD, _ODD.rows("test")), 5)
+        after = self.ranked(self.ready, self.queries, 20)
+        self.agree(before, after, self.queries, "once another instance saw another dataset they differ")
         used = self.ranked(self.prepared(method=method), self.queries, 20)
-        self.agree(self.ranked(self.ready, self.queries, 20), used, self.queries, "after another dataset they differ")
+        self.agree(before, used, self.queries, "after another dataset they differ")
 
     def inputs(self) -> None:
-        method = self.build()
-        history, library = self.history, self.library
-        watched: list[NDArray[np.generic]] = [
-            history.gold.starts,
-            history.gold.tools,
-            history.gold.grades,
-            library.edges,
-            self.queries.rows,
-        ]
+        library = Library.of(self.dataset, self.dataset.card.template)
+        history = History.of(self.dataset, library, self.dataset.rows("test"))
+        queries = Queries(self.queries.texts, self.rows.copy())
+        gold = history.gold
+        watched = [gold.starts, gold.tools, gold.grades, history.split, library.edges, queries.rows]
         before = [array.copy() for array in watched]
-        self.prepared(method=method).rank(self.queries, 10)
+        method = self.fitted(self.build(), self.dataset, library, history)
+        method.rank(queries, 10)
         if any((old != new).any() for old, new in zip(before, watched, strict=True)):
             raise _Failed("it changed an array that it was given")
 

@@ -5,60 +5,79 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from bench.progress import QUIET, Progress, Stage
 
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
 
 class _BarStage:
-    def __init__(self, bars: object, task: object) -> None:
+    def __init__(self, bars: RichProgress, task: TaskID, unit: str) -> None:
         self._bars = bars
         self._task = task
+        self._unit = unit
+        self._done = 0
 
     def advance(self, amount: int = 1) -> None:
-        self._bars.advance(self._task, amount)  # type: ignore[attr-defined]
+        self._done += amount
+        total = next(task.total for task in self._bars.tasks if task.id == self._task)
+        self._bars.update(self._task, completed=self._done, amount=_amount(self._done, total, self._unit))
+
+
+def _amount(done: int, total: float | None, unit: str) -> str:
+    """`3/12 files`, or `1.2 MB` for bytes; nothing for work that is not counted."""
+    if unit == "B":
+        from rich.filesize import decimal
+
+        return decimal(done)
+    return "" if total is None else f"{done}/{total:.0f} {unit}"
 
 
 class Bars:
-    """Draws stages with rich."""
+    """Draws stages with rich; a stage inside another is a bar below it."""
 
     def __init__(self) -> None:
         from rich.console import Console
 
-        self._console = Console(stderr=True)
-        self._live: object | None = None
+        self._console = Console(stderr=True, markup=False, highlight=False)
+        self._live: RichProgress | None = None
 
     @contextmanager
     def stage(self, title: str, total: int | None = None, unit: str = "") -> Iterator[Stage]:
-        from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as RichProgress
-
         outer = self._live is None
-        if outer:
-            bars = RichProgress(
-                SpinnerColumn(),
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=30),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                console=self._console,
-                transient=True,
-            )
-            bars.start()
-            self._live = bars
-        else:
-            assert isinstance(self._live, RichProgress)
-            bars = self._live
-        task = bars.add_task(f"{title} ({unit})" if unit and total is not None else title, total=total)
+        if self._live is None:
+            self._live = self._started()
+        bars = self._live
+        task = bars.add_task(title, total=total, amount=_amount(0, total, unit))
         try:
-            yield _BarStage(bars, task)
+            yield _BarStage(bars, task, unit)
         finally:
             bars.remove_task(task)
             if outer:
                 bars.stop()
                 self._live = None
 
+    def _started(self) -> RichProgress:
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        bars = RichProgress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[amount]}", markup=False),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+        )
+        bars.start()
+        return bars
+
     def note(self, message: str) -> None:
-        self._console.print(message, style="yellow", highlight=False)
+        self._console.print(message, style="yellow")
 
 
 class Notes:

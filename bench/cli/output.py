@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.run.manifest import MetricValue
 from bench.run.result import Result
 
 if TYPE_CHECKING:
@@ -97,20 +98,15 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     if scored.n_no_gold:
         counts += f", {scored.n_no_gold} without gold"
     out.print(f"{counts}; {data.tools} tools as {data.template}; history {data.history}; depth {manifest.depth}")
-    table = plain_table("metric", "mean", "95% interval", "ties", right=(1,))
     names = dict.fromkeys([*HEADLINE, *set_metrics(result), *metrics])
-    tied = False
-    for name in names:
-        value = scored.metrics.get(name)
-        if value is None:
-            continue
+    shown = {name: scored.metrics[name] for name in names if name in scored.metrics}
+    bands = {name: _band(value) for name, value in shown.items()}
+    tied = any(bands.values())
+    table = plain_table("metric", "mean", "95% interval", *(["ties"] if tied else []), right=(1,))
+    for name, value in shown.items():
         interval = "-" if value.low is None else f"{number(value.low)} to {number(value.high)}"
-        band = ""
-        if value.tie_low is not None and value.tie_high is not None and value.tie_high - value.tie_low > _NARROW:
-            tied = True
-            band = f"{number(value.tie_low)} to {number(value.tie_high)}, expected {number(value.tie_expected)}"
         extra = f" (n={value.n})" if value.n != scored.n else ""
-        table.add_row(name + extra, number(value.mean), interval, band)
+        table.add_row(name + extra, number(value.mean), interval, *([bands[name]] if tied else []))
     out.print(table)
     if tied:
         out.print(f"ties: the mean if ties were broken against and for the method ({scored.n_tied} queries have some)")
@@ -118,6 +114,13 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     for warning in manifest.warnings:
         out.print(Text(f"note: {warning}", style="yellow"))
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
+
+
+def _band(value: MetricValue) -> str:
+    """The tie band, where it is wide enough to show."""
+    if value.tie_low is None or value.tie_high is None or value.tie_high - value.tie_low <= _NARROW:
+        return ""
+    return f"{number(value.tie_low)} to {number(value.tie_high)}, expected {number(value.tie_expected)}"
 
 
 def _print_costs(out: Console, result: Result) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -35,9 +36,7 @@ def command(result: str, form: str, metrics: tuple[str, ...], results: Path | No
     elif form in {"trec", "jsonl"}:
         from bench.run.runfile import write_jsonl, write_trec
 
-        out = click.get_text_stream("stdout")
-        for line in write_trec(found) if form == "trec" else write_jsonl(found):
-            out.write(line)
+        sys.stdout.writelines(write_trec(found) if form == "trec" else write_jsonl(found))
     elif form == "all":
         table = plain_table("metric", "mean", "low", "high", "n", right=(1, 2, 3, 4))
         for name, value in found.metrics.metrics.items():

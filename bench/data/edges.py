@@ -27,9 +27,15 @@ def read_edges(path: Path) -> list[Edge]:
     if header[:2] != COLUMNS[:2] or header != COLUMNS[: len(header)]:
         raise DataError(f"{path}: the first line must be the tab-separated header {' '.join(COLUMNS)}.")
     edges = []
+    seen: set[tuple[str, str]] = set()
     for number, row in enumerate(rows[1:], start=2):
         if not row:
             continue
+        if len(row) > 1 and row[0] == row[1]:
+            raise DataError(f"{path}, line {number}: the edge of {row[0]} points at itself.")
+        if tuple(row[:2]) in seen:
+            raise DataError(f"{path}, line {number}: the edge {row[0]} -> {row[1]} stands twice.")
+        seen.add((row[0], row[1] if len(row) > 1 else ""))
         reason = row[2] if len(row) > 2 else "result"
         if len(row) != len(header) or reason not in _REASONS:
             raise DataError(

@@ -93,6 +93,9 @@ def tie_band(
     wanted = tuple(metric for metric in metrics if not metric.needs_sets and metric.measure.monotone)
     rows = np.flatnonzero((gold.counts > 0) & (tools[:, 0] >= 0 if tools.shape[1] else False))
     judged = max(1, int((gold.counts > 0).sum()))
+    if not len(rows):
+        nothing = np.zeros(len(wanted))
+        return TieBand(wanted, nothing, nothing, nothing, 0)
     tools, scores, gold = tools[rows], scores[rows], gold.take(rows)
     beyond = Beyond(beyond.counts[rows], beyond.gold.take(rows))
     depth = tools.shape[1]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bench.data.beir import import_beir
-from bench.data.card import cards_from
+from bench.data.card import ID_PATTERN, cards_from
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, read_dataset, write_dataset
 from bench.data.tables import Tables
@@ -36,6 +37,10 @@ def add_datasets(
         UnavailableError: the folder lacks the files of the dataset asked for.
         DataError: a file is malformed.
     """
+    if not re.fullmatch(ID_PATTERN, name):
+        raise UsageError(
+            f"{name!r} is no id for a dataset: use up to 64 letters, digits, dots, hyphens and underscores."
+        )
     if not source.is_dir():
         raise UsageError(f"{source} is not a folder.")
     installed = installed_entries()

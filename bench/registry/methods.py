@@ -123,8 +123,13 @@ def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, prog
     except Exception as error:
         raise MethodError(f"the method {spec} cannot be made: {type(error).__name__}: {error}.") from error
     method.name = spec.name
-    for _, value in method.full_spec.arguments:
-        for nested in value if isinstance(value, tuple) else (value,):
-            if isinstance(nested, Spec):
-                build_method(nested)
+    for nested in nested_specs(method):
+        build_method(nested)
     return method
+
+
+def nested_specs(method: Method) -> list[Spec]:
+    """The methods that are parameters of a method: `dense` in tgr, `bm25` and `dense` in rrf."""
+    values = (value for _, value in method.full_spec.arguments)
+    flat = (item for value in values for item in (value if isinstance(value, tuple) else (value,)))
+    return [item for item in flat if isinstance(item, Spec)]

@@ -84,11 +84,7 @@ def learn_cut(kind: CutKind, build: Callable[[], Method], history: History, libr
     Raises:
         UsageError: there are too few past queries, or the method gives no scores to cut by.
     """
-    fitted, held = _held_out(history)
-    if not len(fitted) or not len(held):
-        raise UsageError(
-            f"--cut {kind} is learnt on train and dev queries, and this dataset has too few; use --cut none."
-        )
+    fitted, held = split_history(kind, history)
     method = build()
     method.fit(history.take(fitted))
     method.index(library)
@@ -108,8 +104,12 @@ def learn_cut(kind: CutKind, build: Callable[[], Method], history: History, libr
     return max(candidates, key=lambda cut: _quality(cut.apply(ranking), gold))
 
 
-def _held_out(history: History) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to fit on and rows to learn the cut on."""
+def split_history(kind: CutKind, history: History) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of the history to fit on, and rows to learn the cut on.
+
+    Raises:
+        UsageError: there are too few past queries for both.
+    """
     dev = np.flatnonzero(history.split == SPLITS.index("dev"))
     train = np.flatnonzero(history.split == SPLITS.index("train"))
     if not len(dev):
@@ -119,6 +119,10 @@ def _held_out(history: History) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         dev, train = np.array(sorted(order[:count]), dtype=np.int64), np.array(sorted(order[count:]), dtype=np.int64)
     if len(dev) > _MOST_QUERIES:
         dev = dev[np.linspace(0, len(dev) - 1, _MOST_QUERIES).round().astype(np.int64)]
+    if not len(train) or not len(dev):
+        raise UsageError(
+            f"--cut {kind} is learnt on train and dev queries, and this dataset has too few; use --cut none."
+        )
     return train, dev
 
 

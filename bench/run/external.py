@@ -11,6 +11,7 @@ from bench.data.tables import Template
 from bench.metrics import Metric
 from bench.paths import sha256_of
 from bench.protocol import PROTOCOL_VERSION
+from bench.run.lock import result_lock
 from bench.run.manifest import Manifest, MethodIdentity
 from bench.run.plan import EvaluatedSplit, Plan
 from bench.run.result import Result, result_folder, write_result
@@ -51,7 +52,8 @@ def score_run_file(
     answers = read_run(path, dataset, rows)
     depth = answers.ranking.tools.shape[1]
     digest = sha256_of(path)
-    identity = f"{PROTOCOL_VERSION} {dataset.content_hash} {plan.evaluated_split(dataset)} {name} {digest}"
+    asked = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
+    identity = f"{PROTOCOL_VERSION} {dataset.content_hash} {asked} {name} {digest}"
     identifier = hashlib.sha256(identity.encode()).hexdigest()[:12]
     scored = score(identifier, dataset, rows, answers, plan.tool_text(dataset), metrics)
     manifest = Manifest(
@@ -78,4 +80,5 @@ def score_run_file(
         warnings=["scored from a run file: what the system saw, and how it was run, is not known"],
     )
     folder = result_folder(results, dataset.spec, name, identifier)
-    return write_result(folder, manifest, scored.metrics, scored.run, scored.per_query)
+    with result_lock(folder):
+        return write_result(folder, manifest, scored.metrics, scored.run, scored.per_query)

@@ -16,6 +16,7 @@ from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import PROTOCOL_VERSION, Method
+from bench.registry.methods import build_method, nested_specs
 from bench.run.code import code_hash
 from bench.spec import Spec
 
@@ -77,10 +78,25 @@ class Plan:
 
 
 def method_hash(method: Method) -> str:
-    """sha256 over name, parameters (defaults included), model revisions and code (rule 7)."""
-    return _sha256(
-        {"spec": str(method.full_spec), "revisions": method.revisions(), "code": code_hash(type(method).__module__)}
-    )
+    """sha256 over name, parameters (defaults included), model revisions and code (rule 7).
+
+    The methods it is built on take part with all of theirs.
+    """
+    specs = [str(part.full_spec) for part in _parts(method)]
+    return _sha256({"specs": specs, "revisions": method.revisions(), "code": method_code(method)})
+
+
+def method_code(method: Method) -> str:
+    """sha256 over the code of a method and of the methods it is built on."""
+    return _sha256([code_hash(type(part).__module__) for part in _parts(method)])
+
+
+def _parts(method: Method) -> list[Method]:
+    """A method, and those it is built on, to the last."""
+    found = [method]
+    for spec in nested_specs(method):
+        found.extend(_parts(build_method(spec)))
+    return found
 
 
 def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:

@@ -9,10 +9,12 @@ RESULTS/<dataset>/<method>-<id>/
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -68,23 +70,27 @@ class Result:
         Raises:
             ResultError: a file is missing, damaged, of another schema version, or of another result.
         """
-        manifest = _read_model(folder / MANIFEST, Manifest)
-        metrics = _read_model(folder / METRICS, Metrics)
+        manifest, _ = _read_model(folder / MANIFEST, Manifest)
+        metrics, digest = _read_model(folder / METRICS, Metrics)
         if manifest.result_id != metrics.result_id:
             raise ResultError(
                 f"{folder} mixes two results ({manifest.result_id} and {metrics.result_id}); run it again."
+            )
+        if manifest.files.get(METRICS) != digest:
+            raise ResultError(
+                f"{folder / METRICS} is truncated or changed: its sha256 is not the one in {MANIFEST}; run it again."
             )
         return Result(folder, manifest, metrics)
 
     @cached_property
     def run(self) -> pa.Table:
         """The ranking: query_id, rank (from 1), tool_id, score (null where the method gives none)."""
-        return _read_table(self.folder / RUN, self.manifest.files[RUN], RUN_SCHEMA.names)
+        return _read_table(self.folder / RUN, self.manifest.files.get(RUN, ""), RUN_SCHEMA.names)
 
     @cached_property
     def per_query(self) -> pa.Table:
         """One row per evaluated query, in the order of query ids."""
-        return _read_table(self.folder / PER_QUERY, self.manifest.files[PER_QUERY], PER_QUERY_SCHEMA.names)
+        return _read_table(self.folder / PER_QUERY, self.manifest.files.get(PER_QUERY, ""), PER_QUERY_SCHEMA.names)
 
     def values(self, metric: str) -> NDArray[np.float64]:
         """(queries,) values of one metric; NaN for queries it is not taken on."""
@@ -100,17 +106,19 @@ class Result:
         return f"{self.manifest.method.spec}{cut} @ {self.manifest.dataset.spec}"
 
 
-def _read_model(path: Path, model: type[M]) -> M:
+def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
+    """A JSON file as a model, and the sha256 of its bytes."""
     try:
-        raw = json.loads(path.read_text("utf-8"))
+        data = path.read_bytes()
+        raw = json.loads(data.decode("utf-8"))
     except FileNotFoundError:
         raise ResultError(f"{path.parent} is not a result of bench: it has no {path.name}.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ResultError(f"cannot read {path}: {error}.") from None
     if isinstance(raw, dict) and raw.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise ResultError(f"{path} has schema version {raw['schema_version']}; this bench reads {SCHEMA_VERSION}.")
     try:
-        return model.model_validate(raw)
+        return model.model_validate(raw), hashlib.sha256(data).hexdigest()
     except ValidationError as error:
         item = error.errors()[0]
         where = ".".join(str(part) for part in item["loc"]) or "the file"
@@ -149,14 +157,19 @@ def _slug(text: str) -> str:
 def write_result(folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Table, per_query: pa.Table) -> Result:
     """Write a result folder beside its place and swap it in, so that what stood there is whole until then.
 
+    The caller holds the lock of the folder (`bench.run.lock`).
+
     Returns:
         The result, its manifest completed with the sha256 of each file.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written; what stood there still does.
     """
-    fresh = folder.with_name(f".new-{folder.name}-{os.getpid()}")
+    fresh = folder.with_name(f".new-{folder.name}-{secrets.token_hex(4)}")
     with storage_errors(str(folder)):
+        # What a killed process left of this result; the lock is ours, so nobody is writing it.
+        for left in folder.parent.glob(f".new-{glob.escape(folder.name)}-*"):
+            shutil.rmtree(left, ignore_errors=True)
         try:
             fresh.mkdir(parents=True)
             for name, table in ((RUN, run), (PER_QUERY, per_query)):
@@ -210,6 +223,8 @@ def is_complete(folder: Path) -> bool:
 
 def _folders(results: Path) -> list[Path]:
     """Folders of stored results, sorted; those that are being written begin with a dot."""
+    for old in results.glob("*/.old-*"):
+        recover(old.with_name(old.name.removeprefix(".old-")))
     found = [path.parent for path in results.glob(f"*/*/{MANIFEST}")]
     return sorted(folder for folder in found if not any(part.startswith(".") for part in folder.parts[-2:]))
 

@@ -98,8 +98,8 @@ def _trec(text: str, path: Path, dataset: Dataset) -> Iterator[tuple[int, _Answe
             score = math.nan
         if not math.isfinite(score):
             raise ResultError(f"{path}, line {number}: the score {values[4]!r} is not a finite number.")
-        row = _query(values[0], dataset, path, number)
-        tool = _tool(values[2], dataset, path, number)
+        row = _query(unquote(values[0]), dataset, path, number)
+        tool = _tool(unquote(values[2]), dataset, path, number)
         if (row, tool) in seen:
             raise ResultError(f"{path}, line {number}: tool {values[2]} stands twice for query {values[0]}.")
         seen.add((row, tool))
@@ -111,6 +111,7 @@ def _trec(text: str, path: Path, dataset: Dataset) -> Iterator[tuple[int, _Answe
 
 def _jsonl(text: str, path: Path, dataset: Dataset) -> Iterator[tuple[int, _Answer]]:
     seen: set[int] = set()
+    scored: bool | None = None
     for number, text_line in _lines(text):
         try:
             line = RunLine.model_validate_json(text_line)
@@ -130,6 +131,10 @@ def _jsonl(text: str, path: Path, dataset: Dataset) -> Iterator[tuple[int, _Answ
             raise ResultError(f"{path}, line {number}: {len(line.scores)} scores for {len(line.tools)} tools.")
         if not all(math.isfinite(score) for score in line.scores or []):
             raise ResultError(f"{path}, line {number}: a score is not a finite number.")
+        if line.tools:
+            scored = (line.scores is not None) if scored is None else scored
+            if scored != (line.scores is not None):
+                raise ResultError(f"{path}, line {number}: give scores on every line or on none.")
         recommended = line.recommended
         yield (
             row,
@@ -150,7 +155,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _query(name: str, dataset: Dataset, path: Path, line: int) -> int:
-    row = dataset.query_codes.get(name, dataset.query_codes.get(unquote(name)))
+    row = dataset.query_codes.get(name)
     if row is None:
         hint = suggestion(name, dataset.query_codes) if len(dataset.query_codes) < 5000 else ""
         raise ResultError(f"{path}, line {line}: {dataset.spec} has no query {name[:80]!r}{hint}.")
@@ -158,7 +163,7 @@ def _query(name: str, dataset: Dataset, path: Path, line: int) -> int:
 
 
 def _tool(name: str, dataset: Dataset, path: Path, line: int) -> int:
-    code = dataset.tool_codes.get(name, dataset.tool_codes.get(unquote(name)))
+    code = dataset.tool_codes.get(name)
     if code is None:
         raise ResultError(
             f"{path}, line {line}: {dataset.spec} has no tool {name[:80]!r}{suggestion(name, dataset.tool_codes)}."

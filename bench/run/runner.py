@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
-from bench.errors import StorageError, UsageError
+from bench.errors import UsageError
 from bench.metrics import Metric
-from bench.paths import storage_errors
 from bench.progress import QUIET, Progress
 from bench.protocol import PROTOCOL_VERSION, History, Library, Method, OracleMethod, Queries, RecommendingMethod
 from bench.run.answers import Answers, ask, forget
-from bench.run.code import code_hash
-from bench.run.cut import Cut, learn_cut
+from bench.run.cut import Cut, learn_cut, split_history
+from bench.run.guard import method_errors
+from bench.run.lock import result_lock
 from bench.run.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
 from bench.run.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity
-from bench.run.plan import Plan, method_hash, result_id
+from bench.run.plan import Plan, method_code, method_hash, result_id
 from bench.run.result import Result, is_complete, result_folder, write_result
 from bench.run.scoring import BOOTSTRAP_SEED, score
 from bench.text.encoders import uncached_queries
@@ -83,7 +83,7 @@ class Runner:
         method = self.build(str(plan.method))
         dataset = self._dataset(plan)
         library, history = views(plan, dataset)
-        if method.needs_history and not len(history):
+        if method.needs_history and not history.gold.counts.any():
             split = plan.evaluated_split(dataset)
             raise UsageError(
                 f"method {method.spec} learns from past queries, and {dataset.spec} has none"
@@ -91,30 +91,17 @@ class Runner:
             )
         if plan.cut != "none" and isinstance(method, RecommendingMethod):
             raise UsageError(f"method {method.spec} recommends its own sets; --cut is for methods that only rank.")
-        method.preflight(library, history)
+        if plan.cut != "none":
+            split_history(plan.cut, history)
+        with method_errors(method, "checking that it can run"):
+            method.preflight(library, history)
         return plan, result_folder(self.results, dataset.spec, method.name, result_id(plan, dataset, method))
 
     def _run(self, plan: Plan, folder: Path) -> Result:
-        from filelock import FileLock, Timeout
-
-        with storage_errors(str(folder)):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(folder.with_name(f".{folder.name}.lock"))
-            try:
-                lock.acquire(timeout=0.1)
-            except Timeout:
-                self.progress.note(f"another process is making {folder.name}; waiting for it")
-                try:
-                    lock.acquire(timeout=3600)
-                except Timeout:
-                    raise StorageError(f"another process has held {lock.lock_file} for an hour; end it.") from None
-        try:
+        with result_lock(folder, self.progress):
             if is_complete(folder) and self.overwrite != "always":
                 return Result.read(folder)
             return self._make(plan, folder)
-        finally:
-            lock.release()
-            Path(lock.lock_file).unlink(missing_ok=True)
 
     def _make(self, plan: Plan, folder: Path) -> Result:
         dataset = self._dataset(plan)
@@ -129,18 +116,24 @@ class Runner:
         reset_peak_memory()
         cut: Cut | None = None
         if plan.cut != "none":
-            with clock("cut"), self.progress.stage(f"learn cut {plan.cut}"):
+            with (
+                clock("cut"),
+                self.progress.stage(f"learn cut {plan.cut}"),
+                method_errors(method, "ranking past queries to learn a cut"),
+            ):
                 cut = learn_cut(plan.cut, lambda: self.build(str(plan.method)), history, library, plan.depth)
-        with clock("fit"):
+        with clock("fit"), method_errors(method, "learning from past queries"):
             if isinstance(method, OracleMethod):
                 method.reveal(dataset.gold)
             if len(history):
                 method.fit(history)
-        with clock("index"):
+        with clock("index"), method_errors(method, "indexing the library"):
             method.index(library)
         answers = ask(method, dataset, rows, plan.depth, batches, self.progress)
         clock.seconds["rank"] = answers.seconds
-        latency = _latency(method, Queries.of(dataset, rows), plan.depth)
+        with method_errors(method, "ranking single queries"):
+            latency = _latency(method, Queries.of(dataset, rows), plan.depth)
+            facts = method.facts()
         peak = peak_memory_mib()
         if cut is not None:
             answers = _with_cut(answers, cut)
@@ -157,7 +150,7 @@ class Runner:
                 full_spec=str(method.full_spec),
                 hash=method_hash(method),
                 revisions=method.revisions(),
-                code=code_hash(type(method).__module__),
+                code=method_code(method),
                 oracle=method.oracle,
                 needs_llm=method.needs_llm,
                 cut=None if cut is None else str(cut),
@@ -168,7 +161,7 @@ class Runner:
             timings={name: round(value, 6) for name, value in clock.seconds.items()},
             latency=latency,
             peak_memory_mib=None if peak is None else round(peak, 1),
-            facts=method.facts(),
+            facts=facts,
             warnings=_warnings(plan, dataset, method),
             resumed=answers.resumed,
         )

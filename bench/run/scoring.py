@@ -67,9 +67,11 @@ def score(
             ends = {"tie_low": band.low[i], "tie_expected": band.expected[i], "tie_high": band.high[i]}
             if str(metric) in values:
                 values[str(metric)] = values[str(metric)].model_copy(update={k: float(v) for k, v in ends.items()})
-    silent = failed | ((ranking.tools >= 0).sum(axis=1) == 0)
+    nothing = (ranking.tools >= 0).sum(axis=1) == 0
     if answers.sets is not None:
-        silent &= failed | (np.diff(answers.sets.starts) == 0)
+        nothing &= np.diff(answers.sets.starts) == 0
+    # To answer a query that has no gold with nothing is right, not a failure.
+    silent = failed | (nothing & judged)
     return Scored(
         Metrics(
             result_id=result_id,

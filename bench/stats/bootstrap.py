@@ -47,7 +47,9 @@ def bca_intervals(
         if spread[column] <= queries * (1e-12 * max(1.0, abs(mean))) ** 2:
             intervals[column] = mean
             continue
-        below = (np.count_nonzero(found < mean) + np.count_nonzero(found <= mean)) / (2 * resamples)
+        # Means that equal the sample's may differ from it by rounding, and by how many columns there are.
+        slack = 1e-9 * max(1.0, abs(mean))
+        below = (np.count_nonzero(found < mean - slack) + np.count_nonzero(found <= mean + slack)) / (2 * resamples)
         bias = normal.inv_cdf(min(max(below, 0.5 / resamples), 1 - 0.5 / resamples))
         shifted = [bias + (bias + tail) / (1 - acceleration[column] * (bias + tail)) for tail in tails]
         intervals[column] = np.quantile(found, [normal.cdf(point) for point in shifted])

@@ -43,7 +43,7 @@ _MODEL_FILES = (
     "*/*.safetensors",
     "*/pytorch_model.bin",
 )
-_SAVE_EVERY = 512
+_SAVE_EVERY = 64
 
 
 def embedded_model() -> Path:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.__main__ import run
@@ -54,8 +55,6 @@ def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[list[s
 
     def plant(texts: list[str]) -> None:
         cache = VectorCache(Encoder(EMBEDDED).identity)
-        import numpy as np
-
         cache.put({text_key(text): np.random.default_rng(len(text)).normal(size=384) for text in texts})
         cache.close()
 

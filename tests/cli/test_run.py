@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
 import re
 import shlex
+import struct
+import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,7 +118,7 @@ def test_depth_cut_and_metric_reach_the_run(bench: Bench) -> None:
     result = one(bench, *arguments)
     assert result["manifest"]["depth"] == 7
     assert re.fullmatch(r"cut=size\(\d+\)", result["manifest"]["method"]["cut"])
-    assert {"ndcg@4", "tracc@2", "tracc", "abstained"} <= set(result["metrics"]["metrics"])
+    assert {"ndcg@4", "tracc@2", "tracc", "answered"} <= set(result["metrics"]["metrics"])
     shown = bench("run", *arguments).out
     assert "ndcg@4" in shown
     assert f"bm25 + {result['manifest']['method']['cut']} @ starter\n" in shown
@@ -172,12 +179,49 @@ def test_each_dataset_has_a_table_of_its_own(bench: Bench, folder: Path) -> None
     assert re.findall(r"^(\w+) \(test, \d+ judged queries\)$", said.out, re.M) == ["starter", "mine"]
 
 
+METHODS = ["-m", "bm25", "-m", "oracle", "-m", "tgr(base=bm25, graph=manual, layers=2, direction=prerequisite)"]
+
+
+def longest(text: str) -> int:
+    """Length of the longest line, but for the path of the result, which is not broken."""
+    return max(len(line.rstrip()) for line in text.splitlines() if not line.startswith("stored in "))
+
+
 def test_nothing_is_wider_than_a_hundred_columns_where_there_is_no_terminal(bench: Bench) -> None:
-    methods = ["-m", "bm25", "-m", "oracle", "-m", "tgr(base=bm25, graph=manual, layers=2, direction=prerequisite)"]
-    for said in (bench("run", *methods, "--limit", 9), bench("run", *methods[:2], "--limit", 9)):
-        assert max(map(len, said.out.splitlines())) <= 100
-    lines = bench("run", "-m", "oracle", "--limit", 9).out.splitlines()
-    assert max(len(line) for line in lines if not line.startswith("stored in")) <= 100
+    assert 80 < longest(bench("run", *METHODS, "--limit", 9).out) <= 100
+    assert longest(bench("run", "-m", "oracle", "--limit", 9).out) <= 100
+
+
+def on_a_terminal(columns: int, *arguments: str) -> str:
+    """What a command prints on a terminal of so many columns, without colours."""
+    screen, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
+    command = [sys.executable, "-m", "bench", *arguments]
+    process = subprocess.Popen(command, stdout=terminal, stderr=subprocess.PIPE, env={**environment, "TERM": "xterm"})
+    os.close(terminal)
+    shown = b""
+    # Linux ends the stream of a terminal that nobody holds with an error.
+    with contextlib.suppress(OSError):
+        while part := os.read(screen, 1 << 16):
+            shown += part
+    os.close(screen)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_tables_fit_the_terminal(bench: Bench, columns: int) -> None:
+    bench("run", *METHODS, "--limit", 9, "-q")
+    compared = on_a_terminal(columns, "run", *METHODS, "--limit", "9", "-q")
+    assert longest(compared) <= columns
+    # Every row stands with its numbers in one line: nothing was squeezed until it broke.
+    assert re.search(r"^ bm25 +0\.\d{3} +0\.\d{3} .* 0 *$", compared, re.M)
+    assert re.search(r"^ oracle \(oracle\) +\d\.\d{3} ", compared, re.M)
+    shown = on_a_terminal(columns, "show", "oracle@starter")
+    assert longest(shown) <= columns
+    assert re.search(r"^ set_precision +1\.000 ", shown, re.M)
 
 
 # Showing ------------------------------------------------------------------------------------------------------------
@@ -185,12 +229,10 @@ def test_nothing_is_wider_than_a_hundred_columns_where_there_is_no_terminal(benc
 
 def test_show_prints_what_run_printed(bench: Bench) -> None:
     said = bench("run", "-m", "bm25", "--limit", 8)
-    identifier = one(bench, "-m", "bm25", "--limit", 8)["manifest"]["result_id"]
-    for name in (identifier, identifier[:6], "bm25@starter", f"results/starter/bm25-{identifier}"):
-        if "/" not in name:
-            assert bench("show", name).out == said.out
-    folder = one(bench, "-m", "bm25", "--limit", 8)["folder"]
-    assert bench("show", folder).out == said.out
+    result = one(bench, "-m", "bm25", "--limit", 8)
+    identifier = result["manifest"]["result_id"]
+    for name in (result["folder"], identifier, identifier[:6], "bm25@starter"):
+        assert bench("show", name).out == said.out
 
 
 def test_show_writes_every_form(bench: Bench) -> None:

@@ -236,7 +236,7 @@ def test_what_a_killed_process_left_of_a_write_is_in_nobody_s_way(run: Run) -> N
 def test_folders_that_are_being_written_are_no_results(run: Run) -> None:
     result = run("bm25")
     results = result.folder.parent.parent
-    for name in (f".new-{result.folder.name}-1", f".old-{result.folder.name}x"):
+    for name in (f".new-{result.folder.name}-1", f".old-{result.folder.name}"):
         (result.folder.parent / name).mkdir()
         for path in result.folder.iterdir():
             (result.folder.parent / name / path.name).write_bytes(path.read_bytes())

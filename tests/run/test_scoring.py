@@ -170,6 +170,13 @@ def test_tokens_are_those_of_the_texts_that_an_agent_would_read(run: Run, tiny: 
         assert found["recommended"] == pytest.approx(expected[0] * 14 / 22)
 
 
+def test_a_short_ranking_costs_the_tokens_of_its_tools_alone(run: Run) -> None:
+    found = run(Short).metrics.tokens
+    by_length = [run(Chooses, depth=depth, limit=1).metrics.tokens["top_5"] for depth in (1, 2, 3, 4)]
+    # Rows 0 to 21 return 1, 2, 3 and 4 tools in turn.
+    assert found["top_5"] == found["top_10"] == pytest.approx(sum(by_length[row % 4] for row in range(22)) / 22)
+
+
 def test_a_single_query_has_no_interval(run: Run) -> None:
     value = run("bm25", limit=1).metrics.metrics["recall@5"]
     assert (value.n, value.low, value.high) == (1, None, None)

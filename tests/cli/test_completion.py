@@ -1,0 +1,76 @@
+"""`bench completion`: scripts for three shells, and what they complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Bench = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("shell", "sign"), [("bash", "complete -o nosort -F"), ("zsh", "#compdef bench"), ("fish", "complete --")]
+)
+def test_a_script_is_printed(bench: Bench, shell: str, sign: str) -> None:
+    script = bench("completion", shell).out
+    assert sign in script
+    assert f"_BENCH_COMPLETE={shell}_complete" in script
+
+
+def test_another_shell_is_refused(bench: Bench) -> None:
+    assert "'bash', 'zsh', 'fish'" in bench("completion", "tcsh", code=2).err
+
+
+def completed(*words: str) -> set[str]:
+    """What the command line proposes for the last word."""
+    environment = {
+        **os.environ,
+        "_BENCH_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(("bench", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    done = subprocess.run([sys.executable, "-m", "bench"], env=environment, capture_output=True, text=True, check=True)
+    return {line.partition(",")[2] for line in done.stdout.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["s"], {"show", "score", "schema"}),
+        (["data", "f"], {"fetch"}),
+        (["run", "--method", "bm"], {"bm25", "bm25-okapi"}),
+        (["run", "-m", "bm25", "-d", "meta"], {"metatool", "metatool-single"}),
+        (["run", "--cut", "g"], {"gap"}),
+        (["check", "method", "tf"], {"tfidf"}),
+        (["data", "audit", "star"], {"starter"}),
+        (["metrics", "ndcg"], {"ndcg", "ndcg_ptr"}),
+    ],
+)
+def test_names_are_completed(words: list[str], expected: set[str]) -> None:
+    assert completed(*words) == expected
+
+
+def test_ids_of_results_are_completed(bench: Bench) -> None:
+    identifier = bench("run", "-m", "bm25", "--limit", 8, "--json").json[0]["manifest"]["result_id"]
+    assert completed("show", identifier[:3]) == {identifier}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
+def test_bash_completes_with_the_script(bench: Bench) -> None:
+    program = """
+eval "$(bench completion bash)"
+COMP_WORDS=(bench run --method popu)
+COMP_CWORD=3
+_bench_completion bench
+echo "${COMPREPLY[@]}"
+"""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "popularity\n"

@@ -1,0 +1,130 @@
+"""`bench list` and `bench metrics`: what there is, for people and for machines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.metrics import DEFAULT_METRICS, measures, parse_metric
+from bench.registry import build_method, method_names
+
+Bench = Callable[..., Any]
+
+
+def test_methods_are_listed_with_their_parameters(bench: Bench) -> None:
+    rows = bench("list", "methods", "--json").json
+    assert [row["name"] for row in rows] == method_names()
+    for row in rows:
+        method = build_method(row["name"])
+        assert set(row["parameters"]) == set(method.Parameters.model_fields)
+        assert row["summary"].endswith(".")
+        assert all(parameter["description"] for parameter in row["parameters"].values())
+        assert (row["needs_llm"], row["oracle"]) == (method.needs_llm, method.oracle)
+    assert {row["name"] for row in rows if row["needs_history"]} == {
+        "nearest-bundle",
+        "nearest-query",
+        "popularity",
+        "random-bundle",
+    }
+    assert [row["name"] for row in rows if row["oracle"]] == ["oracle"]
+    table = bench("list", "methods").out
+    assert all(f"\n {name} " in table for name in method_names())
+    assert "neighbours=10" in table
+    assert max(map(len, table.splitlines())) <= 100
+
+
+def test_the_defaults_listed_make_the_same_method(bench: Bench) -> None:
+    for row in bench("list", "methods", "--json").json:
+        method = build_method(row["name"])
+        shown = {name: parameter["default"] for name, parameter in row["parameters"].items()}
+        assert str(type(method)(type(method).Parameters.model_validate(shown), method.context).parameters) == str(
+            method.parameters
+        )
+
+
+def test_datasets_are_listed_as_data_list_does(bench: Bench) -> None:
+    assert bench("list", "datasets").out == bench("data", "list").out
+    assert bench("list", "datasets", "--json").out == bench("data", "list", "--json").out
+
+
+def test_metrics_are_listed_as_metrics_does(bench: Bench) -> None:
+    assert bench("list", "metrics").out == bench("metrics").out
+    rows = bench("list", "metrics", "--json").json
+    assert rows == bench("metrics", "--json").json
+    forms = {form.strip() for row in rows for form in row["metric"].split(",")}
+    for name in DEFAULT_METRICS:
+        metric = parse_metric(name)
+        form = str(metric) if metric.cutoff in {None, "gold"} else f"{metric.measure.name}@k"
+        assert form in forms
+
+
+@pytest.mark.parametrize("name", sorted(measures()))
+def test_each_metric_is_explained(bench: Bench, name: str) -> None:
+    measure = measures()[name]
+    said = " ".join(bench("metrics", name).out.split())
+    for text in (measure.definition, measure.edge_cases, measure.source):
+        assert " ".join(text.split()) in said
+    explained = bench("metrics", f"{name}@5", "--json").json
+    assert explained["definition"] == measure.definition
+
+
+# Results ------------------------------------------------------------------------------------------------------------
+
+
+def test_without_results_it_says_how_to_make_one(bench: Bench, tmp_path: Path) -> None:
+    said = bench("list", "results")
+    assert " ".join(said.out.split()) == f"no results in {tmp_path / 'results'}; `bench run` makes the first."
+    assert bench("list", "results", "--json").json == {"results": [], "unreadable": []}
+
+
+def test_results_are_listed_with_their_ids(bench: Bench) -> None:
+    made = bench("run", "-m", "tfidf", "-m", "bm25", "--limit", 8, "--json").json
+    made += bench("run", "-m", "bm25", "--split", "dev", "--cut", "size", "--limit", 8, "--json").json
+    rows = bench("list", "results", "--json").json["results"]
+    assert {row["id"] for row in rows} == {result["manifest"]["result_id"] for result in made}
+    (cut,) = [row for row in rows if row["cut"]]
+    assert (cut["split"], cut["dataset"], cut["method"]) == ("dev", "starter", "bm25")
+    assert cut["metrics"]["recall@5"] == made[2]["metrics"]["metrics"]["recall@5"]["mean"]
+    table = bench("list", "results").out
+    assert all(result["manifest"]["result_id"] in table for result in made)
+    assert "starter (dev)" in table
+    assert cut["cut"] in table
+
+
+def test_results_in_another_folder_are_listed_from_there(bench: Bench) -> None:
+    bench("run", "-m", "bm25", "--limit", 4, "--results", "mine")
+    assert len(bench("list", "results", "--results", "mine", "--json").json["results"]) == 1
+    assert bench("list", "results", "--json").json["results"] == []
+
+
+def test_older_answers_to_the_same_question_are_counted_and_not_shown(bench: Bench) -> None:
+    (result,) = bench("run", "-m", "bm25", "--limit", 8, "--json").json
+    folder, identifier = Path(result["folder"]), result["manifest"]["result_id"]
+    older = folder.with_name("bm25-" + "0" * 12)
+    older.mkdir()
+    for path in folder.iterdir():
+        (older / path.name).write_bytes(path.read_bytes().replace(identifier.encode(), b"0" * 12))
+    manifest = json.loads((older / "manifest.json").read_text("utf-8"))
+    manifest["environment"]["created"] = "2020-01-01T00:00:00+00:00"
+    manifest["method"]["code"] = "of an older version"
+    manifest["files"]["metrics.json"] = hashlib.sha256((older / "metrics.json").read_bytes()).hexdigest()
+    (older / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    table = bench("list", "results").out
+    assert identifier in table
+    assert "0" * 12 not in table
+    assert "1 older results, of other versions of a method's code, are not shown" in table
+    assert len(bench("list", "results", "--json").json["results"]) == 2
+
+
+def test_a_result_that_cannot_be_read_is_told_beside_the_others(bench: Bench) -> None:
+    good, broken = bench("run", "-m", "bm25", "-m", "tfidf", "--limit", 8, "--json").json
+    (Path(broken["folder"]) / "metrics.json").write_text("{")
+    said = bench("list", "results")
+    assert good["manifest"]["result_id"] in said.out
+    assert said.err.startswith(f"unreadable: cannot read {broken['folder']}/metrics.json")
+    assert len(bench("list", "results", "--json").json["unreadable"]) == 1

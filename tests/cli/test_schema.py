@@ -1,0 +1,32 @@
+"""`bench schema`: the shipped schemas are those of the models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from bench.schemas import FOLDER, schema_names, shipped_schema
+from bench.schemas.build import build_schemas
+
+Bench = Callable[..., Any]
+
+
+def test_the_shipped_schemas_are_those_of_the_models() -> None:
+    # If this fails after a model was changed: python -m bench.schemas.build
+    assert {name: shipped_schema(name) for name in schema_names()} == build_schemas()
+
+
+@pytest.mark.parametrize("name", schema_names())
+def test_a_schema_is_printed_and_is_one(bench: Bench, name: str) -> None:
+    schema = bench("schema", name).json
+    assert schema == shipped_schema(name)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert (FOLDER / f"{name}.json").is_file()
+
+
+def test_without_a_name_the_names_are_listed(bench: Bench) -> None:
+    assert bench("schema").out.splitlines() == schema_names() == sorted(build_schemas())
