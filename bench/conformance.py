@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -210,7 +211,14 @@ class _Kit:
         history = History.of(self.dataset, library, self.dataset.rows("test"))
         queries = Queries(self.queries.texts, self.rows.copy())
         gold = history.gold
-        watched = [gold.starts, gold.tools, gold.grades, history.split, library.edges, queries.rows]
+        watched: list[NDArray[Any]] = [
+            gold.starts,
+            gold.tools,
+            gold.grades,
+            history.split,
+            library.edges,
+            queries.rows,
+        ]
         before = [array.copy() for array in watched]
         method = self.fitted(self.build(), self.dataset, library, history)
         method.rank(queries, 10)

@@ -6,7 +6,7 @@ shows every mean with its interval, failures and marks.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,7 @@ class Row:
     cells: tuple[Cell, ...]
     failed: int
     oracle: bool
+    marks: tuple[str, ...]
     command: str
     result_id: str
 
@@ -83,17 +84,18 @@ def build_site(results: Path, out: Path) -> tuple[list[Board], list[str]]:
 
 
 def _boards(results: Sequence[Result]) -> list[Board]:
-    groups: defaultdict[tuple[str, str, str, int | None], list[Result]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, str, int | None, str], list[Result]] = defaultdict(list)
     for result in results:
         data = result.manifest.dataset
-        # Results on other data, splits or numbers of queries do not compare: they get a table of their own.
-        groups[data.spec, data.split, data.content_hash, data.limit].append(result)
+        # Results on other data, splits, numbers of queries or protocols do not compare: they get their own table.
+        groups[data.spec, data.split, data.content_hash, data.limit, result.manifest.protocol].append(result)
     boards = []
     for number, key in enumerate(sorted(groups, key=str), start=1):
         members = groups[key]
         data = members[0].manifest.dataset
         ranked = sorted(members, key=lambda r: (r.manifest.method.oracle, -_mean(r, COLUMNS[0]), r.label))
         limit = f", {data.limit} queries" if data.limit is not None else ""
+        template = Counter(member.manifest.dataset.template for member in members).most_common(1)[0][0]
         boards.append(
             Board(
                 anchor=f"board-{number}",
@@ -102,20 +104,24 @@ def _boards(results: Sequence[Result]) -> list[Board]:
                 split=data.split + limit,
                 judged=data.judged,
                 tools=data.tools,
-                template=data.template,
-                rows=tuple(_row(result) for result in ranked),
+                template=template,
+                rows=tuple(_row(result, template) for result in ranked),
             )
         )
     return boards
 
 
-def _row(result: Result) -> Row:
+def _row(result: Result, template: str) -> Row:
     manifest = result.manifest
+    marks = ["oracle"] if manifest.method.oracle else []
+    if manifest.dataset.template != template:
+        marks.append(f"text: {manifest.dataset.template}")
     return Row(
         method=result.label.rpartition(" @ ")[0],
         cells=tuple(_cell(result, name) for name in COLUMNS),
         failed=result.metrics.n_failed,
         oracle=manifest.method.oracle,
+        marks=tuple(marks),
         command=manifest.environment.command or f"scored from {manifest.method.run_file}",
         result_id=manifest.result_id,
     )

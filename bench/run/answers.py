@@ -89,7 +89,8 @@ def _answer(method: Method, dataset: Dataset, queries: Queries, depth: int) -> _
         ranking = validate(raw, len(queries), library, depth)
         sets = None if recommended is None else validate_sets(recommended, len(queries), library)
         if sets is not None and ranking.failed is not None:
-            sets = ToolSets.of([[] if ranking.failed[i] else sets.row(i) for i in range(len(sets))])
+            nothing = np.empty(0, dtype=np.int32)
+            sets = ToolSets.of([nothing if ranking.failed[i] else sets.row(i) for i in range(len(sets))])
     except Violation as violation:
         raise MethodError(_violation(method, dataset, queries, violation)) from None
     except (BenchError, KeyboardInterrupt, MemoryError):

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
+from pydantic import BaseModel
 
 from bench.data.card import Card
 from bench.data.parquet import DatasetManifest, table_schemas
@@ -18,7 +19,7 @@ from bench.schemas import FOLDER
 
 def build_schemas() -> dict[str, dict[str, Any]]:
     """The schemas as the models have them now."""
-    models = {
+    models: dict[str, type[BaseModel]] = {
         "card": Card,
         "dataset": DatasetManifest,
         "experiment": Experiment,
