@@ -12,6 +12,7 @@ import click
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, go_offline, json_option, source_options, template_option
 from bench.cli.output import console, number, plain_table, print_field, print_json
+from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Template
 from bench.errors import CheckFailed
@@ -101,12 +102,28 @@ def info(dataset: str, as_json: bool) -> None:
 @command.command("fetch")
 @_DATASET
 @source_options
-def fetch(dataset: str, mirror: Path | None, offline: bool) -> None:
+@json_option
+def fetch(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
     """Download a dataset's files, check them, and build its tables."""
     go_offline(offline)
     bars = progress()
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
-    click.echo(f"{loaded.spec}: {len(loaded.tools)} tools, {len(loaded.queries)} queries, {loaded.content_hash[:16]}")
+    if as_json:
+        print_json(_sizes(loaded))
+    else:
+        click.echo(
+            f"{loaded.spec}: {len(loaded.tools)} tools, {len(loaded.queries)} queries, {loaded.content_hash[:16]}"
+        )
+
+
+def _sizes(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "dataset": dataset.spec,
+        "tools": len(dataset.tools),
+        "queries": len(dataset.queries),
+        "content_hash": dataset.content_hash,
+        "dropped_gold": len(dataset.unknown_gold),
+    }
 
 
 @command.command("verify")
@@ -229,7 +246,10 @@ def export(dataset: str, out: Path, form: str, template: Template | None, mirror
         write_dataset(loaded, out)
     else:
         loaded.to_hf().save_to_disk(str(out))
-    click.echo(f"{loaded.spec} is in {out} ({form})")
+    if as_json:
+        print_json({**_sizes(loaded), "folder": str(out), "format": form})
+    else:
+        click.echo(f"{loaded.spec} is in {out} ({form})")
     if not loaded.card.redistribution:
         click.echo(f"its licence ({loaded.card.licence}) does not allow you to pass it on", err=True)
 
@@ -245,14 +265,20 @@ def export(dataset: str, out: Path, form: str, template: Template | None, mirror
 )
 @click.option("--drop-unknown-gold", is_flag=True, help="Leave out gold that names tools outside the corpus.")
 @click.option("--replace", is_flag=True, help="Put it in the place of one added before under this name.")
-def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool) -> None:
+@json_option
+def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool, as_json: bool) -> None:
     """Add your own dataset under NAME, or one whose files you bring (toolbench, apibank-full)."""
     from bench.registry.adding import add_datasets
 
+    added = []
     for dataset in add_datasets(name, source, drop_unknown_gold=drop_unknown_gold, replace=replace):
-        click.echo(
-            f"added {dataset.card.id}: {len(dataset.tools)} tools, {len(dataset.queries)} queries; "
-            f"next: bench data audit {dataset.card.id}"
-        )
+        added.append(_sizes(dataset))
+        if not as_json:
+            click.echo(
+                f"added {dataset.card.id}: {len(dataset.tools)} tools, {len(dataset.queries)} queries; "
+                f"next: bench data audit {dataset.card.id}"
+            )
         if dataset.unknown_gold:
             click.echo(f"dropped {len(dataset.unknown_gold)} judgements of tools outside the corpus", err=True)
+    if as_json:
+        print_json(added)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bench.cli.options import complete_results, results_option
+from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import console, plain_table, print_json, print_result, result_json
 from bench.paths import results_folder
 from bench.run.result import find_result
@@ -25,13 +25,14 @@ from bench.run.result import find_result
 )
 @click.option("--metric", "metrics", multiple=True, help="A metric beside the usual ones.")
 @results_option
-def command(result: str, form: str, metrics: tuple[str, ...], results: Path | None) -> None:
+@json_option
+def command(result: str, form: str, metrics: tuple[str, ...], results: Path | None, as_json: bool) -> None:
     """Show a stored result.
 
     RESULT is a folder, an id (or its beginning), or METHOD@DATASET.
     """
     found = find_result(results or results_folder(), result)
-    if form == "json":
+    if as_json or form == "json":
         print_json(result_json(found))
     elif form in {"trec", "jsonl"}:
         from bench.run.runfile import write_jsonl, write_trec
