@@ -232,7 +232,16 @@ def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
 )
 @template_option
 @source_options
-def export(dataset: str, out: Path, form: str, template: Template | None, mirror: Path | None, offline: bool) -> None:
+@json_option
+def export(
+    dataset: str,
+    out: Path,
+    form: str,
+    template: Template | None,
+    mirror: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
     """Write a dataset's tables in another form."""
     go_offline(offline)
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
