@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 
-from bench.errors import INTERNAL, INTERRUPTED, BenchError
+from bench.errors import INTERNAL, INTERRUPTED, BenchError, StorageError
+from bench.paths import env_flag
 
 
 def main() -> None:
     """Entry point of the command `bench`."""
-    sys.exit(run(sys.argv[1:]))
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a character of a tool's text shows another in its place.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    code = run(sys.argv[1:])
+    if code and sys.stdout is not None:
+        _drop_output()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -25,6 +35,8 @@ def run(arguments: list[str]) -> int:
         # Not `cli.main`: it takes a closed pipe for a failure.
         with cli.make_context("bench", arguments) as context:
             cli.invoke(context)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 0
@@ -42,26 +54,44 @@ def run(arguments: list[str]) -> int:
         _say(str(error))
         return error.exit_code
     except BrokenPipeError:
-        # The reader (`head`, a closed pager) has seen enough. Python would complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (`head`, a closed pager) has seen enough.
+        _drop_output()
         return 0
+    except OSError as error:
+        if _debugging() or error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            return _internal(error)
+        _say(f"cannot write what was asked for: {error.strerror}. Stored results are not touched by it.")
+        return StorageError.exit_code
     except Exception as error:
-        if _debugging():
-            raise
-        _say(
-            f"an error of bench itself: {type(error).__name__}: {error}. "
-            "Please report it; BENCH_DEBUG=1 shows where it happened."
-        )
-        return INTERNAL
+        return _internal(error)
     return 0
 
 
+def _internal(error: Exception) -> int:
+    if _debugging():
+        raise error
+    _say(
+        f"an error of bench itself: {type(error).__name__}: {error}. "
+        "Please report it; BENCH_DEBUG=1 shows where it happened."
+    )
+    return INTERNAL
+
+
+def _drop_output() -> None:
+    """Throw away what is not written yet: the interpreter would try again at exit, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _debugging() -> bool:
-    return os.environ.get("BENCH_DEBUG", "") not in {"", "0"}
+    return env_flag("BENCH_DEBUG")
 
 
 def _say(message: str) -> None:
-    sys.stderr.write(f"bench: {message}\n")
+    if sys.stderr is not None:
+        sys.stderr.write(f"bench: {message}\n")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class Finding:
 
 
 def audit(dataset: Dataset) -> list[Finding]:
-    """Every check, in order: the library, the queries, the gold, and what train gives away about test."""
+    """Every check, in order: the library, the queries, the gold, and what train and dev give away about test."""
     return [*_library(dataset), *_queries(dataset), *_names(dataset), *_overlap(dataset)]
 
 
@@ -142,33 +142,55 @@ def _names(dataset: Dataset) -> list[Finding]:
 
 
 def _overlap(dataset: Dataset) -> list[Finding]:
-    """What the train split gives away about the test split; nothing to find without both."""
-    train, test = dataset.rows("train"), dataset.rows("test")
-    if not len(train) or not len(test):
-        return []
-    known_texts = {_folded(dataset.queries[row].text) for row in train}
-    repeated = [dataset.queries[row].query_id for row in test if _folded(dataset.queries[row].text) in known_texts]
-    known_bundles = {frozenset(dataset.queries[row].gold) for row in train}
+    """What past queries give away about the test split; nothing to find without both.
+
+    Methods learn from train and dev, so what stands in dev leaks as well.
+    """
+    test = dataset.rows("test")
     judged = [row for row in test if dataset.queries[row].gold]
-    bundles = [dataset.queries[row].query_id for row in judged if frozenset(dataset.queries[row].gold) in known_bundles]
+    found: list[Finding] = []
+    for split in ("train", "dev"):
+        past = dataset.rows(split)
+        if not len(past) or not len(test):
+            continue
+        suffix = "" if split == "train" else "-dev"
+        texts = {_folded(dataset.queries[row].text) for row in past}
+        bundles = {frozenset(dataset.queries[row].gold) for row in past}
+        again = [dataset.queries[row].query_id for row in test if _folded(dataset.queries[row].text) in texts]
+        known = [dataset.queries[row].query_id for row in judged if frozenset(dataset.queries[row].gold) in bundles]
+        found.append(
+            Finding(
+                f"leaked-query{suffix}",
+                f"test queries whose text stands in {split}",
+                len(again),
+                len(test),
+                _shown(again),
+            )
+        )
+        found.append(
+            Finding(
+                f"leaked-bundle{suffix}",
+                f"judged test queries whose gold set is that of a {split} query",
+                len(known),
+                len(judged),
+                _shown(known),
+            )
+        )
+    return [*found, *_unseen(dataset, judged)] if found else []
+
+
+def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:
+    """How much of the test split is new, by the protocol's word: seen is what is gold for a train query."""
     seen = dataset.seen_tools
-    tested = np.unique(dataset.gold.take(test).tools)
+    tested = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).tools)
     unseen = [dataset.tools[tool].tool_id for tool in tested if not seen[tool]]
     parents = {(dataset.tools[tool].category, dataset.tools[tool].parent) for tool in np.flatnonzero(seen)}
     strange = [
         dataset.queries[row].query_id
         for row in judged
-        if any((dataset.tools[t].category, dataset.tools[t].parent) not in parents for t in dataset.gold.row(row))
+        if any((dataset.tools[t].category, dataset.tools[t].parent) not in parents for t in dataset.gold.row(int(row)))
     ]
     return [
-        Finding("leaked-query", "test queries whose text stands in train", len(repeated), len(test), _shown(repeated)),
-        Finding(
-            "leaked-bundle",
-            "judged test queries whose gold set is that of a train query",
-            len(bundles),
-            len(judged),
-            _shown(bundles),
-        ),
         Finding(
             "unseen-tool",
             "gold tools of test that no train query uses",

@@ -20,6 +20,7 @@ from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.errors import BenchError
 from bench.protocol import History, Library, Method, OracleMethod, Queries, Ranking, RecommendingMethod, ToolSets
 from bench.protocol.ranking import Violation, validate, validate_sets
+from bench.run.guard import checked_facts, checked_revisions
 
 #: Scores nearer than this may change places: encoders differ in the last bits with the company a text keeps.
 _CLOSE = 1e-4
@@ -62,7 +63,7 @@ def check_method(build: Callable[[], Method], dataset: Dataset) -> Iterator[Chec
             yield Check(name, f"it {violation}")
         except BenchError as error:
             yield Check(name, str(error))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             yield Check(name, f"it raised {type(error).__name__}: {error}")
         else:
             yield Check(name)
@@ -75,13 +76,14 @@ class _Kit:
         rows = dataset.rows("test")
         self.rows = rows[np.linspace(0, len(rows) - 1, min(_MOST_QUERIES, len(rows))).round().astype(np.int64)]
         self.library = Library.of(dataset, dataset.card.template)
-        self.queries = Queries(Queries.of(dataset, self.rows).texts, self.rows.copy())
+        self.queries = Queries.of(dataset, self.rows)
         self._ready: Method | None = None
 
     def checks(self) -> list[tuple[str, Callable[[], None]]]:
         """Name and function of each check, in order; the first ones explain failures of the later ones."""
         return [
             ("documented: the class has a docstring and every parameter a description", self.documented),
+            ("facts: facts() and revisions() can stand in a manifest", self.describes_itself),
             ("valid: rankings keep rule 4 at depth 1, 5 and beyond the library", self.valid),
             ("deterministic: two instances give the same rankings", self.deterministic),
             ("order: a query's ranking does not depend on the order of the queries", self.order),
@@ -113,7 +115,7 @@ class _Kit:
                 raise
             raise _Skipped(f"it refuses the small library: {refusal}") from None
         if isinstance(method, OracleMethod):
-            method.reveal(dataset.gold)
+            method.reveal(dataset.gold.take(self.rows if dataset is self.dataset else dataset.rows("test")))
         if len(history):
             method.fit(history)
         method.index(library)
@@ -132,23 +134,13 @@ class _Kit:
         return validate(method.rank(queries, depth), len(queries), size, depth)
 
     def agree(self, one: Ranking, two: Ranking, queries: Queries, what: str) -> None:
-        """Raise unless two rankings are the same, but for scores that are nearly equal."""
-        width = max(one.tools.shape[1], two.tools.shape[1])
-        left, right = Ranking.join([one, Ranking.empty(0)]), Ranking.join([two, Ranking.empty(0)])
-        for row in range(len(queries)):
-            first = left.tools[row][left.tools[row] >= 0]
-            second = right.tools[row][right.tools[row] >= 0]
-            if len(first) == len(second) and (first == second).all():
-                continue
-            if one.scores is not None and two.scores is not None and len(first) == len(second):
-                nearly = np.abs(one.scores[row, : len(first)] - two.scores[row, : len(first)]) <= _CLOSE
-                if nearly.all():
-                    continue
-            at = next(
-                (i for i in range(min(len(first), len(second))) if first[i] != second[i]), min(len(first), len(second))
-            )
-            text = queries.texts[row]
-            raise _Failed(f"{what}: the rankings of {text[:60]!r} part at rank {at + 1} of {width}")
+        """Raise unless two rankings are the same, but for tools whose scores are nearly equal."""
+        for row, text in enumerate(queries.texts):
+            first, second = _scored_tools(one, row), _scored_tools(two, row)
+            if list(first) != list(second) and not _nearly(first, second):
+                pairs = zip([*first, None], [*second, None], strict=False)
+                at = next((i for i, (left, right) in enumerate(pairs) if left != right), 0)
+                raise _Failed(f"{what}: the rankings of {text[:60]!r} part at rank {at + 1}")
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
@@ -159,6 +151,10 @@ class _Kit:
         silent = [name for name, field in type(method.parameters).model_fields.items() if not field.description]
         if silent:
             raise _Failed(f"the parameter {silent[0]!r} has no description")
+
+    def describes_itself(self) -> None:
+        checked_facts(self.ready)
+        checked_revisions(self.ready)
 
     def valid(self) -> None:
         for depth in (1, 5, len(self.library) + 7):
@@ -186,8 +182,8 @@ class _Kit:
 
     def odd_queries(self) -> None:
         texts = ("", "   \n\t", "?" * 40, "word " * 3000, "帮我订一张去上海的机票", "🙂", "\u202eabc\u0000")
-        rows = np.resize(self.rows, len(texts))
-        self.ranked(self.ready, Queries(texts, rows), 10)
+        # The numbers are those of other queries: only an oracle looks at them, and it has seen no others.
+        self.ranked(self.ready, Queries(texts, np.arange(len(texts)) % len(self.rows)), 10)
 
     def tiny_library(self) -> None:
         small = _made([Tool("only", "only", "Sends a letter.", "post", "Post")])
@@ -210,7 +206,7 @@ class _Kit:
     def inputs(self) -> None:
         library = Library.of(self.dataset, self.dataset.card.template)
         history = History.of(self.dataset, library, self.dataset.rows("test"))
-        queries = Queries(self.queries.texts, self.rows.copy())
+        queries = Queries.of(self.dataset, self.rows)
         gold = history.gold
         watched: list[NDArray[Any]] = [
             gold.starts,
@@ -235,6 +231,30 @@ class _Kit:
             alone: ToolSets = method.recommend(self.queries.take(np.array([i])))
             if set(alone.row(0).tolist()) != set(together.row(i).tolist()):
                 raise _Failed(f"the set of {self.queries.texts[i][:60]!r} depends on the batch")
+
+
+def _scored_tools(ranking: Ranking, row: int) -> dict[int, float | None]:
+    """The tools of one query with their scores, best first; None for an order without scores."""
+    tools = ranking.tools[row][ranking.tools[row] >= 0].tolist()
+    scores = [None] * len(tools) if ranking.scores is None else ranking.scores[row, : len(tools)].tolist()
+    return dict(zip(tools, scores, strict=True))
+
+
+def _nearly(first: dict[int, float | None], second: dict[int, float | None]) -> bool:
+    """Whether two answers differ only in tools that score nearly the same in both.
+
+    Every tool that both returned must have nearly the same score; one that only one of them returned must have
+    scored nearly as the last of the other, whose place it took.
+    """
+    if not first or not second or None in {*first.values(), *second.values()} or len(first) != len(second):
+        return False
+    for mine, other in ((first, second), (second, first)):
+        last = min(score for score in other.values() if score is not None)
+        for tool, score in mine.items():
+            expected = other.get(tool, last)
+            if score is None or expected is None or abs(score - expected) > _CLOSE:
+                return False
+    return True
 
 
 def _made(tools: list[Tool]) -> Dataset:

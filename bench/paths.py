@@ -13,30 +13,56 @@ from pathlib import Path
 from bench.errors import StorageError
 
 
+def env_flag(name: str) -> bool:
+    """Whether an environment variable says yes: set, and not `0`, `false` or `no`."""
+    return os.environ.get(name, "").strip().lower() not in {"", "0", "false", "no"}
+
+
+def expanded(path: str | Path) -> Path:
+    """A path with `~` put in full.
+
+    Raises:
+        StorageError: it begins with `~`, and this user has no home folder.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise StorageError(f"this user has no home folder for {path}; name the place in full.") from None
+
+
+def _user_folder(kind: str, variable: str) -> Path:
+    """A folder of the user's by the system's custom, or what the variable names.
+
+    Raises:
+        StorageError: the system knows no home folder.
+    """
+    if named := os.environ.get(variable):
+        return expanded(named)
+    import platformdirs
+
+    find = platformdirs.user_cache_dir if kind == "cache" else platformdirs.user_data_dir
+    try:
+        return Path(find("tool-retrieval-bench", appauthor=False))
+    except (RuntimeError, KeyError):
+        raise StorageError(f"this user has no home folder; name a place in {variable}.") from None
+
+
 def cache_folder() -> Path:
     """Downloads, normalised datasets and embeddings: all of it can be made again.
 
     `BENCH_CACHE` names another place.
     """
-    if named := os.environ.get("BENCH_CACHE"):
-        return Path(named).expanduser()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("tool-retrieval-bench", appauthor=False))
+    return _user_folder("cache", "BENCH_CACHE")
 
 
 def data_folder() -> Path:
     """Datasets that the user added: not a cache. `BENCH_DATA` names another place."""
-    if named := os.environ.get("BENCH_DATA"):
-        return Path(named).expanduser()
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("tool-retrieval-bench", appauthor=False))
+    return _user_folder("data", "BENCH_DATA")
 
 
 def results_folder() -> Path:
     """Results of runs: `results/` in the working folder, or what `BENCH_RESULTS` names."""
-    return Path(os.environ.get("BENCH_RESULTS") or "results").expanduser()
+    return expanded(os.environ.get("BENCH_RESULTS") or "results")
 
 
 @contextmanager

@@ -81,6 +81,8 @@ def format_value(value: Value) -> str:
 
 def parse(text: str) -> Spec:
     """Parse a spec; raises `UsageError` that points at the place."""
+    if _is_broken(text):
+        raise UsageError(f"cannot read {text!r}: it is not valid Unicode; paths in a spec must be UTF-8.")
     reader = _Reader(text)
     spec = reader.spec()
     reader.end()
@@ -103,6 +105,11 @@ def parse_value(text: str) -> Value:
     value = reader.value(0)
     reader.end()
     return value
+
+
+def _is_broken(text: str) -> bool:
+    """Whether a text holds half a surrogate pair, which no file and no terminal can."""
+    return any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def _scalar(word: str) -> Value:
@@ -178,9 +185,12 @@ class _Reader:
             return self._list(depth)
         if head == '"':
             try:
-                return str(json.loads(self._match(_STRING, "a closing quote")))
+                found = str(json.loads(self._match(_STRING, "a closing quote")))
             except json.JSONDecodeError:
                 raise self._fail("a valid JSON string before here") from None
+            if _is_broken(found):
+                raise self._fail("a string of whole characters before here")
+            return found
         word = self._match(_WORD, "a value")
         if self._take("("):
             return Spec.of(word, self._arguments(depth))

@@ -24,19 +24,9 @@ T = TypeVar("T")
 _CHUNK = 500  # below SQLite's limit of variables in one statement
 _CHECKSUM = 4  # bytes of CRC-32 before each vector
 
-#: What the machine refuses, as against what is wrong with the file.
-_REFUSALS = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_AUTH,
-        sqlite3.SQLITE_NOMEM,
-    }
-)
+#: What is wrong with the file itself, so that it is begun anew. Anything else (no space, no permission, a lock, an
+#: error of the device) is the machine's refusal, and the file is left as it is.
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH})
 
 
 def text_key(text: str) -> bytes:
@@ -70,7 +60,7 @@ class VectorCache:
             return work()
         except sqlite3.DatabaseError as error:
             # The low byte is the primary code; the rest says in what way.
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSALS:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
                 raise self._refused(error) from error
         try:
             # With what SQLite keeps beside it: a journal of the old file would be rolled into the new one.
@@ -88,6 +78,8 @@ class VectorCache:
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        # A record that is no blob comes as what it is, to be thrown away below, and not as an error.
+        connection.text_factory = bytes
         # A lost entry costs a computation, not a result: no need to wait for the disk on each write.
         connection.execute("PRAGMA synchronous=OFF")
         # IMMEDIATE: two processes that both read first and write then would each wait for the other.
@@ -111,8 +103,8 @@ class VectorCache:
             for key, record in self._connection.execute(
                 f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part
             ):
-                data = record[_CHECKSUM:]
-                if record[:_CHECKSUM] == _checksum(key, data) and len(data) % 4 == 0:
+                data = record[_CHECKSUM:] if isinstance(record, bytes) else b"?"
+                if data != b"?" and record[:_CHECKSUM] == _checksum(key, data) and len(data) % 4 == 0:
                     found[key] = np.frombuffer(data, dtype="<f4")
                 else:
                     broken.append(key)

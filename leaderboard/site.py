@@ -6,13 +6,13 @@ shows every mean with its interval, failures and marks.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import ResultError
 from bench.paths import write_text
+from bench.run.board import comparable, doubtful_leads, marks, ordered, usual_template
 from bench.run.result import Result, find_results, latest
 
 #: Columns of every table.
@@ -21,10 +21,14 @@ COLUMNS = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "m
 
 @dataclass(frozen=True)
 class Cell:
-    """One mean, with its interval as text; empty where the method has no such metric."""
+    """One mean, with its interval as text; empty where the method has no such metric.
+
+    `doubtful`: its lead over the next row is within the tie bands.
+    """
 
     mean: str = ""
     interval: str = ""
+    doubtful: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,57 +88,54 @@ def build_site(results: Path, out: Path) -> tuple[list[Board], list[str]]:
 
 
 def _boards(results: Sequence[Result]) -> list[Board]:
-    groups: defaultdict[tuple[str, str, str, int | None, str], list[Result]] = defaultdict(list)
-    for result in results:
-        data = result.manifest.dataset
-        # Results on other data, splits, numbers of queries or protocols do not compare: they get their own table.
-        groups[data.spec, data.split, data.content_hash, data.limit, result.manifest.protocol].append(result)
     boards = []
-    for number, key in enumerate(sorted(groups, key=str), start=1):
-        members = groups[key]
+    # Results on other data, splits, numbers of queries or protocols do not compare: they get their own table.
+    groups = sorted(comparable(results), key=lambda members: _place(members[0]))
+    for number, members in enumerate(groups, start=1):
         data = members[0].manifest.dataset
-        ranked = sorted(members, key=lambda r: (r.manifest.method.oracle, -_mean(r, COLUMNS[0]), r.label))
-        limit = f", {data.limit} queries" if data.limit is not None else ""
-        template = Counter(member.manifest.dataset.template for member in members).most_common(1)[0][0]
+        ranked = ordered(members, COLUMNS[0])
+        leads = {name: doubtful_leads(ranked, name) for name in COLUMNS}
+        template = usual_template(members)
+        rows = (
+            _row(result, template, [_cell(result, name, leads[name][i]) for name in COLUMNS])
+            for i, result in enumerate(ranked)
+        )
         boards.append(
             Board(
                 anchor=f"board-{number}",
                 title=data.title,
                 spec=data.spec,
-                split=data.split + limit,
+                split=data.split + (f", {data.limit} queries" if data.limit is not None else ""),
                 judged=data.judged,
                 tools=data.tools,
                 template=template,
-                rows=tuple(_row(result, template) for result in ranked),
+                rows=tuple(rows),
             )
         )
     return boards
 
 
-def _row(result: Result, template: str) -> Row:
+def _place(result: Result) -> tuple[str, str, int, str, str]:
+    data = result.manifest.dataset
+    return data.spec, data.split, data.limit or 0, data.content_hash, result.manifest.protocol
+
+
+def _row(result: Result, template: str, cells: Sequence[Cell]) -> Row:
     manifest = result.manifest
-    marks = ["oracle"] if manifest.method.oracle else []
-    if manifest.dataset.template != template:
-        marks.append(f"text: {manifest.dataset.template}")
     return Row(
         method=result.label.rpartition(" @ ")[0],
-        cells=tuple(_cell(result, name) for name in COLUMNS),
+        cells=tuple(cells),
         failed=result.metrics.n_failed,
         oracle=manifest.method.oracle,
-        marks=tuple(marks),
-        command=manifest.environment.command or f"scored from {manifest.method.run_file}",
+        marks=tuple(marks(result, template)),
+        command=manifest.environment.command,
         result_id=manifest.result_id,
     )
 
 
-def _mean(result: Result, name: str) -> float:
-    value = result.metrics.metrics.get(name)
-    return -1.0 if value is None else value.mean
-
-
-def _cell(result: Result, name: str) -> Cell:
+def _cell(result: Result, name: str, doubtful: bool) -> Cell:
     value = result.metrics.metrics.get(name)
     if value is None:
         return Cell()
     interval = "" if value.low is None or value.high is None else f"{value.low:.3f} to {value.high:.3f}"
-    return Cell(f"{value.mean:.3f}", interval)
+    return Cell(f"{value.mean:.3f}", interval, doubtful)

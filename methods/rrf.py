@@ -7,7 +7,7 @@ from pydantic import Field
 
 from bench.errors import UsageError
 from bench.parameters import MethodSpec, ParameterSet
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
+from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking
 from bench.search.topk import top_k
 from bench.spec import Spec
 
@@ -39,7 +39,7 @@ class ReciprocalRankFusion(Method):
 
     def preflight(self, library: Library, history: History) -> None:
         for part in self._parts:
-            if part.oracle:
+            if isinstance(part, OracleMethod):
                 raise UsageError("rrf cannot fuse an oracle: the mark would be lost.")
             part.preflight(library, history)
 

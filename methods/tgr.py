@@ -17,7 +17,7 @@ from bench.graph.convolution import Direction, propagation
 from bench.graph.edges import Edges, coded, connected_share
 from bench.graph.rules import rule_edges
 from bench.parameters import MethodSpec, ParameterSet
-from bench.paths import sha256_of
+from bench.paths import expanded, sha256_of
 from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking, ScoringMethod
 from bench.search.dense import normalized, similarities
 from bench.search.topk import top_k
@@ -60,7 +60,7 @@ class ToolGraphRetriever(Method):
         return {**self._base.revisions(), **files}
 
     def _file(self) -> Path:
-        path = Path(self.parameters.graph).expanduser()
+        path = expanded(self.parameters.graph)
         if not path.is_file():
             raise UsageError(f"graph={self.parameters.graph} is neither `rules` nor `manual` nor a file that is there.")
         return path

@@ -66,6 +66,8 @@ def test_a_clean_dataset_has_no_defects_and_its_properties_are_counted() -> None
         "named-gold": (0, 4),
         "leaked-query": (0, 2),
         "leaked-bundle": (0, 1),
+        "leaked-query-dev": (0, 2),
+        "leaked-bundle-dev": (0, 1),
         "unseen-tool": (0, 1),
         "unseen-parent": (0, 1),
     }
@@ -157,10 +159,39 @@ def test_test_queries_that_stand_in_train_are_counted() -> None:
     assert (found.count, found.total, found.examples) == (1, 4, ("q6",))
 
 
+def test_test_queries_that_stand_in_dev_are_counted_for_themselves() -> None:
+    more = [
+        query("q6", "write to MY aunt", "a b"),
+        query("q7", "to the mill  and a bed there", "b"),
+        # In both: it counts in both.
+        query("q8", "once more", "b", "train"),
+        query("q9", "Once more", "b", "dev"),
+        query("q10", "ONCE MORE", "b"),
+    ]
+    found = findings(queries=[*QUERIES, *more])
+    dev, train = found["leaked-query-dev"], found["leaked-query"]
+    assert (dev.count, dev.total, dev.examples) == (2, 5, ("q10", "q7"))
+    assert (train.count, train.total, train.examples) == (2, 5, ("q10", "q6"))
+    assert (dev.harmful, dev.what) == (True, "test queries whose text stands in dev")
+
+
 def test_test_bundles_that_stand_in_train_are_counted_among_the_judged() -> None:
     more = [query("q6", "other words", "c b"), query("q7", "more words", "b"), query("q8", "yet more", "d")]
     found = findings(queries=[*QUERIES, *more])["leaked-bundle"]
     assert (found.count, found.total, found.examples) == (1, 4, ("q6",))
+
+
+def test_test_bundles_that_stand_in_dev_are_counted_for_themselves() -> None:
+    more = [query("q6", "other words", "c b"), query("q7", "more words", "b"), query("q8", "yet more", "d")]
+    found = findings(queries=[*QUERIES, *more])["leaked-bundle-dev"]
+    assert (found.count, found.total, found.examples, found.harmful) == (1, 4, ("q8",), True)
+
+
+def test_queries_without_gold_leak_no_bundle() -> None:
+    more = [query("q6", "nothing to do", "", "dev"), query("q7", "nor here", "", "train")]
+    found = findings(queries=[*QUERIES, *more])
+    # q4 of the test split has no gold either.
+    assert (found["leaked-bundle"].count, found["leaked-bundle-dev"].count) == (0, 0)
 
 
 def test_gold_tools_and_parents_of_test_that_train_does_not_use_are_counted() -> None:
@@ -175,10 +206,33 @@ def test_gold_tools_and_parents_of_test_that_train_does_not_use_are_counted() ->
     assert found["unseen-parent"].examples == ("q7",)
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_without_both_splits_nothing_can_leak(split: str) -> None:
-    found = findings(queries=[q for q in QUERIES if q.split == split])
-    assert not {"leaked-query", "leaked-bundle", "unseen-tool", "unseen-parent"} & set(found)
+TRAIN, DEV = {"leaked-query", "leaked-bundle"}, {"leaked-query-dev", "leaked-bundle-dev"}
+UNSEEN = {"unseen-tool", "unseen-parent"}
+
+
+@pytest.mark.parametrize(
+    ("splits", "expected"),
+    [
+        ("train", set()),
+        ("dev", set()),
+        ("test", set()),
+        ("train dev", set()),
+        ("train test", TRAIN | UNSEEN),
+        ("dev test", DEV | UNSEEN),
+        ("train dev test", TRAIN | DEV | UNSEEN),
+    ],
+)
+def test_only_a_past_split_beside_test_can_leak(splits: str, expected: set[str]) -> None:
+    found = findings(queries=[q for q in QUERIES if q.split in splits.split()])
+    assert set(found) & (TRAIN | DEV | UNSEEN) == expected
+
+
+def test_tools_are_seen_in_train_alone() -> None:
+    # Gold for a dev query is not seen, by the protocol's word.
+    found = findings(queries=[*QUERIES, query("q6", "stamps", "d")])
+    assert (found["unseen-tool"].count, found["unseen-tool"].examples) == (1, ("d",))
+    found = findings(queries=[q for q in QUERIES if q.split != "train"])
+    assert (found["unseen-tool"].count, found["unseen-tool"].total) == (1, 1)
 
 
 def test_examples_are_few_and_short() -> None:
@@ -246,8 +300,8 @@ def test_starter_has_queries_of_every_kind() -> None:
 def test_starter_has_no_defects() -> None:
     found = {finding.check: finding for finding in audit(starter())}
     harmful = {name: finding.count for name, finding in found.items() if finding.harmful and finding.count}
-    assert set(harmful) <= {"leaked-bundle"}
-    assert found["leaked-bundle"].share < 0.05
+    assert set(harmful) <= {"leaked-bundle", "leaked-bundle-dev"}
+    assert all(found[name].share < 0.05 for name in harmful)
     assert found["never-gold"].count == 0
 
 

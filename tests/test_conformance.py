@@ -22,7 +22,7 @@ from bench.registry import build_method, load_dataset, method_names
 from bench.search.topk import top_k
 
 CHECKS = (
-    "documented valid deterministic order batches depth odd_queries tiny_library odd_library no_leak inputs sets"
+    "documented facts valid deterministic order batches depth odd_queries tiny_library odd_library no_leak inputs sets"
 ).split()
 
 
@@ -63,7 +63,7 @@ def problems(kind: type[Method]) -> dict[str, str]:
 def test_every_built_in_method_passes(name: str) -> None:
     found = checked(lambda: build_method(name))
     assert {check: outcome.problem for check, outcome in found.items() if outcome.problem} == {}
-    recommends = name in {"oracle", "nearest-bundle", "nearest-query", "random-bundle"}
+    recommends = name in {"oracle", "nearest-bundle", "nearest-query", "ptr", "random-bundle"}
     assert {check for check, outcome in found.items() if outcome.skipped} == (set() if recommends else {"sets"})
 
 

@@ -76,6 +76,7 @@ def test_a_hostile_name_is_text(tmp_path: Path, page: Any) -> None:
     found = page()
     assert "script" not in found.tags
     assert HOSTILE in found.texts
+    assert "run file" in found.texts
 
 
 def test_the_page_asks_for_nothing_outside_itself(tmp_path: Path, page: Any) -> None:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from bench.data.sources import Sources
 from bench.errors import DataError, StorageError
 from bench.paths import (
     cache_folder,
     data_folder,
+    env_flag,
     replacing,
     results_folder,
     sha256_of,
     storage_errors,
     write_text,
 )
+from bench.text.encoders import use_cache
 
 NOTHING_LOST = "Nothing that was there before is lost."
 
@@ -230,3 +235,83 @@ def test_results_may_be_named_from_the_home_folder_too(monkeypatch: pytest.Monke
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("BENCH_RESULTS", "~/r")
     assert results_folder() == tmp_path / "r"
+
+
+NO_HOME = """
+import os, sys
+import bench.paths, platformdirs
+
+# A container may run as a number that no user of the system has.
+if os.geteuid() == 0:
+    os.setuid(987_654)
+else:
+    import pwd
+
+    def nobody(number):
+        raise KeyError(number)
+
+    pwd.getpwuid = nobody
+for name in ("cache", "data", "results"):
+    try:
+        print(name, getattr(bench.paths, name + "_folder")())
+    except bench.paths.StorageError as error:
+        print(name, "refused:", error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        (
+            {},
+            "cache refused: this user has no home folder; name a place in BENCH_CACHE.\n"
+            "data refused: this user has no home folder; name a place in BENCH_DATA.\n"
+            "results results\n",
+        ),
+        (
+            {"BENCH_CACHE": "/c", "BENCH_DATA": "/d", "BENCH_RESULTS": "/r"},
+            "cache /c\ndata /d\nresults /r\n",
+        ),
+    ],
+)
+def test_a_user_without_a_home_folder_is_told_what_to_name(named: dict[str, str], said: str) -> None:
+    assert without_home(named) == said
+
+
+def test_a_place_in_a_home_folder_that_there_is_not_is_told() -> None:
+    said = without_home({"BENCH_CACHE": "~/c", "BENCH_DATA": "~/d", "BENCH_RESULTS": "~/r"})
+    assert [line.split(":")[0] for line in said.splitlines()] == ["cache refused", "data refused", "results refused"]
+
+
+def without_home(named: dict[str, str]) -> str:
+    """What a process without a home folder says of its places."""
+    unset = {"HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "BENCH_CACHE", "BENCH_DATA", "BENCH_RESULTS"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset} | named
+    done = subprocess.run([sys.executable, "-c", NO_HOME], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# Flags --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["1", "true", "yes", "TRUE", " 1 ", "on", "2", "anything"])
+def test_a_variable_that_says_yes_is_a_yes(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("BENCH_FLAG", value)
+    assert env_flag("BENCH_FLAG")
+
+
+@pytest.mark.parametrize("value", [None, "", "  ", "0", " 0 ", "false", "False", "FALSE", "no", "No"])
+def test_a_variable_that_is_not_set_or_says_no_is_a_no(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
+    monkeypatch.delenv("BENCH_FLAG", raising=False)
+    if value is not None:
+        monkeypatch.setenv("BENCH_FLAG", value)
+    assert not env_flag("BENCH_FLAG")
+
+
+@pytest.mark.parametrize(("value", "yes"), [("1", True), ("true", True), ("false", False), ("no", False), ("", False)])
+def test_every_flag_is_read_alike(monkeypatch: pytest.MonkeyPatch, value: str, yes: bool) -> None:
+    monkeypatch.setenv("BENCH_OFFLINE", value)
+    monkeypatch.setenv("BENCH_NO_CACHE", value)
+    assert Sources.from_environment().offline == yes
+    assert use_cache() != yes

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -298,6 +298,76 @@ os._exit(9)
 """
     assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == 9
     assert VectorCache("model", tmp_path).get([text_key("x")])[text_key("x")].tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("record", ["7", "0.5", "'text'", "''", "x''", "CAST(x'ff8061' AS TEXT)"])
+def test_a_record_that_is_no_vector_is_as_good_as_none(tmp_path: Path, record: str) -> None:
+    vectors = some(5)
+    cache = VectorCache("model", tmp_path)
+    cache.put(vectors)
+    cache.close()
+    first, *others = vectors
+    with closing(sqlite3.connect(cache.path)) as connection:
+        connection.execute(f"UPDATE vectors SET vector = {record} WHERE key = ?", (first,))
+        connection.commit()
+    cache = VectorCache("model", tmp_path)
+    found = cache.get(list(vectors))
+    assert first not in found
+    assert same(found, {key: vectors[key] for key in found})
+    cache.put(vectors)
+    assert same(cache.get([first, *others]), vectors)
+
+
+# What the machine refuses -------------------------------------------------------------------------------------------
+
+
+def test_a_device_that_refuses_to_write_does_not_cost_what_is_there(tmp_path: Path) -> None:
+    pytest.importorskip("resource")
+    vectors = some(200)
+    cache = VectorCache("model", tmp_path)
+    cache.put(vectors)
+    cache.close()
+    before = cache.path.stat()
+    refused = f"""
+import resource
+from pathlib import Path
+import numpy as np
+from bench.errors import StorageError
+from bench.vectorcache import VectorCache, text_key
+
+cache = VectorCache("model", Path({str(tmp_path)!r}))
+# No file may grow beyond this: SQLite sees an error of the device.
+resource.setrlimit(resource.RLIMIT_FSIZE, ({before.st_size}, {before.st_size}))
+try:
+    cache.put({{text_key(f"more {{i}}"): np.ones(64, dtype=np.float32) for i in range(5000)}})
+except StorageError as error:
+    print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", refused], capture_output=True, text=True, check=True).stdout
+    assert said.startswith(f"cannot use the cache {cache.path}: ")
+    assert said.endswith("Free some space, or name another place in BENCH_CACHE.\n")
+    # The same file, and all that was in it.
+    assert cache.path.stat().st_ino == before.st_ino
+    assert same(VectorCache("model", tmp_path).get(list(vectors)), vectors)
+
+
+def test_a_cache_that_another_process_holds_is_waited_for_and_not_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = some(20)
+    cache = VectorCache("model", tmp_path)
+    cache.put(vectors)
+    before = cache.path.stat().st_ino
+    connect = sqlite3.connect
+    # A minute is long for a test.
+    monkeypatch.setattr(sqlite3, "connect", lambda path, **given: connect(path, **{**given, "timeout": 0.05}))
+    with closing(connect(cache.path, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StorageError, match=r"cannot use the cache .*: database is locked\."):
+            VectorCache("model", tmp_path)
+        holder.execute("ROLLBACK")
+    assert cache.path.stat().st_ino == before
+    assert same(VectorCache("model", tmp_path).get(list(vectors)), vectors)
 
 
 def test_a_database_of_something_else_is_rebuilt_or_told(tmp_path: Path) -> None:

@@ -86,11 +86,12 @@ class Notes:
     stage = staticmethod(QUIET.stage)
 
     def note(self, message: str) -> None:
-        sys.stderr.write(f"{message}\n")
+        if sys.stderr is not None:
+            sys.stderr.write(f"{message}\n")
 
 
 def progress(quiet: bool = False) -> Progress:
     """Bars on a terminal, notes alone elsewhere, nothing when quiet."""
     if quiet:
         return QUIET
-    return Bars() if sys.stderr.isatty() else Notes()
+    return Bars() if sys.stderr is not None and sys.stderr.isatty() else Notes()

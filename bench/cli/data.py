@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from bench.cli.output import console, number, plain_table, print_field, print_js
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Template
-from bench.errors import CheckFailed
-from bench.registry import broken_datasets, dataset_entries, dataset_entry, load_dataset
-from bench.registry.datasets import DatasetEntry
+from bench.errors import CheckFailed, UsageError
+from bench.paths import storage_errors
+from bench.registry import broken_datasets, dataset_entries, load_dataset
+from bench.registry.datasets import DatasetEntry, resolve
+from bench.swap import replaced_folder
 
 _DATASET = click.argument("dataset", shell_complete=complete_datasets)
 
@@ -65,7 +68,7 @@ def _summary(entry: DatasetEntry) -> dict[str, Any]:
 @json_option
 def info(dataset: str, as_json: bool) -> None:
     """A dataset's card: source, licence, counts, options, known issues."""
-    entry = dataset_entry(dataset)
+    entry, _, _ = resolve(dataset)
     card = entry.card
     options = entry.options().model_fields
     if as_json:
@@ -123,6 +126,7 @@ def _sizes(dataset: Dataset) -> dict[str, Any]:
         "queries": len(dataset.queries),
         "content_hash": dataset.content_hash,
         "dropped_gold": len(dataset.unknown_gold),
+        "known_issues": dataset.card.known_issues,
     }
 
 
@@ -141,11 +145,12 @@ def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> N
             {"dataset": report.spec, "files": report.files, "hash": report.content_hash, "problems": report.problems}
         )
     else:
-        click.echo(
-            f"{report.spec}: {report.files} files match their checksums, content hash {report.content_hash[:16]}"
-        )
+        hashed = f", content hash {report.content_hash[:16]}" if report.content_hash else ""
+        click.echo(f"{report.spec}: {report.files} files match their checksums{hashed}")
+        for problem in report.problems:
+            click.echo(f"wrong: {problem}", err=True)
     if report.problems:
-        raise CheckFailed(f"{report.spec}: {'; '.join(report.problems)}.")
+        raise CheckFailed(f"{report.spec} is not as it should be; faults found: {len(report.problems)}.")
 
 
 @command.command("stats")
@@ -242,19 +247,28 @@ def export(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Write a dataset's tables in another form."""
+    """Write a dataset's tables in another form, into a folder that is new or empty."""
     go_offline(offline)
+    if template is not None and form != "beir":
+        raise UsageError(f"--template goes with --format beir: in the form {form} a tool is its fields, not one text.")
+    with storage_errors(str(out)):
+        if out.is_dir() and any(out.iterdir()):
+            raise UsageError(f"the folder {out} is not empty; name a new one.")
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
-    if form == "beir":
-        from bench.data.beir import export_beir
+    with replaced_folder(Path(os.path.abspath(out))) as fresh:
+        if form == "beir":
+            from bench.data.beir import export_beir
 
-        export_beir(loaded, out, template or loaded.card.template)
-    elif form == "parquet":
-        from bench.data.parquet import write_dataset
+            export_beir(loaded, fresh, template or loaded.card.template)
+        elif form == "parquet":
+            from bench.data.parquet import write_dataset
 
-        write_dataset(loaded, out)
-    else:
-        loaded.to_hf().save_to_disk(str(out))
+            write_dataset(loaded, fresh)
+        else:
+            import datasets
+
+            datasets.disable_progress_bars()
+            loaded.to_hf().save_to_disk(str(fresh))
     if as_json:
         print_json({**_sizes(loaded), "folder": str(out), "format": form})
     else:
@@ -287,7 +301,7 @@ def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool, as_json
                 f"added {dataset.card.id}: {len(dataset.tools)} tools, {len(dataset.queries)} queries; "
                 f"next: bench data audit {dataset.card.id}"
             )
-        if dataset.unknown_gold:
-            click.echo(f"dropped {len(dataset.unknown_gold)} judgements of tools outside the corpus", err=True)
+            for issue in dataset.card.known_issues:
+                click.echo(f"known issue: {issue}", err=True)
     if as_json:
         print_json(added)

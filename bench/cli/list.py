@@ -22,19 +22,22 @@ def command() -> None:
 @json_option
 def methods(as_json: bool) -> None:
     """Every method with its parameters and their defaults."""
+    from bench.protocol import OracleMethod
     from bench.registry import method_class, method_names
 
     rows = []
+    written: list[str] = []
     for name in method_names():
         kind = method_class(name)
         fields = kind.Parameters.model_fields
+        written.append("\n".join(f"{key}={_as_written(field.get_default())}" for key, field in fields.items()))
         rows.append(
             {
                 "name": name,
                 "summary": (inspect.getdoc(inspect.getmodule(kind)) or inspect.getdoc(kind) or "").split("\n")[0],
                 "needs_history": kind.needs_history,
                 "needs_llm": kind.needs_llm,
-                "oracle": kind.oracle,
+                "oracle": issubclass(kind, OracleMethod),
                 "parameters": {
                     key: {"default": _default(field.get_default()), "description": field.description or ""}
                     for key, field in fields.items()
@@ -45,14 +48,19 @@ def methods(as_json: bool) -> None:
         print_json(rows)
         return
     table = plain_table("method", "what it does", "parameters")
-    for row in rows:
-        parameters: dict[str, Any] = row["parameters"]  # type: ignore[assignment]
-        table.add_row(
-            str(row["name"]),
-            str(row["summary"]) + (" Needs past queries." if row["needs_history"] else ""),
-            "\n".join(f"{key}={value['default']}" for key, value in parameters.items()),
-        )
+    for row, parameters in zip(rows, written, strict=True):
+        needs = " Needs past queries." if row["needs_history"] else ""
+        table.add_row(str(row["name"]), f"{row['summary']}{needs}", parameters)
     console().print(table)
+
+
+def _as_written(value: Any) -> str:
+    """A default as one would write it after `--set`; methods inside a list need no parentheses."""
+    from bench.spec import Spec, format_value
+
+    if isinstance(value, tuple) and all(isinstance(item, Spec) for item in value):
+        return f"[{', '.join(map(str, value))}]"
+    return str(value) if isinstance(value, Spec) else format_value(value)
 
 
 def _default(value: object) -> Any:
@@ -90,7 +98,8 @@ def metrics(ctx: click.Context, as_json: bool) -> None:
 @json_option
 def results(results: Path | None, as_json: bool) -> None:
     """Every stored result."""
-    from bench.run.result import Result, find_results, latest
+    from bench.run.board import usual_template
+    from bench.run.result import Result, find_results, latest, settings
 
     folder = results or results_folder()
     found = list(find_results(folder))
@@ -104,6 +113,9 @@ def results(results: Path | None, as_json: bool) -> None:
                 "cut": item.manifest.method.cut,
                 "dataset": item.manifest.dataset.spec,
                 "split": item.manifest.dataset.split,
+                "limit": item.manifest.dataset.limit,
+                "template": item.manifest.dataset.template,
+                "depth": item.manifest.depth,
                 "n": item.metrics.n,
                 "n_failed": item.metrics.n_failed,
                 "created": item.manifest.environment.created,
@@ -114,19 +126,21 @@ def results(results: Path | None, as_json: bool) -> None:
         ]
         print_json({"results": rows, "unreadable": broken})
         return
-    table = plain_table("id", "method", "dataset", "n", "recall@5", "pass@10", "made", right=(3, 4, 5))
-    for column in (0, 3, 4, 5, 6):
+    table = plain_table("id", "method", "dataset", "n", "failed", "recall@5", "pass@10", "made", right=(3, 4, 5, 6))
+    for column in (0, 3, 4, 5, 6, 7):
         table.columns[column].no_wrap = True
     shown = latest(readable)
     for item in sorted(shown, key=lambda r: (r.manifest.dataset.spec, r.manifest.method.spec)):
         values = item.metrics.metrics
         means = [number(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
-        split = "" if item.manifest.dataset.split == "test" else f" ({item.manifest.dataset.split})"
+        alike = [other for other in shown if other.manifest.dataset.spec == item.manifest.dataset.spec]
+        asked = settings(item.manifest, usual_template(alike))
         table.add_row(
             item.manifest.result_id,
             item.label.rpartition(" @ ")[0],
-            item.manifest.dataset.spec + split,
+            item.manifest.dataset.spec + (f" ({asked})" if asked else ""),
             str(item.metrics.n),
+            str(item.metrics.n_failed),
             *means,
             item.manifest.environment.created[:10],
         )

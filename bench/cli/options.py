@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from bench.data.tables import TEMPLATES
 from bench.paths import results_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,7 +63,7 @@ def template_option(function: F) -> F:
     """`--template`: the text of a tool."""
     return click.option(
         "--template",
-        type=click.Choice(["description", "name_description", "toolbench", "source"]),
+        type=click.Choice(TEMPLATES),
         default=None,
         help="Text of a tool that is indexed [default: the dataset's].",
     )(function)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.run.board import comparable, doubtful_leads, marks, ordered, usual_template
 from bench.run.manifest import MetricValue
 from bench.run.result import Result
 
@@ -37,7 +38,7 @@ def console() -> Console:
     """Standard output; a hundred columns when it is not a terminal."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else _NO_TERMINAL_WIDTH
+    width = None if sys.stdout is not None and sys.stdout.isatty() else _NO_TERMINAL_WIDTH
     # Texts of datasets and methods are printed: their brackets are brackets, not markup.
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
@@ -97,7 +98,8 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     counts = f"{scored.n} judged queries ({data.split}), {scored.n_failed} failed"
     if scored.n_no_gold:
         counts += f", {scored.n_no_gold} without gold"
-    out.print(f"{counts}; {data.tools} tools as {data.template}; history {data.history}; depth {manifest.depth}")
+    depth = "from a run file" if manifest.method.run_file else f"depth {manifest.depth}"
+    out.print(f"{counts}; {data.tools} tools as {data.template}; history {data.history}; {depth}")
     names = dict.fromkeys([*HEADLINE, *set_metrics(result), *metrics])
     shown = {name: scored.metrics[name] for name in names if name in scored.metrics}
     bands = {name: _band(value) for name, value in shown.items()}
@@ -149,56 +151,64 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
     from rich.text import Text
 
     out = console()
-    groups: dict[tuple[str, str], list[Result]] = {}
-    for result in results:
-        groups.setdefault((result.manifest.dataset.spec, result.manifest.dataset.split), []).append(result)
-    for (spec, split), members in groups.items():
-        out.print(Text(f"{spec} ({split}, {members[0].metrics.n} judged queries)", style="bold"))
-        names = _fitting(members, metrics, out.width)
+    doubtful = False
+    for members in comparable(results):
+        data = members[0].manifest.dataset
+        limit = "" if data.limit is None else f", limit {data.limit}"
+        out.print(Text(f"{data.spec} ({data.split}{limit}, {members[0].metrics.n} judged queries)", style="bold"))
+        labels = [_method_label(member, usual_template(members)) for member in members]
+        names = _fitting(members, metrics, labels, out.width)
+        if not names:
+            out.print("no query is judged, so there is nothing to compare")
+            continue
         table = plain_table("method", *names, "failed", right=tuple(range(1, len(names) + 2)))
         for column in table.columns[1:]:
             column.no_wrap = True
-        main = names[0]
-        # An oracle is no competitor: it stands below the methods, whatever it scores.
-        ranked = sorted(members, key=lambda item: (item.manifest.method.oracle, -_mean(item, main)))
-        for member in ranked:
-            cells = [_cell(member, name) for name in names]
+        ranked = ordered(members, names[0])
+        leads = {name: doubtful_leads(ranked, name) for name in names}
+        doubtful = doubtful or any(any(found) for found in leads.values())
+        for i, member in enumerate(ranked):
+            cells = [_cell(member, name, leads[name][i]) for name in names]
             style = "dim" if member.manifest.method.oracle else None
-            table.add_row(_method_label(member), *cells, str(member.metrics.n_failed), style=style)
+            label = _method_label(member, usual_template(members))
+            table.add_row(label, *cells, str(member.metrics.n_failed), style=style)
         out.print(table)
-    marks = sorted({warning for result in results for warning in result.manifest.warnings})
-    for warning in marks:
+    warnings = sorted({warning for result in results for warning in result.manifest.warnings})
+    for warning in warnings:
         out.print(Text(f"note: {warning}", style="yellow"))
+    if doubtful:
+        out.print("~ a lead over the next row that is no wider than the tie bands: ties decide it")
     out.print(Text("below each mean: its 95% interval over queries; `bench show RESULT` has the rest", style="dim"))
 
 
-def _fitting(members: Sequence[Result], metrics: Sequence[str], width: int) -> list[str]:
+def _fitting(members: Sequence[Result], metrics: Sequence[str], labels: Sequence[str], width: int) -> list[str]:
     """As many metrics as fit beside the longest label; those asked for come first."""
     preferred = [*metrics, "recall@5", "ndcg@5", "pass@5", "recall@10", "pass@10", "tracc", *HEADLINE]
     names = [name for name in dict.fromkeys(preferred) if any(name in item.metrics.metrics for item in members)]
-    label = min(30, max(len(_method_label(member)) for member in members))
+    label = min(30, max(map(len, labels)))
     # A mean with its interval takes nine characters, its column three more; the last one is `failed`.
     return names[: max(2, (width - label - 12) // 12)]
 
 
-def _method_label(result: Result) -> str:
+def _method_label(result: Result, template: str) -> str:
     label = result.manifest.method.spec + (f" + {result.manifest.method.cut}" if result.manifest.method.cut else "")
-    return f"{label} (oracle)" if result.manifest.method.oracle else label
+    found = marks(result, template)
+    return f"{label} ({', '.join(found)})" if found else label
 
 
-def _mean(result: Result, name: str) -> float:
-    value = result.metrics.metrics.get(name)
-    return -1.0 if value is None else value.mean
+def _cell(result: Result, name: str, doubtful: bool) -> str:
+    return mean_cell(result.metrics.metrics.get(name), "~" if doubtful else "")
 
 
-def _cell(result: Result, name: str) -> str:
-    value = result.metrics.metrics.get(name)
+def mean_cell(value: MetricValue | None, mark: str = "") -> str:
+    """A mean, and its interval on the line below; a dash where there is none."""
     if value is None:
         return "-"
+    mean = mark + number(value.mean)
     if value.low is None or value.high is None:
-        return number(value.mean)
+        return mean
     low, high = (f"{end:.2f}".removeprefix("0") for end in (value.low, value.high))
-    return f"{number(value.mean)}\n{low}-{high}"
+    return f"{mean}\n{low}-{high}"
 
 
 def result_json(result: Result) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from bench.cli.options import (
 )
 from bench.cli.output import print_comparison, print_json, print_result, result_json
 from bench.data.sources import Sources
-from bench.errors import UsageError
+from bench.errors import BenchError, UsageError
 from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.paths import results_folder
@@ -123,17 +123,27 @@ def command(
         metrics=parse_metrics(chosen.metrics),
     )
     plans = list(dict.fromkeys(_checked(plan) for plan in chosen.plans()))
+    extra = [str(metric) for metric in runner.metrics]
     done: list[Result] = []
-    for result in runner.run(plans):
-        done.append(result)
-        if len(plans) > 1:
-            bars.note(f"{len(done)}/{len(plans)} {result.label}: {result.manifest.result_id}")
-    if as_json:
+    problems: list[BenchError] = []
+    for outcome in runner.run(plans):
+        if isinstance(outcome, BenchError):
+            problems.append(outcome)
+            if len(plans) > 1:
+                bars.note(f"{len(done) + len(problems)}/{len(plans)} failed: {outcome}")
+        else:
+            done.append(outcome)
+            if len(plans) > 1:
+                bars.note(f"{len(done) + len(problems)}/{len(plans)} {outcome.label}: {outcome.manifest.result_id}")
+    if as_json and (done or not problems):
         print_json([result_json(result) for result in done])
-    elif len(done) == 1:
-        print_result(done[0], chosen.metrics)
-    else:
-        print_comparison(done, chosen.metrics)
+    elif len(plans) == 1 and done:
+        print_result(done[0], extra)
+    elif done:
+        print_comparison(done, extra)
+    if problems:
+        # The others were run and are stored; the exit code is the first problem's.
+        raise problems[0]
 
 
 def _with_settings(methods: tuple[str, ...], settings: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from pathlib import Path
 
 import click
@@ -19,6 +22,7 @@ from bench.cli.options import (
 from bench.cli.output import print_json, print_result, result_json
 from bench.data.sources import Sources
 from bench.data.tables import Template
+from bench.errors import ResultError
 from bench.metrics import parse_metrics
 from bench.paths import results_folder
 from bench.registry import load_dataset
@@ -27,7 +31,7 @@ from bench.run.plan import EvaluatedSplit
 
 
 @click.command("score")
-@click.argument("run_file", type=click.Path(path_type=Path))
+@click.argument("run_file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("-d", "--dataset", required=True, shell_complete=complete_datasets, help="What the system ran on.")
 @click.option("--name", help="What the system is called [default: the file's name].")
 @split_option
@@ -48,23 +52,41 @@ def command(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Score RUN_FILE, a TREC run or JSON lines, and store it as a result.
+    """Score RUN_FILE, a TREC run or JSON lines (`-` for standard input), and store it as a result.
 
     A line of JSON is {"query_id": "...", "tools": ["best", "next", ...]} with, if you like, "scores", "recommended"
     (a tool set) and "failed". Queries that the file does not mention count as failed.
     """
     go_offline(offline)
+    extra = parse_metrics(metrics)
+    data, file = _read(run_file)
+    name = name or ("stdin" if file == "-" else Path(file).stem)
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
+    words = ["bench", "score", file, "--dataset", loaded.spec, "--name", name]
+    words += [
+        word for option, value in (("--split", split), ("--template", template)) if value for word in (option, value)
+    ]
     result = score_run_file(
-        run_file,
+        data,
+        file,
         loaded,
         results or results_folder(),
-        name=name or run_file.stem,
+        name=name,
+        command=shlex.join(words),
         split=split,
         template=template,
-        metrics=parse_metrics(metrics),
+        metrics=extra,
     )
     if as_json:
         print_json(result_json(result))
     else:
-        print_result(result, metrics)
+        print_result(result, [str(metric) for metric in extra])
+
+
+def _read(path: Path) -> tuple[bytes, str]:
+    """The bytes of a run file, read once (it may be a pipe), and a name for it that can be stored."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
+    return data, os.fsencode(path.name).decode("utf-8", "replace")

@@ -9,8 +9,9 @@ import click
 
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import console, plain_table, print_json, print_result, result_json
+from bench.errors import UsageError
 from bench.paths import results_folder
-from bench.run.result import find_result
+from bench.run.result import find_result, settings
 
 
 @click.command("show")
@@ -32,6 +33,12 @@ def command(result: str, form: str, metrics: tuple[str, ...], results: Path | No
     RESULT is a folder, an id (or its beginning), or METHOD@DATASET.
     """
     found = find_result(results or results_folder(), result)
+    for name in metrics:
+        if name not in found.metrics.metrics:
+            raise UsageError(
+                f"{found.label} has no metric {name!r}; `bench show {found.manifest.result_id} --format all` lists "
+                "what it has, and `bench run --metric` adds one."
+            )
     if as_json or form == "json":
         print_json(result_json(found))
     elif form in {"trec", "jsonl"}:
@@ -43,6 +50,8 @@ def command(result: str, form: str, metrics: tuple[str, ...], results: Path | No
         for name, value in found.metrics.metrics.items():
             ends = ["-" if end is None else f"{end:.4f}" for end in (value.low, value.high)]
             table.add_row(name, f"{value.mean:.4f}", *ends, str(value.n))
-        console().print(table)
+        out = console()
+        out.print(f"{found.label}: n {found.metrics.n}, failed {found.metrics.n_failed}, {settings(found.manifest)}")
+        out.print(table)
     else:
         print_result(found, metrics)

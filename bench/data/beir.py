@@ -8,11 +8,12 @@ form is imported from title and text alone.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS, read_edges
@@ -20,8 +21,68 @@ from bench.data.tables import SPLITS, Edge, Parameter, Query, Split, Tables, Tem
 from bench.errors import DataError
 from bench.paths import write_text
 
-CORPUS, QUERIES, QRELS, EDGES = "corpus.jsonl", "queries.jsonl", "qrels", "edges.tsv"
+CORPUS, QUERIES, QRELS, EDGES, ABOUT = "corpus.jsonl", "queries.jsonl", "qrels", "edges.tsv", "about.json"
 _HEADER = "query-id\tcorpus-id\tscore"
+_GRADE = re.compile(r"-?[0-9]{1,7}")
+
+
+class _ParameterFields(BaseModel):
+    """A parameter as an export writes it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+    type: str
+    description: str
+    required: bool
+    default: str | None
+
+
+class _ToolFields(BaseModel):
+    """`metadata.tool` as an export writes it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+    description: str
+    category: str
+    parent: str
+    parameters: list[_ParameterFields]
+    returns: str | None
+    source: str | None
+
+
+class _Metadata(BaseModel):
+    """What we read of a line's metadata; others put there what they like."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    tool: _ToolFields | None = None
+    split: Split | None = None
+    slices: dict[str, str] = {}
+
+    @field_validator("tool", mode="before")
+    @classmethod
+    def _only_fields(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else None
+
+    @field_validator("slices", mode="before")
+    @classmethod
+    def _only_a_table(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {}
+
+
+class _About(BaseModel):
+    """`about.json` of an export: what a card says that the data does not."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: str
+    licence: str
+    redistribution: bool
+    template: Template
+    split: Literal["test", "all"] = "test"
+    known_issues: list[str]
 
 
 class _Document(BaseModel):
@@ -32,7 +93,7 @@ class _Document(BaseModel):
     id: str = Field(alias="_id")
     title: str | None = ""
     text: str | None = ""
-    metadata: dict[str, Any] | None = None
+    metadata: Any = None
 
 
 def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
@@ -55,6 +116,16 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
     if dataset.edges:
         lines = ["\t".join((edge.dependent, edge.prerequisite, edge.reason, edge.note)) for edge in dataset.edges]
         write_text(folder / EDGES, "\n".join(["\t".join(COLUMNS), *lines]) + "\n")
+    card = dataset.card
+    about = _About(
+        title=card.title,
+        licence=card.licence,
+        redistribution=card.redistribution,
+        template=card.template,
+        split=card.split,
+        known_issues=card.known_issues,
+    )
+    write_text(folder / ABOUT, json.dumps(about.model_dump(), indent=1, ensure_ascii=False) + "\n")
 
 
 def _tool_fields(tool: Tool) -> dict[str, Any]:
@@ -75,21 +146,25 @@ def _tool_fields(tool: Tool) -> dict[str, Any]:
 def import_beir(folder: Path, *, drop_unknown_gold: bool = False) -> Tables:
     """Read a folder in BEIR form.
 
+    A query that no split claims (it stands in no qrels, and no metadata name its split) is left out, and so is one
+    whose gold was all dropped; both are listed in the tables. A judgement of 0 claims a query and is no gold.
+
     Args:
         folder: holds corpus.jsonl, queries.jsonl and at least one of qrels/{train,dev,test}.tsv.
-        drop_unknown_gold: leave out judgements of tools that the corpus does not have, and queries whose gold is
-            all of that kind; without it such a judgement is an error.
+        drop_unknown_gold: leave out judgements of tools that the corpus does not have; without it such a judgement
+            is an error.
 
     Raises:
         DataError: a file is missing or malformed (file and line are named), or gold names an unknown tool.
     """
-    tools = [_tool(document) for document in _documents(folder / CORPUS)]
+    tools = read_corpus(folder / CORPUS)
     judged = _judgements(folder / QRELS)
     known = {tool.tool_id for tool in tools}
     unknown: list[tuple[str, str]] = []
-    queries = []
+    queries: list[Query] = []
+    left_out: list[str] = []
     seen: set[str] = set()
-    for document in _documents(folder / QUERIES):
+    for document, metadata in _documents(folder / QUERIES):
         seen.add(document.id)
         split, gold = judged.get(document.id, (None, {}))
         missing = sorted(gold.keys() - known)
@@ -100,45 +175,73 @@ def import_beir(folder: Path, *, drop_unknown_gold: bool = False) -> Tables:
             )
         unknown.extend((document.id, tool) for tool in missing)
         kept = {tool: grade for tool, grade in gold.items() if tool in known}
-        about = document.metadata or {}
-        split = split or _split(about.get("split"))
-        # A query that no split claims takes no part, nor does one whose gold is all unknown.
+        split = split or metadata.split
         if split is None or (missing and not kept):
-            continue
-        slices = {str(name): str(value) for name, value in (about.get("slices") or {}).items()}
-        queries.append(Query(document.id, document.text or "", kept, split, slices))
+            left_out.append(document.id)
+        else:
+            queries.append(Query(document.id, document.text or "", kept, split, metadata.slices))
     strangers = sorted(judged.keys() - seen)
     if strangers:
         raise DataError(f"{folder / QRELS}: query {strangers[0]!r} is judged but not in {QUERIES}.")
     edges: list[Edge] = read_edges(folder / EDGES) if (folder / EDGES).is_file() else []
-    return Tables(tools, queries, edges, unknown)
+    return Tables(tools, queries, edges, unknown, left_out)
 
 
-def _documents(path: Path) -> Iterator[_Document]:
+def read_corpus(path: Path) -> list[Tool]:
+    """The tools of a corpus.jsonl, which may be without queries.
+
+    Raises:
+        DataError: the file is missing or malformed (the line is named).
+    """
+    return [_tool(document, metadata) for document, metadata in _documents(path)]
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What an export says of title, licence, template and known issues; nothing for a folder of others' making.
+
+    Raises:
+        DataError: the file is there and malformed.
+    """
+    path = folder / ABOUT
+    if not path.is_file():
+        return {}
+    try:
+        return _About.model_validate_json(path.read_bytes()).model_dump()
+    except ValidationError as error:
+        raise DataError(f"{path}: {_fault(error)}.") from None
+
+
+def _documents(path: Path) -> Iterator[tuple[_Document, _Metadata]]:
+    for number, line in _lines(path):
+        if line.strip():
+            try:
+                document = _Document.model_validate_json(line)
+                metadata = document.metadata if isinstance(document.metadata, dict) else {}
+                yield document, _Metadata.model_validate(metadata)
+            except ValidationError as error:
+                raise DataError(f"{path}, line {number}: {_fault(error)}.") from None
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         # Not `splitlines`: it would also cut at the line separators that JSON allows inside a text.
         lines = path.read_text("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}: {error}.") from None
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                yield _Document.model_validate_json(line)
-            except ValidationError as error:
-                fault = error.errors()[0]
-                where = ".".join(str(part) for part in fault["loc"])
-                raise DataError(f"{path}, line {number}: {where or 'the line'}: {fault['msg']}.") from None
+    yield from enumerate(lines, start=1)
 
 
-def _tool(document: _Document) -> Tool:
-    about = (document.metadata or {}).get("tool")
-    if isinstance(about, dict):
-        try:
-            fields = {key: about[key] for key in ("name", "description", "category", "parent", "returns", "source")}
-            parameters = tuple(Parameter(**parameter) for parameter in about["parameters"])
-            return Tool(tool_id=document.id, parameters=parameters, **fields)
-        except (KeyError, TypeError) as error:
-            raise DataError(f"{CORPUS}, {document.id}: metadata.tool is not as bench writes it ({error}).") from None
+def _fault(error: ValidationError) -> str:
+    fault = error.errors()[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    return f"{where or 'the line'}: {fault['msg']}"
+
+
+def _tool(document: _Document, metadata: _Metadata) -> Tool:
+    about = metadata.tool
+    if about is not None:
+        parameters = tuple(Parameter(**parameter.model_dump()) for parameter in about.parameters)
+        return Tool(tool_id=document.id, parameters=parameters, **about.model_dump(exclude={"parameters"}))
     text = document.text or ""
     title = document.title or ""
     # Without a hierarchy each tool is its own parent: a collection of one.
@@ -147,19 +250,17 @@ def _tool(document: _Document) -> Tool:
 
 def _judgements(folder: Path) -> dict[str, tuple[Split, dict[str, int]]]:
     found: dict[str, tuple[Split, dict[str, int]]] = {}
-    paths = [(split, folder / f"{split}.tsv") for split in SPLITS]
+    paths: list[tuple[Split, Path]] = [(split, folder / f"{split}.tsv") for split in SPLITS]
     if not any(path.is_file() for _, path in paths):
         raise DataError(f"{folder} has none of {', '.join(path.name for _, path in paths)}.")
-    for name, path in paths:
+    for split, path in paths:
         if not path.is_file():
             continue
-        split = _split(name)
-        assert split is not None
-        for number, line in enumerate(path.read_text("utf-8").split("\n"), start=1):
+        for number, line in _lines(path):
             if not line.strip() or (number == 1 and line.startswith("query-id")):
                 continue
             values = line.rstrip("\r").split("\t")
-            if len(values) != 3 or not values[2].lstrip("-").isdigit():
+            if len(values) != 3 or not _GRADE.fullmatch(values[2]):
                 raise DataError(f"{path}, line {number}: expected query id, tool id and whole number, tab-separated.")
             query, tool, grade = values[0], values[1], int(values[2])
             before = found.setdefault(query, (split, {}))
@@ -169,8 +270,3 @@ def _judgements(folder: Path) -> dict[str, tuple[Split, dict[str, int]]]:
             if grade > 0:
                 before[1][tool] = max(grade, before[1].get(tool, 0))
     return found
-
-
-def _split(name: object) -> Split | None:
-    known: dict[str, Split] = {"train": "train", "dev": "dev", "test": "test"}
-    return known.get(str(name))

@@ -25,6 +25,8 @@ from bench.paths import replacing, write_text
 FORMAT_VERSION = 1
 MANIFEST = "dataset.json"
 SLICE_PREFIX = "slice_"
+#: Bytes of one table, decompressed. Full-size ToolBench takes a fiftieth.
+_LARGEST_TABLE = 4 << 30
 
 _PARAMETER = pa.struct(
     [
@@ -173,8 +175,18 @@ def _read_table(path: Path, digest: str) -> pa.Table:
     if hashlib.sha256(data).hexdigest() != digest:
         raise DataError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}.")
     try:
-        return pq.ParquetFile(pa.BufferReader(data)).read()  # read_table would import pandas
-    except (pa.ArrowInvalid, OSError) as error:
+        file = pq.ParquetFile(pa.BufferReader(data))  # read_table would import pandas
+        # Bit by bit: what the file says of its size counts a value that is repeated a million times once.
+        size, batches = 0, []
+        for batch in file.iter_batches(batch_size=256, use_threads=False):
+            size += batch.nbytes
+            if size > _LARGEST_TABLE:
+                raise DataError(f"{path} would take {size >> 20} MiB of memory or more; tables take far less.")
+            batches.append(batch)
+        table = pa.Table.from_batches(batches, schema=file.schema_arrow)
+        table.validate(full=True)
+        return table
+    except (pa.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{path} is not a readable Parquet file: {error}.") from None
 
 

@@ -10,17 +10,17 @@ import hashlib
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from bench.errors import DataError, StorageError, UnavailableError
-from bench.paths import cache_folder, sha256_of, storage_errors
+from bench.errors import DataError, UnavailableError
+from bench.paths import cache_folder, env_flag, expanded, sha256_of, storage_errors
 from bench.progress import QUIET, Progress
+from bench.swap import locked
 
 if TYPE_CHECKING:
     import httpx
@@ -62,8 +62,8 @@ class Sources:
         """Options first, then `BENCH_MIRROR` and `BENCH_OFFLINE`."""
         named = os.environ.get("BENCH_MIRROR")
         return Sources(
-            mirror=mirror or (Path(named).expanduser() if named else None),
-            offline=offline or os.environ.get("BENCH_OFFLINE", "") not in {"", "0"},
+            mirror=mirror or (expanded(named) if named else None),
+            offline=offline or env_flag("BENCH_OFFLINE"),
             progress=progress,
         )
 
@@ -88,6 +88,13 @@ class Sources:
             self._download_all(missing)
         return paths
 
+    def check(self, name: str, digest: str) -> None:
+        """Like `fetch` for one file, but a damaged file in the cache is told and stays."""
+        path = self.cache / "upstream" / name
+        if self.mirror is None and path.is_file() and (actual := sha256_of(path)) != digest:
+            raise DataError(_mismatch(str(path), actual, digest))
+        self.fetch({name: digest})
+
     def _from_mirror(self, mirror: Path, name: str, digest: str) -> Path:
         path = mirror / name
         if not path.is_file():
@@ -101,7 +108,7 @@ class Sources:
         import httpx
 
         with (
-            self._locked(),
+            locked(self.cache / "download.lock", f"downloading into {self.cache}", self.progress),
             self.progress.stage("download", len(files), "files") as files_done,
             self.progress.stage("received", None, "B") as received,
             httpx.Client(
@@ -128,27 +135,6 @@ class Sources:
                 except BaseException:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One process downloads into a cache at a time; the others wait and then find the files."""
-        import filelock
-
-        with storage_errors(f"the cache {self.cache}"):
-            self.cache.mkdir(parents=True, exist_ok=True)
-            lock = filelock.FileLock(self.cache / "download.lock")
-            try:
-                lock.acquire(timeout=0.1)
-            except filelock.Timeout:
-                self.progress.note(f"another process is downloading into {self.cache}; waiting for it")
-                try:
-                    lock.acquire(timeout=3600 * self.patience)
-                except filelock.Timeout:
-                    raise StorageError(f"another process has held {lock.lock_file} for an hour; end it.") from None
-        try:
-            yield
-        finally:
-            lock.release()
 
     def _download(self, client: httpx.Client, name: str, digest: str, path: Path, count: Callable[[int], None]) -> None:
         import httpx

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-SPLITS = ("train", "dev", "test")
 Split = Literal["train", "dev", "test"]
+SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
 Template = Literal["description", "name_description", "toolbench", "source"]
 TEMPLATES: tuple[Template, ...] = ("description", "name_description", "toolbench", "source")
@@ -138,10 +138,12 @@ class Tables:
     """What a loader returns.
 
     `unknown_gold` are (query_id, tool_id) pairs that upstream has, that name tools outside the library, and that
-    the user chose to drop; they are kept for the audit.
+    the user chose to drop; they are kept for the audit. `left_out` are ids of queries that take no part: no split
+    claims them, or all of their gold was dropped.
     """
 
     tools: Sequence[Tool]
     queries: Sequence[Query]
     edges: Sequence[Edge] = ()
     unknown_gold: Sequence[tuple[str, str]] = ()
+    left_out: Sequence[str] = ()

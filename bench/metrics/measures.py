@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -77,20 +79,26 @@ def multiple_mean_reciprocal_rank_printed(gold: GoldRanks, k: Counts) -> Values:
     return gold.n / 2 / _mean_rank(gold, k)
 
 
-def _discounts(ranks: NDArray[Any]) -> Values:
-    values: Values = 1.0 / np.log2(ranks + 1.0)
-    return values
+@cache
+def _discounts(deepest: int) -> Values:
+    """1 / log2(rank + 1) for the ranks 0 (unused) to `deepest`.
+
+    From the C library by way of `math`: NumPy's own logarithm differs in the last bit between processors.
+    """
+    return np.array([0.0, *(1.0 / math.log2(rank + 1) for rank in range(1, deepest + 1))])
 
 
 def _gain(gold: GoldRanks, k: Counts) -> Values:
     """DCG at k: the sum of relevance / log2(rank + 1)."""
-    return _sum(np.where(gold.ranks <= k[:, None], gold.grades * _discounts(gold.ranks), 0.0))
+    deepest = int(k.max(initial=0))
+    within = np.where(gold.ranks <= k[:, None], gold.ranks, 0)
+    return _sum(gold.grades * _discounts(deepest)[within])
 
 
 def ndcg(gold: GoldRanks, k: Counts) -> Values:
     """DCG over the DCG of the best possible ranking of all gold tools."""
     places = np.arange(1, gold.ranks.shape[1] + 1)
-    ideal = _sum(np.where(places <= k[:, None], gold.ideal * _discounts(places), 0.0))
+    ideal = _sum(np.where(places <= k[:, None], gold.ideal * _discounts(len(places))[1:], 0.0))
     return _gain(gold, k) / ideal
 
 
@@ -98,7 +106,7 @@ def ndcg_ptr(gold: GoldRanks, k: Counts) -> Values:
     """DCG over the DCG of the retrieved tools re-sorted; 0 when none is relevant."""
     found = np.where(gold.ranks <= k[:, None], gold.grades, 0)
     best = -np.sort(-found, axis=1)
-    ideal = _sum(best * _discounts(np.arange(1, best.shape[1] + 1)))
+    ideal = _sum(best * _discounts(best.shape[1])[1:])
     values: Values = np.divide(_gain(gold, k), ideal, out=np.zeros(len(ideal)), where=ideal > 0)
     return values
 

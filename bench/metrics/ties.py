@@ -7,6 +7,7 @@ gold tool that ties with others may stand anywhere in its group.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -124,14 +125,14 @@ def tie_band(
         repeated = np.repeat(part, DRAWS)
         drawn = measured(_drawn(groups, members, repeated, random), repeated)
         mean[start : start + len(part)] = drawn.reshape(len(part), DRAWS, -1).mean(axis=1)
-    untied = base.sum(axis=0) - best.sum(axis=0)
-    return TieBand(
-        wanted,
-        (untied + worst.sum(axis=0)) / judged,
-        (untied + mean.sum(axis=0)) / judged,
-        (untied + best.sum(axis=0)) / judged,
-        len(at),
-    )
+
+    def average(tied_values: NDArray[np.float64]) -> NDArray[np.float64]:
+        values = base.copy()
+        values[at] = tied_values
+        # Exact sums, as the means are taken: a band without ties is the mean to the last bit.
+        return np.array([math.fsum(column) / judged for column in values.T])
+
+    return TieBand(wanted, average(worst), average(mean), average(best), len(at))
 
 
 def _groups(

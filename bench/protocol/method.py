@@ -58,11 +58,9 @@ class Method(ABC):
 
     Parameters: ClassVar[type[ParameterSet]] = ParameterSet
     #: Queries a call of `rank` gets at most; also how much work a crash can cost.
-    batch_size: ClassVar[int] = 256
+    batch_size: ClassVar[int] = 64
     #: True when the method is of no use without past queries; the runner then refuses datasets that have none.
     needs_history: bool = False
-    #: True for methods that read the gold they are judged by. They are marked, and never ranked among methods.
-    oracle: ClassVar[bool] = False
     #: True when the method calls a language model or another paid service.
     needs_llm: bool = False
 
@@ -108,13 +106,11 @@ class Method(ABC):
 
 
 class OracleMethod(Method):
-    """A method that is shown the gold, as an upper bound. Marked on every row."""
-
-    oracle: ClassVar[bool] = True
+    """A method that is shown the gold, as an upper bound. Marked on every row, and never ranked among methods."""
 
     @abstractmethod
     def reveal(self, gold: Gold) -> None:
-        """Receive the gold of the whole dataset; row numbers are those of `Queries.rows`."""
+        """Receive the gold of the queries that will be asked; row i is that of `Queries.rows` i."""
 
 
 @runtime_checkable

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 PAD = -1
 
-F = TypeVar("F", np.float32, np.float64)
-Scores = NDArray[np.float32] | NDArray[np.float64]
+Scores = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,8 @@ class Ranking:
 
     Attributes:
         tools: (queries, width) int32 tool codes, best first, padded at the end with -1.
-        scores: (queries, width) float32 (float64 out of a run file), or None when the method returns an order
-            and no scores. Values beside padding are ignored.
+        scores: (queries, width) numbers, or None when the method returns an order and no scores. They are compared
+            as they are. Values beside padding are ignored.
         failed: (queries,) bool, True where the method could not answer (an error, a time-out, a reply
             that does not parse). Such a query scores 0 and is counted.
         tied_beyond: (queries, ceil(library / 8)) uint8, `numpy.packbits` of the tools that did not fit
@@ -127,7 +126,7 @@ def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Rankin
         depth: the most tools a query may get.
 
     Returns:
-        The ranking with int32 tools and float32 scores; with scores, each row sorted by score
+        The ranking with int32 tools and float scores; with scores, each row sorted by score
         descending, then tool code ascending.
 
     Raises:
@@ -168,7 +167,7 @@ def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Rankin
     if failed is not None and failed.any():
         # What came with a failure is no answer.
         tools = np.where(failed[:, None], np.int32(PAD), tools)
-        checked = None if checked is None else np.where(failed[:, None], np.float32(-np.inf), checked)
+        checked = None if checked is None else np.where(failed[:, None], checked.dtype.type(-np.inf), checked)
         tied = None if tied is None else np.where(failed[:, None], np.uint8(0), tied)
     return Ranking(tools, checked, failed, tied)
 
@@ -181,14 +180,15 @@ def _no_duplicates(tools: NDArray[np.int32]) -> None:
         raise Violation("returned a tool twice", int(row), int(ordered[row, column + 1]))
 
 
-def _checked_scores(scores: Scores, tools: NDArray[np.int32], present: NDArray[np.bool_]) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):
-        single = scores.astype(np.float32)
-    bad = present & ~np.isfinite(single)
+def _checked_scores(scores: NDArray[Any], tools: NDArray[np.int32], present: NDArray[np.bool_]) -> Scores:
+    """Finite scores, -inf beside padding; single precision stays single, all else becomes double."""
+    with np.errstate(over="ignore"):  # a longer float that overflows is refused below as infinite
+        kept = scores if scores.dtype == np.float32 else scores.astype(np.float64)
+    bad = present & ~np.isfinite(kept)
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise Violation(f"returned the score {single[row, column]}", int(row), int(tools[row, column]))
-    return np.where(present, single, np.float32(-np.inf))
+        raise Violation(f"returned the score {kept[row, column]}", int(row), int(tools[row, column]))
+    return np.where(present, kept, kept.dtype.type(-np.inf))
 
 
 def _checked_failed(failed: NDArray[np.bool_] | None, queries: int) -> NDArray[np.bool_] | None:
@@ -206,7 +206,7 @@ def _checked_tied(tied: NDArray[np.uint8] | None, queries: int, library: int) ->
     return tied
 
 
-def in_order(tools: NDArray[np.int32], scores: NDArray[F]) -> tuple[NDArray[np.int32], NDArray[F]]:
+def in_order(tools: NDArray[np.int32], scores: Scores) -> tuple[NDArray[np.int32], Scores]:
     """Rows sorted by score descending, then code ascending; padding (score -inf, code -1) stays last."""
     falls = scores[:, 1:] < scores[:, :-1]
     level = (scores[:, 1:] == scores[:, :-1]) & ((tools[:, 1:] > tools[:, :-1]) | (tools[:, 1:] == PAD))

@@ -100,7 +100,8 @@ class Queries:
 
     Attributes:
         texts: (queries,) query texts.
-        rows: (queries,) opaque row numbers: the same query keeps its number in every batch.
+        rows: (queries,) the query's number in this run: the same in every batch. The runner asks in an order that has
+            nothing to do with the queries' ids, since upstream often sorts its files by gold.
     """
 
     texts: tuple[str, ...]
@@ -108,7 +109,8 @@ class Queries:
 
     @staticmethod
     def of(dataset: Dataset, rows: NDArray[np.int64]) -> Queries:
-        return Queries(tuple(dataset.queries[row].text for row in rows), rows)
+        """The queries of these rows of the dataset, numbered from 0 in the order given."""
+        return Queries(tuple(dataset.queries[row].text for row in rows), np.arange(len(rows)))
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import importlib
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.data.beir import import_beir
+from bench.data.beir import import_beir, read_about
 from bench.data.card import ID_PATTERN, cards_from
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, read_dataset, write_dataset
 from bench.data.tables import Tables
-from bench.errors import DataError, UnavailableError, UsageError
-from bench.paths import data_folder, storage_errors
+from bench.errors import BenchError, DataError, UnavailableError, UsageError
+from bench.paths import data_folder
 from bench.registry.datasets import DatasetEntry, installed_entries
+from bench.swap import locked, recover, replaced_folder
 
 
 def add_datasets(
@@ -55,19 +55,13 @@ def add_datasets(
         for entry in asked:
             yield _keep(Dataset.build(entry.card.id, entry.card, tables[entry.card.id]), replace)
         return
-    if name in installed:
+    taken = {word.casefold() for entry in installed.values() for word in (entry.card.id, *entry.card.aliases)}
+    if name.casefold() in taken:
         raise UsageError(f"there is a dataset {name!r} already; choose another name for yours.")
     if (source / MANIFEST).is_file():
         stored = read_dataset(source)
-        changed: dict[str, Any] = {
-            "id": name,
-            "aliases": [],
-            "upstream": [],
-            "counts": None,
-            "obtain": "",
-            "variant": "",
-        }
-        card = cards_from({**stored.card.model_dump(), **changed}, name)[0]
+        mine: dict[str, Any] = {"id": name, "aliases": [], "upstream": [], "counts": None, "obtain": "", "variant": ""}
+        card = cards_from({**stored.card.model_dump(), **mine}, name)[0]
         yield _keep(Dataset.build(name, card, stored.rows_again()), replace)
     elif (source / "corpus.jsonl").is_file():
         rows = import_beir(source, drop_unknown_gold=drop_unknown_gold)
@@ -84,15 +78,27 @@ def _imported(entry: DatasetEntry, source: Path) -> dict[str, Tables]:
     importer = importlib.import_module(entry.module.rpartition(".")[0] + ".importer")
     try:
         tables: dict[str, Tables] = importer.read(source)
-    except (KeyError, ValueError, TypeError, IndexError, OSError) as error:
+    except BenchError:
+        raise
+    except Exception as error:
         raise DataError(f"the files in {source} are not as expected ({type(error).__name__}: {error}).") from error
     return tables
 
 
 def _card(name: str, source: Path, rows: Tables) -> dict[str, Any]:
-    issues = []
+    about = read_about(source)
+    issues = list(about.pop("known_issues", []))
     if rows.unknown_gold:
-        issues.append(f"{len(rows.unknown_gold)} judgements of tools outside the library were dropped on import.")
+        shortened = len({query for query, _ in rows.unknown_gold} - set(rows.left_out))
+        issues.append(
+            f"{len(rows.unknown_gold)} judgements of tools outside the library were dropped on import; {shortened} "
+            "queries have less gold than they had."
+        )
+    if rows.left_out:
+        issues.append(
+            f"{len(rows.left_out)} queries were left out on import, since no split claims them or all of their gold "
+            f"was dropped, first {rows.left_out[0]}. A judgement of 0 keeps a query that has no gold."
+        )
     return {
         "id": name,
         "title": name,
@@ -100,23 +106,17 @@ def _card(name: str, source: Path, rows: Tables) -> dict[str, Any]:
         "licence": "not stated",
         "redistribution": False,
         "template": "name_description",
+        **about,
         "known_issues": issues,
     }
 
 
 def _keep(dataset: Dataset, replace: bool) -> Dataset:
     folder = data_folder() / "datasets" / dataset.card.id
-    if folder.exists() and not replace:
-        raise UsageError(f"a dataset {dataset.card.id!r} was added before; --replace puts this one in its place.")
-    fresh = folder.with_name(f".new-{folder.name}")
-    old = folder.with_name(f".old-{folder.name}")
-    with storage_errors(str(folder)):
-        shutil.rmtree(fresh, ignore_errors=True)
-        write_dataset(dataset, fresh)
-        # The old one goes only when the new one is whole.
-        if folder.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            folder.rename(old)
-        fresh.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
+    with locked(data_folder() / ".locks" / f"{folder.name}.lock", f"adding {folder.name}"):
+        recover(folder)
+        if folder.exists() and not replace:
+            raise UsageError(f"a dataset {dataset.card.id!r} was added before; --replace puts this one in its place.")
+        with replaced_folder(folder) as fresh:
+            write_dataset(dataset, fresh)
     return dataset

@@ -4,7 +4,8 @@ A dataset folder holds `card.toml` and `loader.py`. The loader has a function
 
     def load(files: Files, options: Options, card: Card) -> Tables
 
-and may declare a class `Options(ParameterSet)`, whose fields are set as in `rectools(split=bundle-disjoint)`.
+and may declare a class `Options(ParameterSet)`, whose fields are set as in `rectools(split=bundle-disjoint)`; a loader
+of several cards may declare a dict of such classes by the cards' `variant`.
 A folder with cards whose files the user must bring (`obtain`) also holds `importer.py` with
 
     def read(folder: Path) -> dict[str, Tables]
@@ -18,18 +19,15 @@ import hashlib
 import importlib
 import importlib.util
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
 
 import bench
 from bench.data.card import Card, cards_from, read_cards
 from bench.data.dataset import Dataset
+from bench.data.files import Files
 from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dataset
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
@@ -37,52 +35,11 @@ from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.parameters import ParameterSet, check_parameters, short_spec, suggestion
 from bench.paths import data_folder
 from bench.spec import Spec, parse
-
-T = TypeVar("T")
+from bench.swap import standing
 
 
 class NoOptions(ParameterSet):
     """The options of a loader that declares none."""
-
-
-@dataclass(frozen=True)
-class Files:
-    """What a loader reads: upstream's files by their path in the repository, and its own folder."""
-
-    paths: Mapping[str, Path]
-    folder: Path
-
-    def path(self, name: str) -> Path:
-        """The local copy of an upstream file."""
-        return self.paths[name]
-
-    def text(self, name: str) -> str:
-        """An upstream file as text; raises `DataError` when it is not UTF-8."""
-        try:
-            return self.paths[name].read_text("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise DataError(f"{name} is not UTF-8: {error}.") from None
-
-    def json(self, name: str) -> Any:
-        """An upstream file as JSON; raises `DataError` when it is not."""
-        try:
-            return json.loads(self.text(name))
-        except json.JSONDecodeError as error:
-            raise DataError(f"{name} is not JSON: {error}.") from None
-
-    def read_as(self, form: type[T], name: str) -> T:
-        """An upstream file as JSON of a given form; raises `DataError` that names the first record out of form."""
-        try:
-            return TypeAdapter(form).validate_json(self.text(name), strict=True)
-        except ValidationError as error:
-            fault = error.errors()[0]
-            # The place is a list index or a key, then a field; there is none when the file is not JSON at all.
-            where = "".join(f", {kind} {part}" for kind, part in zip(("record", "field"), fault["loc"], strict=False))
-            raise DataError(f"{name}{where}: {fault['msg']}.") from None
-
-    def under(self, prefix: str) -> list[str]:
-        """Names of the upstream files below a folder, sorted."""
-        return sorted(name for name in self.paths if name.startswith(prefix.rstrip("/") + "/"))
 
 
 @dataclass(frozen=True)
@@ -94,7 +51,7 @@ class DatasetEntry:
     module: str | None  # the loader's module; None for an added dataset, whose folder holds the tables
 
     def options(self) -> type[ParameterSet]:
-        """The loader's option class."""
+        """The loader's option class, for this card."""
         if self.module is None:
             return NoOptions
         try:
@@ -103,6 +60,8 @@ class DatasetEntry:
             raise DataError(
                 f"the loader of {self.card.id} cannot be imported ({type(error).__name__}: {error})."
             ) from error
+        if isinstance(declared, dict):
+            declared = declared.get(self.card.variant, NoOptions)
         if not (isinstance(declared, type) and issubclass(declared, ParameterSet)):
             raise DataError(f"the loader of {self.card.id} declares Options that are no ParameterSet.")
         return declared
@@ -152,14 +111,16 @@ def _added() -> _Found:
     """Datasets the user added with `bench data add`."""
     root = data_folder() / "datasets"
     found = _Found({}, {})
-    for folder in sorted(root.iterdir()) if root.is_dir() else []:
+    for folder in standing(list(root.iterdir())) if root.is_dir() else []:
         path = folder / MANIFEST
-        if path.is_file() and not folder.name.startswith("."):
-            try:
+        try:
+            if path.is_file():
                 card = cards_from(json.loads(path.read_text("utf-8"))["card"], str(path))[0]
                 found.entries[card.id] = DatasetEntry(card, folder, None)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, DataError):
-                found.broken[folder.name] = f"{path} is damaged; remove {folder} and add the dataset again."
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, DataError):
+            found.broken[folder.name] = (
+                f"{path} is damaged or cannot be read; remove {folder} and add the dataset again."
+            )
     return found
 
 
@@ -218,13 +179,10 @@ def load_dataset(spec: Spec | str, sources: Sources | None = None) -> Dataset:
     """
     entry, options, canonical = resolve(spec)
     if entry.module is None:
-        return read_dataset(entry.folder)
-    if entry.card.obtain:
-        raise UnavailableError(
-            f"{entry.card.id} is not here: {entry.card.obtain} Then run `bench data add {entry.card.id} --from FOLDER`."
-        )
+        return checked(read_dataset(entry.folder))
+    check_brought(entry)
     sources = sources or Sources.from_environment()
-    folder = sources.cache / "datasets" / f"{entry.card.id}-{_key(entry, options)[:20]}"
+    folder = stored_folder(entry, options, sources)
     if (folder / MANIFEST).is_file():
         try:
             return read_dataset(folder)
@@ -233,6 +191,28 @@ def load_dataset(spec: Spec | str, sources: Sources | None = None) -> Dataset:
             sources.progress.note(f"{error} Building it again.")
     dataset = build_dataset(entry, options, canonical, sources)
     write_dataset(dataset, folder)
+    return dataset
+
+
+def check_brought(entry: DatasetEntry) -> None:
+    """Raise `UnavailableError` for a dataset whose files the user must bring and has not."""
+    if entry.card.obtain:
+        raise UnavailableError(
+            f"{entry.card.id} is not here: {entry.card.obtain} Then run `bench data add {entry.card.id} --from FOLDER`."
+        )
+
+
+def stored_folder(entry: DatasetEntry, options: ParameterSet, sources: Sources) -> Path:
+    """Where the normalised tables of a dataset are kept."""
+    if entry.module is None:
+        return entry.folder
+    return sources.cache / "datasets" / f"{entry.card.id}-{_key(entry, options)[:20]}"
+
+
+def checked(dataset: Dataset) -> Dataset:
+    """The dataset, if its content hash is that of its rows and not only what its file says."""
+    if Dataset.build(dataset.spec, dataset.card, dataset.rows_again()).content_hash != dataset.content_hash:
+        raise DataError(f"{dataset.spec} is not what its file says: its content hash is another; add it again.")
     return dataset
 
 
@@ -286,7 +266,7 @@ def check_counts(dataset: Dataset) -> None:
         return
     sizes = dataset.gold.counts
     judged = sizes[sizes > 0]
-    found = {
+    found: dict[str, int] = {
         "tools": len(dataset.tools),
         "parents": len({(tool.category, tool.parent) for tool in dataset.tools}),
         **{split: len(dataset.rows(split)) for split in SPLITS},

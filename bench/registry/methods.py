@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -66,15 +67,17 @@ def method_class(name: str) -> type[Method]:
 def _class_at(name: str) -> type[Method]:
     """`package.module:Class`, importable from the working folder too."""
     module_name, _, class_name = name.partition(":")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    # Not there any more when somebody removed it.
+    with suppress(FileNotFoundError):
+        if str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
             raise UsageError(f"there is no module {module_name!r} to import for the method {name!r}.") from None
         raise MethodError(f"the method {name!r} cannot be imported: {error}.") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise MethodError(f"the method {name!r} cannot be imported: {type(error).__name__}: {error}.") from error
     if not hasattr(module, class_name):
         raise UsageError(f"the module {module_name} has no class {class_name!r}.")
@@ -102,6 +105,8 @@ def _checked(value: object, name: str) -> type[Method]:
         raise MethodError(f"{name} is no method: it must be a subclass of bench.protocol.Method.")
     if inspect.isabstract(value):
         raise MethodError(f"the method {name} lacks {', '.join(sorted(value.__abstractmethods__))}.")
+    if not isinstance(value.batch_size, int) or value.batch_size < 1:
+        raise MethodError(f"the method {name} has the batch_size {value.batch_size!r}; it must be 1 or more.")
     return value
 
 
@@ -120,7 +125,7 @@ def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, prog
         method = kind(parameters, context)
     except BenchError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise MethodError(f"the method {spec} cannot be made: {type(error).__name__}: {error}.") from error
     method.name = spec.name
     for nested in nested_specs(method):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bench.data.dataset import Dataset
+from bench.data.parquet import MANIFEST, read_dataset
 from bench.data.sources import Sources
-from bench.registry.datasets import build_dataset, load_dataset, resolve
+from bench.errors import DataError
+from bench.registry.datasets import build_dataset, check_brought, resolve, stored_folder
 
 
 @dataclass(frozen=True)
@@ -27,22 +29,41 @@ class Verification:
 
 
 def verify_dataset(spec: str, sources: Sources) -> Verification:
-    """Check every file's sha256, build the tables anew (counts are checked), and compare with the stored ones.
+    """Check every file's sha256, the stored tables, and that tables built anew are the same (counts are checked).
+
+    What is wrong is reported, not mended.
 
     Raises:
-        BenchError: a file is missing or wrong, or the tables are not what the card says.
+        UnavailableError: a file is missing and may not or could not be fetched.
+        DataError: the tables built from the right files are not what the card says.
     """
     entry, options, canonical = resolve(spec)
-    stored = load_dataset(canonical, sources)
-    # The hash is taken over the rows as they are read, not copied from the file that says what it should be.
-    found = Dataset.build(stored.spec, stored.card, stored.rows_again()).content_hash
-    problems = [] if found == stored.content_hash else [f"the stored tables hash to {found[:16]}, not to what they say"]
-    if entry.module is None:
-        return Verification(canonical, 0, found, problems)
-    fresh = build_dataset(entry, options, canonical, sources)
-    if fresh.content_hash != stored.content_hash:
-        problems.append(
-            f"built anew from its files the content hash is {fresh.content_hash[:16]}, "
-            f"the stored tables have {stored.content_hash[:16]}"
-        )
-    return Verification(canonical, len(entry.card.files()), fresh.content_hash, problems)
+    if entry.module is not None:
+        check_brought(entry)
+    problems: list[str] = []
+    files = 0
+    for name, digest in (entry.card.files() if entry.module else {}).items():
+        try:
+            sources.check(name, digest)
+            files += 1
+        except DataError as error:
+            problems.append(str(error).rstrip("."))
+    folder = stored_folder(entry, options, sources)
+    stored, content_hash = None, ""
+    if (folder / MANIFEST).is_file():
+        try:
+            stored = read_dataset(folder)
+            # The hash of the rows as they are read, not what the file says that it should be.
+            content_hash = Dataset.build(stored.spec, stored.card, stored.rows_again()).content_hash
+            if content_hash != stored.content_hash:
+                problems.append(f"the stored tables hash to {content_hash[:16]} and say {stored.content_hash[:16]}")
+        except DataError as error:
+            problems.append(str(error).rstrip("."))
+    if entry.module is not None and not problems:
+        fresh = build_dataset(entry, options, canonical, sources).content_hash
+        if stored is not None and fresh != content_hash:
+            problems.append(
+                f"built anew from its files the hash is {fresh[:16]}, the stored tables have {content_hash[:16]}"
+            )
+        content_hash = fresh
+    return Verification(canonical, files, content_hash, problems)

@@ -62,8 +62,8 @@ def read_experiment(path: Path) -> Experiment:
         UsageError: the file cannot be read, is not TOML, or has an unknown key or a value of the wrong type.
     """
     try:
-        raw = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raw = tomllib.loads(path.read_text("utf-8-sig"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"cannot read the experiment file {path}: {error}.") from None
     try:
         return Experiment.model_validate(raw)

@@ -9,52 +9,52 @@ from pathlib import Path
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.metrics import Metric
-from bench.paths import sha256_of
 from bench.protocol import PROTOCOL_VERSION
-from bench.run.lock import result_lock
+from bench.run.code import scoring_hash
 from bench.run.manifest import Manifest, MethodIdentity
 from bench.run.plan import EvaluatedSplit, Plan
-from bench.run.result import Result, result_folder, write_result
-from bench.run.runfile import read_run
+from bench.run.result import Result, result_folder, result_lock, write_result
+from bench.run.runfile import parse_run
 from bench.run.runner import dataset_identity, environment
 from bench.run.scoring import BOOTSTRAP_SEED, score
 from bench.spec import Spec
 
 
 def score_run_file(
-    path: Path,
+    data: bytes,
+    file: str,
     dataset: Dataset,
     results: Path,
     *,
     name: str,
+    command: str,
     split: EvaluatedSplit | None = None,
     template: Template | None = None,
     metrics: Sequence[Metric] = (),
-    command: str = "",
 ) -> Result:
     """Score a TREC or JSONL run file and store it as a result.
 
     Args:
-        path: the file.
+        data: the file's bytes.
+        file: its name.
         dataset: what it ran on.
         results: the folder of results.
         name: what the system is called.
+        command: the command, for the manifest.
         split: which queries are scored; None for the dataset's default.
         template: the text whose tokens are counted; None for the dataset's default.
         metrics: metrics beside the default ones.
-        command: the command, for the manifest.
 
     Raises:
         ResultError: the file does not fit the dataset.
     """
-    plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template)
+    plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
     rows = plan.rows(dataset)
-    answers = read_run(path, dataset, rows)
-    depth = answers.ranking.tools.shape[1]
-    digest = sha256_of(path)
+    answers = parse_run(data, file, dataset, rows)
+    digest = hashlib.sha256(data).hexdigest()
     asked = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
     identity = f"{PROTOCOL_VERSION} {dataset.content_hash} {asked} {name} {digest}"
-    identifier = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    identifier = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     scored = score(identifier, dataset, rows, answers, plan.tool_text(dataset), metrics)
     manifest = Manifest(
         result_id=identifier,
@@ -68,9 +68,9 @@ def score_run_file(
             code="",
             oracle=False,
             needs_llm=False,
-            run_file=f"{path.name} sha256:{digest}",
+            run_file=f"{file} sha256:{digest}",
         ),
-        depth=depth,
+        depth=max(1, answers.ranking.tools.shape[1]),
         seeds={"bootstrap": BOOTSTRAP_SEED},
         environment=environment(command),
         timings={},
@@ -78,7 +78,8 @@ def score_run_file(
         peak_memory_mib=None,
         facts={},
         warnings=["scored from a run file: what the system saw, and how it was run, is not known"],
+        scoring=scoring_hash(),
     )
     folder = result_folder(results, dataset.spec, name, identifier)
-    with result_lock(folder):
+    with result_lock(results, folder):
         return write_result(folder, manifest, scored.metrics, scored.run, scored.per_query)

@@ -45,7 +45,10 @@ def git_state() -> tuple[str, bool] | None:
         return None
     try:
         commit = _git(root, "rev-parse", "HEAD")
-        return commit, bool(_git(root, "status", "--porcelain", "--untracked-files=no"))
+        changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+        # A new file that git does not know yet runs like any other.
+        unknown = _git(root, "ls-files", "--others", "--exclude-standard", "--", "bench", "methods", "datasets")
+        return commit, bool(changed or unknown)
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -87,6 +87,8 @@ class Manifest(_Strict):
     facts: dict[str, str | int | float | bool]
     warnings: list[str]
     resumed: bool = False
+    #: sha256 over the code that made numbers of the ranking; when it changes, the ranking is scored again.
+    scoring: str
     #: sha256 of every other file of the result.
     files: dict[str, str] = {}
 

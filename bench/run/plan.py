@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -45,6 +45,18 @@ class Plan:
     template: Template | None = None
     cut: CutKind = "none"
 
+    def normal(self, dataset: Dataset) -> Plan:
+        """The same plan without a limit that limits nothing.
+
+        Raises:
+            UsageError: there are no queries to ask.
+        """
+        available = len(dataset.rows(self.evaluated_split(dataset)))
+        if not available:
+            split = self.evaluated_split(dataset)
+            raise UsageError(f"{dataset.spec} has no {split} queries; choose another --split.")
+        return replace(self, limit=None) if self.limit is not None and self.limit >= available else self
+
     def command(self) -> str:
         """The command that makes this result and no other."""
         words = ["bench", "run", "--method", str(self.method), "--dataset", str(self.dataset)]
@@ -67,11 +79,8 @@ class Plan:
         return self.template or dataset.card.template
 
     def rows(self, dataset: Dataset) -> NDArray[np.int64]:
-        """The queries asked; raises `UsageError` when there are none."""
-        split = self.evaluated_split(dataset)
-        rows = dataset.rows(split)
-        if not len(rows):
-            raise UsageError(f"{dataset.spec} has no {split} queries; choose another --split.")
+        """The queries asked."""
+        rows = dataset.rows(self.evaluated_split(dataset))
         if self.limit is not None and self.limit < len(rows):
             rows = rows[np.linspace(0, len(rows) - 1, self.limit).round().astype(np.int64)]
         return rows
@@ -100,7 +109,10 @@ def _parts(method: Method) -> list[Method]:
 
 
 def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:
-    """Twelve hexadecimal digits that two runs share only if they must give the same rankings."""
+    """Twelve hexadecimal digits that two runs share only if they must give the same rankings.
+
+    (Up to the last bits of embeddings, which depend on the texts that were encoded together.)
+    """
     identity = {
         "protocol": PROTOCOL_VERSION,
         "dataset": dataset.content_hash,
@@ -108,7 +120,7 @@ def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:
         "limit": plan.limit,
         "depth": plan.depth,
         "template": plan.tool_text(dataset),
-        "cut": plan.cut,
+        "cut": [plan.cut, code_hash("bench.run.cut")] if plan.cut != "none" else plan.cut,
         "method": method_hash(method),
     }
     return _sha256(identity)[:12]

@@ -9,14 +9,11 @@ RESULTS/<dataset>/<method>-<id>/
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
-import os
 import re
-import secrets
-import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,8 +26,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
 from bench.errors import ResultError, UsageError
-from bench.paths import sha256_of, storage_errors
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.paths import sha256_of, write_text
+from bench.progress import QUIET, Progress
 from bench.run.manifest import SCHEMA_VERSION, Manifest, Metrics
+from bench.swap import locked, replaced_folder, standing
 
 MANIFEST = "manifest.json"
 METRICS = "metrics.json"
@@ -38,7 +38,7 @@ RUN = "run.parquet"
 PER_QUERY = "per_query.parquet"
 
 RUN_SCHEMA = pa.schema(
-    [("query_id", pa.string()), ("rank", pa.int32()), ("tool_id", pa.string()), ("score", pa.float32())]
+    [("query_id", pa.string()), ("rank", pa.int32()), ("tool_id", pa.string()), ("score", pa.float64())]
 )
 #: Fixed columns of per_query.parquet; every further column is a metric's canonical string, float64.
 PER_QUERY_SCHEMA = pa.schema(
@@ -53,6 +53,7 @@ PER_QUERY_SCHEMA = pa.schema(
 )
 
 M = TypeVar("M", bound=BaseModel)
+_SHORTEST_ID = 4
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,10 @@ class Result:
             )
         return Result(folder, manifest, metrics)
 
+    def verify(self) -> None:
+        """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
+        _ = self.run, self.per_query
+
     @cached_property
     def run(self) -> pa.Table:
         """The ranking: query_id, rank (from 1), tool_id, score (null where the method gives none)."""
@@ -96,8 +101,8 @@ class Result:
         """(queries,) values of one metric; NaN for queries it is not taken on."""
         if metric not in self.per_query.column_names:
             raise UsageError(f"the result {self.manifest.result_id} has no metric {metric!r}; `bench show` lists them.")
-        values: NDArray[np.float64] = self.per_query[metric].to_numpy(zero_copy_only=False).astype(np.float64)
-        return values
+        # Not to_numpy, which imports pandas; a null becomes NaN.
+        return np.array(self.per_query[metric].to_pylist(), dtype=np.float64)
 
     @property
     def label(self) -> str:
@@ -126,7 +131,7 @@ def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
 
 
 def _read_table(path: Path, digest: str, required: list[str]) -> pa.Table:
-    again = "run it again with --overwrite always"
+    again = "run it again"
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -134,7 +139,7 @@ def _read_table(path: Path, digest: str, required: list[str]) -> pa.Table:
     if hashlib.sha256(data).hexdigest() != digest:
         raise ResultError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}; {again}.")
     try:
-        table = pq.ParquetFile(pa.BufferReader(data)).read()  # read_table would import pandas
+        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # read_table would import pandas
     except (pa.ArrowException, OSError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ResultError(f"{path} is no readable Parquet file ({first}); {again}.") from None
@@ -142,6 +147,16 @@ def _read_table(path: Path, digest: str, required: list[str]) -> pa.Table:
     if missing:
         raise ResultError(f"{path} lacks the column {missing[0]!r}; it is not a result of this version.")
     return table
+
+
+def result_lock(results: Path, folder: Path, progress: Progress = QUIET) -> AbstractContextManager[None]:
+    """One process makes a result at a time; lock files lie in a hidden folder of the results folder."""
+    return locked(results / ".locks" / f"{folder.name}.lock", f"making {folder.name}", progress)
+
+
+def check_writable(results: Path) -> None:
+    """Raise `StorageError` now rather than after an hour's work."""
+    write_text(results / ".locks" / "probe", "")
 
 
 def result_folder(results: Path, dataset: str, method: str, result_id: str) -> Path:
@@ -155,9 +170,7 @@ def _slug(text: str) -> str:
 
 
 def write_result(folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Table, per_query: pa.Table) -> Result:
-    """Write a result folder beside its place and swap it in, so that what stood there is whole until then.
-
-    The caller holds the lock of the folder (`bench.run.lock`).
+    """Write a result folder and put it in its place whole. The caller holds the result's lock.
 
     Returns:
         The result, its manifest completed with the sha256 of each file.
@@ -165,49 +178,14 @@ def write_result(folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Tab
     Raises:
         StorageError: the disk is full or the folder cannot be written; what stood there still does.
     """
-    fresh = folder.with_name(f".new-{folder.name}-{secrets.token_hex(4)}")
-    with storage_errors(str(folder)):
-        # What a killed process left of this result; the lock is ours, so nobody is writing it.
-        for left in folder.parent.glob(f".new-{glob.escape(folder.name)}-*"):
-            shutil.rmtree(left, ignore_errors=True)
-        try:
-            fresh.mkdir(parents=True)
-            for name, table in ((RUN, run), (PER_QUERY, per_query)):
-                pq.write_table(table, fresh / name, compression="zstd")
-            (fresh / METRICS).write_text(to_json(metrics), "utf-8")
-            files = {name: sha256_of(fresh / name) for name in (RUN, PER_QUERY, METRICS)}
-            manifest = manifest.model_copy(update={"files": files})
-            (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
-            for path in fresh.iterdir():
-                with path.open("rb+") as written:
-                    os.fsync(written.fileno())
-            _swap(fresh, folder)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+    with replaced_folder(folder) as fresh:
+        for name, table in ((RUN, run), (PER_QUERY, per_query)):
+            pq.write_table(table, fresh / name, compression="zstd")
+        (fresh / METRICS).write_text(to_json(metrics), "utf-8")
+        files = {name: sha256_of(fresh / name) for name in (RUN, PER_QUERY, METRICS)}
+        manifest = manifest.model_copy(update={"files": files})
+        (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
     return Result(folder, manifest, metrics)
-
-
-def _swap(fresh: Path, folder: Path) -> None:
-    """Put `fresh` in the place of `folder`. Killed between the two renames, `recover` puts the old one back."""
-    old = _old(folder)
-    recover(folder)
-    if folder.exists():
-        os.rename(folder, old)
-    os.rename(fresh, folder)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _old(folder: Path) -> Path:
-    return folder.with_name(f".old-{folder.name}")
-
-
-def recover(folder: Path) -> None:
-    """Finish a swap that was killed half way."""
-    if _old(folder).is_dir():
-        if folder.exists():
-            shutil.rmtree(_old(folder), ignore_errors=True)
-        else:
-            os.rename(_old(folder), folder)
 
 
 def to_json(model: BaseModel) -> str:
@@ -217,16 +195,12 @@ def to_json(model: BaseModel) -> str:
 
 def is_complete(folder: Path) -> bool:
     """Whether a result stands there."""
-    recover(folder)
     return (folder / MANIFEST).is_file()
 
 
 def _folders(results: Path) -> list[Path]:
-    """Folders of stored results, sorted; those that are being written begin with a dot."""
-    for old in results.glob("*/.old-*"):
-        recover(old.with_name(old.name.removeprefix(".old-")))
-    found = [path.parent for path in results.glob(f"*/*/{MANIFEST}")]
-    return sorted(folder for folder in found if not any(part.startswith(".") for part in folder.parts[-2:]))
+    """Folders of stored results, sorted; those that are being written are not among them."""
+    return standing([path.parent for path in results.glob(f"*/*/{MANIFEST}")])
 
 
 def find_results(results: Path) -> Iterator[Result | ResultError]:
@@ -239,29 +213,58 @@ def find_results(results: Path) -> Iterator[Result | ResultError]:
 
 
 def find_result(results: Path, name: str) -> Result:
-    """A result by its folder, its id (or a unique beginning of it), or `method@dataset`.
+    """A result by its folder, its id (or at least four characters of its beginning), or `method@dataset`.
 
     Raises:
         UsageError: none or several fit.
         ResultError: it cannot be read.
     """
-    if (Path(name) / MANIFEST).is_file() or (Path(name).is_dir() and "@" not in name):
+    if Path(name).is_dir() and ((Path(name) / MANIFEST).is_file() or "@" not in name):
         return Result.read(Path(name))
-    fitting = [
-        folder for folder in _folders(results) if len(name) >= 4 and folder.name.rpartition("-")[2].startswith(name)
-    ]
-    found = [Result.read(folder) for folder in fitting]
-    if not found and "@" in name:
+    if "@" in name:
         method, _, dataset = (part.strip() for part in name.rpartition("@"))
-        found = [
-            item for item in find_results(results) if isinstance(item, Result) and item.label == f"{method} @ {dataset}"
-        ]
+        label = f"{method} @ {dataset}"
+        readable = (item for item in find_results(results) if isinstance(item, Result))
+        found = [item for item in readable if label in {item.label, _uncut(item.manifest)}]
+        exact = [item for item in found if item.label == label]
+        found = exact or found
+    elif len(name) < _SHORTEST_ID:
+        raise UsageError(f"{name!r} is too short to name a result: give at least {_SHORTEST_ID} characters of its id.")
+    else:
+        found = [item for item in find_results(results) if isinstance(item, Result)]
+        found = [item for item in found if item.manifest.result_id.startswith(name)]
+        if not found:
+            # The folder of one that cannot be read still ends with its id: say what is wrong with it.
+            for folder in _folders(results):
+                if folder.name.rpartition("-")[2].startswith(name):
+                    return Result.read(folder)
     if len({_question(item.manifest) for item in found}) > 1:
-        ids = ", ".join(item.manifest.result_id for item in found)
-        raise UsageError(f"{name!r} names several results ({ids}); give an id.")
+        ids = "; ".join(
+            f"{item.manifest.result_id} ({item.manifest.method.cut or 'no cut'}, {settings(item.manifest)})"
+            for item in latest(found)
+        )
+        raise UsageError(f"{name!r} names several results: {ids}. Give an id.")
     if not found:
         raise UsageError(f"there is no result {name!r} in {results}; `bench list results` shows what is there.")
     return latest(found)[0]
+
+
+def _uncut(manifest: Manifest) -> str:
+    return f"{manifest.method.spec} @ {manifest.dataset.spec}"
+
+
+def settings(manifest: Manifest, usual: str = "") -> str:
+    """In words, what sets a result apart from another of the same method on the same dataset.
+
+    `usual` is a tool text that goes without saying.
+    """
+    data = manifest.dataset
+    words = ["" if data.split == "test" else f"split {data.split}"]
+    words.append("" if data.limit is None else f"limit {data.limit}")
+    words.append("" if manifest.depth == DEFAULT_DEPTH or manifest.method.run_file else f"depth {manifest.depth}")
+    words.append("" if data.template == usual else f"text {data.template}")
+    words.append("run file" if manifest.method.run_file else "")
+    return ", ".join(word for word in words if word)
 
 
 def latest(results: Sequence[Result]) -> list[Result]:
@@ -275,5 +278,5 @@ def latest(results: Sequence[Result]) -> list[Result]:
 def _question(manifest: Manifest) -> tuple[object, ...]:
     """What was asked: all of a result's identity but the version of the method's code."""
     data, method = manifest.dataset, manifest.method
-    asked = (data.content_hash, data.split, data.limit, data.template, manifest.depth, manifest.protocol)
+    asked = (data.spec, data.content_hash, data.split, data.limit, data.template, manifest.depth, manifest.protocol)
     return (*asked, method.full_spec, method.cut, method.run_file)

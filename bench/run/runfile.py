@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
@@ -52,37 +51,43 @@ class RunLine(BaseModel):
     failed: bool = False
 
 
-def read_run(path: Path, dataset: Dataset, rows: NDArray[np.int64]) -> Answers:
+def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64]) -> Answers:
     """The answers of a run file to the given queries; those it does not mention count as failed.
 
+    Args:
+        data: the file's bytes.
+        name: what the file is called in errors.
+        dataset: what it ran on.
+        rows: the queries that are scored.
+
     Raises:
-        ResultError: the file cannot be read, or a line is malformed, names an unknown query or tool, repeats a tool,
-            or has a score that is no finite number. The sentence names the line.
+        ResultError: a line is malformed, names an unknown query or tool, repeats a tool, or has a score that is no
+            finite number. The sentence names the line.
     """
     try:
-        text = path.read_text("utf-8-sig")
-    except OSError as error:
-        raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ResultError(f"the run file {path} is not UTF-8 text: {error}.") from None
-    first = next((line for line in text.split("\n") if line.strip()), "")
+        raise ResultError(f"the run file {name} is not UTF-8 text: {error}.") from None
+    first = next((line for line in text.split("\n") if line.strip()), "").lstrip()
     if not first:
-        raise ResultError(f"the run file {path} is empty.")
-    parse = _jsonl if first.lstrip().startswith("{") else _trec
+        raise ResultError(f"the run file {name} is empty.")
+    if first.startswith("["):
+        raise ResultError(f"the run file {name} is a JSON list; write one object a line, without the brackets.")
+    parse = _jsonl if first.startswith("{") else _trec
     asked = {int(row): i for i, row in enumerate(rows)}
     found: dict[int, _Answer] = {}
-    for row, answer in parse(text, path, dataset):
+    for row, answer in parse(text, name, dataset):
         if row not in asked:
             query = dataset.queries[row]
             raise ResultError(
-                f"{path}, line {answer.line}: query {query.query_id} belongs to the {query.split} split, which is not "
+                f"{name}, line {answer.line}: query {query.query_id} belongs to the {query.split} split, which is not "
                 "the one scored; choose it with --split."
             )
         found[asked[row]] = answer
     return _answers([found.get(i) for i in range(len(rows))])
 
 
-def _trec(text: str, path: Path, dataset: Dataset) -> Iterator[tuple[int, _Answer]]:
+def _trec(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answer]]:
     found: dict[int, _Answer] = {}
     seen: set[tuple[int, int]] = set()
     for number, line in _lines(text):
@@ -109,7 +114,7 @@ def _trec(text: str, path: Path, dataset: Dataset) -> Iterator[tuple[int, _Answe
     yield from found.items()
 
 
-def _jsonl(text: str, path: Path, dataset: Dataset) -> Iterator[tuple[int, _Answer]]:
+def _jsonl(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answer]]:
     seen: set[int] = set()
     scored: bool | None = None
     for number, text_line in _lines(text):
@@ -154,7 +159,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _query(name: str, dataset: Dataset, path: Path, line: int) -> int:
+def _query(name: str, dataset: Dataset, path: str, line: int) -> int:
     row = dataset.query_codes.get(name)
     if row is None:
         hint = suggestion(name, dataset.query_codes) if len(dataset.query_codes) < 5000 else ""
@@ -162,7 +167,7 @@ def _query(name: str, dataset: Dataset, path: Path, line: int) -> int:
     return row
 
 
-def _tool(name: str, dataset: Dataset, path: Path, line: int) -> int:
+def _tool(name: str, dataset: Dataset, path: str, line: int) -> int:
     code = dataset.tool_codes.get(name)
     if code is None:
         raise ResultError(
@@ -174,7 +179,7 @@ def _tool(name: str, dataset: Dataset, path: Path, line: int) -> int:
 def _answers(rows: list[_Answer | None]) -> Answers:
     width = max((len(row.tools) for row in rows if row), default=0)
     tools = np.full((len(rows), width), -1, dtype=np.int32)
-    # In float64, so that scores which differ in the file differ here.
+    # As the file has them: scores that differ in the file differ here.
     scores = np.full((len(rows), width), -np.inf)
     scored = all(len(row.scores) == len(row.tools) for row in rows if row)
     failed = np.array([row is None or row.failed for row in rows], dtype=np.bool_)
@@ -191,7 +196,7 @@ def _answers(rows: list[_Answer | None]) -> Answers:
     if any(row is not None and row.recommended is not None for row in rows):
         sets = ToolSets.of([(row.recommended or []) if row else [] for row in rows])
     ranking = Ranking(tools, scores if scored else None, failed)
-    return Answers(ranking, Beyond.none(len(rows)), sets, 0.0, False)
+    return Answers(ranking, Beyond.none(len(rows)), sets)
 
 
 def write_trec(result: Result) -> Iterator[str]:

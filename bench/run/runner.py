@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import gc
 import time
@@ -15,19 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
+from bench.errors import BenchError, ResultError, UsageError
 from bench.metrics import Metric
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.paths import write_text
 from bench.progress import QUIET, Progress
 from bench.protocol import PROTOCOL_VERSION, History, Library, Method, OracleMethod, Queries, RecommendingMethod
-from bench.run.answers import Answers, ask, forget
+from bench.run.answers import ask, asking_order, forget
+from bench.run.code import scoring_hash
 from bench.run.cut import Cut, learn_cut, split_history
-from bench.run.guard import method_errors
-from bench.run.lock import result_lock
+from bench.run.guard import checked_facts, checked_revisions, method_errors
 from bench.run.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
 from bench.run.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity
 from bench.run.plan import Plan, method_code, method_hash, result_id
-from bench.run.result import Result, is_complete, result_folder, write_result
+from bench.run.rescore import rescore, up_to_date
+from bench.run.result import Result, check_writable, is_complete, result_folder, result_lock, write_result
 from bench.run.scoring import BOOTSTRAP_SEED, score
+from bench.swap import recover
 from bench.text.encoders import uncached_queries
 
 Overwrite = Literal["never", "missing", "always"]
@@ -35,6 +40,17 @@ Overwrite = Literal["never", "missing", "always"]
 #: Single queries are timed until so many are done or so many seconds are spent.
 _LATENCY_QUERIES = 50
 _LATENCY_SECONDS = 2.0
+#: Marks the batches of a run that was begun with `always`, so that the same command continues it.
+_ANEW = "begun-anew"
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A plan that can run, and where its result belongs."""
+
+    plan: Plan
+    identifier: str
+    folder: Path
 
 
 @dataclass
@@ -59,18 +75,25 @@ class Runner:
     metrics: Sequence[Metric] = ()
     _datasets: dict[str, Dataset] = field(default_factory=dict)
 
-    def run(self, plans: Sequence[Plan]) -> Iterator[Result]:
+    def run(self, plans: Sequence[Plan]) -> Iterator[Result | BenchError]:
         """Check every plan before the first expensive step, then run them in order.
 
+        Yields:
+            A result for each plan; or the error that ended it, after which the others still run.
+
         Raises:
-            BenchError: the first problem that any plan has; nothing has been run then.
+            BenchError: the first problem found by the checks; nothing has been run then.
         """
         prepared = [self._prepare(plan) for plan in plans]
-        for _, folder in prepared:
-            if self.overwrite == "never" and is_complete(folder):
-                raise UsageError(f"the result {folder} is there already, and --overwrite is never.")
-        for plan, folder in prepared:
-            yield self._run(plan, folder)
+        for item in prepared:
+            if self.overwrite == "never" and is_complete(item.folder):
+                raise UsageError(f"the result {item.folder} is there already, and --overwrite is never.")
+        check_writable(self.results)
+        for item in prepared:
+            try:
+                yield self._run(item)
+            except BenchError as error:
+                yield error
 
     def _dataset(self, plan: Plan) -> Dataset:
         spec = str(plan.dataset)
@@ -79,9 +102,13 @@ class Runner:
                 self._datasets[spec] = self.load(spec)
         return self._datasets[spec]
 
-    def _prepare(self, plan: Plan) -> tuple[Plan, Path]:
+    def _prepare(self, plan: Plan) -> _Prepared:
         method = self.build(str(plan.method))
         dataset = self._dataset(plan)
+        plan = plan.normal(dataset)
+        for metric in self.metrics:
+            if isinstance(metric.cutoff, int) and metric.cutoff > plan.depth and plan.depth < len(dataset.tools):
+                raise UsageError(f"{metric} looks deeper than the ranking: give --depth {metric.cutoff} or more.")
         library, history = views(plan, dataset)
         if method.needs_history and not history.gold.counts.any():
             split = plan.evaluated_split(dataset)
@@ -95,22 +122,41 @@ class Runner:
             split_history(plan.cut, history)
         with method_errors(method, "checking that it can run"):
             method.preflight(library, history)
-        return plan, result_folder(self.results, dataset.spec, method.name, result_id(plan, dataset, method))
+            checked_revisions(method)
+        identifier = result_id(plan, dataset, method)
+        return _Prepared(plan, identifier, result_folder(self.results, dataset.spec, method.name, identifier))
 
-    def _run(self, plan: Plan, folder: Path) -> Result:
-        with result_lock(folder, self.progress):
-            if is_complete(folder) and self.overwrite != "always":
-                return Result.read(folder)
-            return self._make(plan, folder)
+    def _run(self, item: _Prepared) -> Result:
+        with result_lock(self.results, item.folder, self.progress):
+            recover(item.folder)
+            if is_complete(item.folder) and self.overwrite != "always":
+                try:
+                    kept = Result.read(item.folder)
+                    kept.verify()
+                except ResultError as error:
+                    self.progress.note(f"{error} Making it anew.")
+                else:
+                    return self._kept(kept, item.plan)
+            return self._make(item)
 
-    def _make(self, plan: Plan, folder: Path) -> Result:
-        dataset = self._dataset(plan)
+    def _kept(self, result: Result, plan: Plan) -> Result:
+        """A stored result, scored again if it lacks a metric or the scoring code has changed."""
+        made = result.manifest.environment.created
+        if up_to_date(result, self.metrics):
+            self.progress.note(f"{result.label}: kept from {made}; --overwrite always makes it anew")
+            return result
+        self.progress.note(f"{result.label}: ranking kept from {made}, scored anew")
+        return rescore(result, self._dataset(plan), self.metrics)
+
+    def _make(self, item: _Prepared) -> Result:
+        plan, dataset = item.plan, self._dataset(item.plan)
         library, history = views(plan, dataset)
         rows = plan.rows(dataset)
         method = self.build(str(plan.method))
-        batches = folder.with_name(f".{folder.name}.partial")
-        if self.overwrite == "always":
+        batches = item.folder.with_name(f".{item.folder.name}.partial")
+        if self.overwrite == "always" and not (batches / _ANEW).is_file():
             forget(batches)
+            write_text(batches / _ANEW, "")
         clock = _Clock()
         gc.collect()
         reset_peak_memory()
@@ -124,7 +170,7 @@ class Runner:
                 cut = learn_cut(plan.cut, lambda: self.build(str(plan.method)), history, library, plan.depth)
         with clock("fit"), method_errors(method, "learning from past queries"):
             if isinstance(method, OracleMethod):
-                method.reveal(dataset.gold)
+                method.reveal(dataset.gold.take(rows[asking_order(dataset, rows)]))
             if len(history):
                 method.fit(history)
         with clock("index"), method_errors(method, "indexing the library"):
@@ -132,26 +178,26 @@ class Runner:
         answers = ask(method, dataset, rows, plan.depth, batches, self.progress)
         clock.seconds["rank"] = answers.seconds
         with method_errors(method, "ranking single queries"):
-            latency = _latency(method, Queries.of(dataset, rows), plan.depth)
-            facts = method.facts()
+            latency = _latency(method, Queries.of(dataset, rows[asking_order(dataset, rows)]), plan.depth)
+            facts = checked_facts(method)
         peak = peak_memory_mib()
         if cut is not None:
-            answers = _with_cut(answers, cut)
-        identifier = result_id(plan, dataset, method)
+            answers = dataclasses.replace(answers, sets=cut.apply(answers.ranking))
         template = plan.tool_text(dataset)
         with clock("score"), self.progress.stage("score"):
-            scored = score(identifier, dataset, rows, answers, template, self.metrics)
+            scored = score(item.identifier, dataset, rows, answers, template, self.metrics, plan.depth)
+        oracle = isinstance(method, OracleMethod)
         manifest = Manifest(
-            result_id=identifier,
+            result_id=item.identifier,
             protocol=PROTOCOL_VERSION,
             dataset=dataset_identity(plan, dataset, rows, len(history)),
             method=MethodIdentity(
                 spec=str(method.spec),
                 full_spec=str(method.full_spec),
                 hash=method_hash(method),
-                revisions=method.revisions(),
+                revisions=checked_revisions(method),
                 code=method_code(method),
-                oracle=method.oracle,
+                oracle=oracle,
                 needs_llm=method.needs_llm,
                 cut=None if cut is None else str(cut),
             ),
@@ -162,10 +208,11 @@ class Runner:
             latency=latency,
             peak_memory_mib=None if peak is None else round(peak, 1),
             facts=facts,
-            warnings=_warnings(plan, dataset, method),
+            warnings=_warnings(plan, dataset, oracle),
             resumed=answers.resumed,
+            scoring=scoring_hash(),
         )
-        result = write_result(folder, manifest, scored.metrics, scored.run, scored.per_query)
+        result = write_result(item.folder, manifest, scored.metrics, scored.run, scored.per_query)
         forget(batches)
         return result
 
@@ -222,10 +269,6 @@ def environment(command: str) -> Environment:
     )
 
 
-def _with_cut(answers: Answers, cut: Cut) -> Answers:
-    return Answers(answers.ranking, answers.beyond, cut.apply(answers.ranking), answers.seconds, answers.resumed)
-
-
 def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:
     """Time single queries, spread over the run; paid services are not asked twice."""
     if method.needs_llm:
@@ -237,6 +280,8 @@ def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:
             one = queries.take(np.array([position]))
             started = time.perf_counter()
             method.rank(one, depth)
+            if isinstance(method, RecommendingMethod):
+                method.recommend(one)
             seconds.append(time.perf_counter() - started)
             if sum(seconds) > _LATENCY_SECONDS:
                 break
@@ -244,12 +289,12 @@ def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:
     return Latency(p50=round(float(p50), 6), p95=round(float(p95), 6), queries=len(seconds), cached=encoding.cached)
 
 
-def _warnings(plan: Plan, dataset: Dataset, method: Method) -> list[str]:
+def _warnings(plan: Plan, dataset: Dataset, oracle: bool) -> list[str]:
     found = []
     if plan.limit is not None:
         found.append(f"only {plan.limit} queries were asked (--limit): not comparable with full results")
-    if plan.depth < 100 and plan.depth < len(dataset.tools):
-        found.append(f"depth {plan.depth}: metrics with a larger cut-off see a ranking cut short")
-    if method.oracle:
+    if plan.depth < DEFAULT_DEPTH and plan.depth < len(dataset.tools):
+        found.append(f"depth {plan.depth}: metrics that look deeper are left out")
+    if oracle:
         found.append("an oracle: it reads the gold it is judged by")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ def score(
     answers: Answers,
     template: Template,
     wanted: Sequence[Metric] = (),
+    depth: int | None = None,
 ) -> Scored:
     """Score answers against the dataset's gold.
 
@@ -50,18 +52,26 @@ def score(
         answers: rankings and sets.
         template: the text whose tokens are counted.
         wanted: metrics beside the default ones.
+        depth: where the ranking was cut; metrics that look deeper into a larger library are left out. None for a
+            system's own ranking, however long.
     """
     gold = dataset.gold.take(rows)
     judged = gold.counts > 0
     asked = tuple(dict.fromkeys([*parse_metrics(DEFAULT_METRICS), *wanted]))
-    metrics = [metric for metric in asked if not metric.needs_sets or answers.sets is not None]
+    cut_short = depth is not None and depth < len(dataset.tools)
+    metrics = [
+        metric
+        for metric in asked
+        if (not metric.needs_sets or answers.sets is not None)
+        and not (cut_short and isinstance(metric.cutoff, int) and metric.cutoff > (depth or 0))
+    ]
     ranking = answers.ranking
     failed = np.zeros(len(rows), dtype=np.bool_) if ranking.failed is None else ranking.failed
     scores = evaluate(ranking.tools, gold, metrics, answers.sets, failed)
     band = None
     if ranking.scores is not None:
         band = tie_band(ranking.tools, ranking.scores, gold, answers.beyond, metrics)
-    values = _intervals(scores)
+    values = means_and_intervals(scores)
     if band is not None:
         for i, metric in enumerate(band.metrics):
             ends = {"tie_low": band.low[i], "tie_expected": band.expected[i], "tie_high": band.high[i]}
@@ -87,7 +97,7 @@ def score(
     )
 
 
-def _intervals(scores: Scores) -> dict[str, MetricValue]:
+def means_and_intervals(scores: Scores) -> dict[str, MetricValue]:
     """Mean and interval of every metric that is taken on some query."""
     taken = ~np.isnan(scores.values)
     found: dict[str, MetricValue] = {}
@@ -102,7 +112,7 @@ def _intervals(scores: Scores) -> dict[str, MetricValue]:
         for i, column in enumerate(columns):
             low, high = (None if np.isnan(end) else float(end) for end in intervals[i])
             name = str(scores.metrics[column])
-            found[name] = MetricValue(mean=float(values[:, i].mean()), low=low, high=high, n=len(rows))
+            found[name] = MetricValue(mean=math.fsum(values[:, i]) / len(rows), low=low, high=high, n=len(rows))
     return {str(metric): found[str(metric)] for metric in scores.metrics if str(metric) in found}
 
 
@@ -125,9 +135,9 @@ def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers) -> p
         "query_id": arrow.strings(_query_ids(dataset, rows)).take(arrow.numbers(query)),
         "rank": arrow.numbers((place + 1).astype(np.int32)),
         "tool_id": _tool_ids(dataset, tools[query, place]),
-        "score": pa.nulls(len(query), pa.float32())
+        "score": pa.nulls(len(query), pa.float64())
         if scores is None
-        else arrow.numbers(scores[query, place].astype(np.float32)),
+        else arrow.numbers(scores[query, place].astype(np.float64)),
     }
     return pa.table(columns, RUN_SCHEMA)
 

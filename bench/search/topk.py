@@ -1,6 +1,6 @@
 """Exact top-k of score matrices under the protocol's tie rule.
 
-Scores are rounded to float32 before they are compared. In-house scores are computed in float64, so
+`top_k` rounds scores to float32 before it compares them. In-house scores are computed in float64, so
 sums that differ only in the order of their terms round to the same float32 and tie, as they should:
 a ranking then does not depend on batch sizes or on which BLAS is installed.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 
 import numpy as np
@@ -31,8 +32,11 @@ def bca_intervals(
     queries, columns = values.shape
     if queries < 2:
         return np.full((columns, 2), np.nan)
-    means = values.mean(axis=0)
-    samples = _resampled_means(values, resamples, seed)
+    whole, unit = as_integers(values)
+    means = whole.sum(axis=0) * unit / queries
+    totals = whole.sum(axis=0)
+    sums = _resampled_sums(whole, resamples, seed)
+    samples = sums * unit / queries
     centred = values - means
     spread = (centred**2).sum(axis=0)
     # Acceleration by the jackknife, which has a closed form for means.
@@ -42,30 +46,42 @@ def bca_intervals(
     tails = [normal.inv_cdf((1 - level) / 2), normal.inv_cdf((1 + level) / 2)]
     intervals = np.empty((columns, 2))
     for column in range(columns):
-        found, mean = samples[:, column], means[column]
-        # A spread that is nothing but rounding is none.
-        if spread[column] <= queries * (1e-12 * max(1.0, abs(mean))) ** 2:
-            intervals[column] = mean
+        found = samples[:, column]
+        if (whole[:, column] == whole[0, column]).all():
+            intervals[column] = values[0, column]
             continue
-        # Means that equal the sample's may differ from it by rounding, and by how many columns there are.
-        slack = 1e-9 * max(1.0, abs(mean))
-        below = (np.count_nonzero(found < mean - slack) + np.count_nonzero(found <= mean + slack)) / (2 * resamples)
+        # Rounding to the unit moves a sum by half a unit for each query at most, so equal sums are this near.
+        off = sums[:, column] - totals[column]
+        below = (np.count_nonzero(off < -queries) + np.count_nonzero(off <= queries)) / (2 * resamples)
         bias = normal.inv_cdf(min(max(below, 0.5 / resamples), 1 - 0.5 / resamples))
         shifted = [bias + (bias + tail) / (1 - acceleration[column] * (bias + tail)) for tail in tails]
-        intervals[column] = np.quantile(found, [normal.cdf(point) for point in shifted])
+        # Rounded, since the jackknife's sums may differ in the last bits from one processor to the next.
+        intervals[column] = np.quantile(found, [round(normal.cdf(point), 12) for point in shifted])
     return intervals
 
 
-def _resampled_means(values: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
-    """(resamples, columns) means of rows drawn with replacement, as products with count matrices."""
+def as_integers(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values as whole multiples of a small unit, so that any sum over all queries is exact in float64.
+
+    Sums of whole numbers below 2^53 are exact in any order: the same inputs give the same intervals to the last bit,
+    whichever BLAS adds them up, on however many threads, and however many columns there are.
+    """
+    largest = np.maximum(1.0, np.abs(values).max(axis=0, initial=0.0))
+    _, exponents = np.frexp(largest)
+    unit = np.ldexp(1.0, exponents + math.ceil(math.log2(len(values))) - 52)
+    return np.rint(values / unit), unit
+
+
+def _resampled_sums(values: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
+    """(resamples, columns) sums of rows drawn with replacement, as products with count matrices."""
     queries = len(values)
     random = np.random.default_rng(seed)
-    means = np.empty((resamples, values.shape[1]))
+    sums = np.empty((resamples, values.shape[1]))
     step = max(1, _BLOCK // queries)
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
         drawn = random.integers(queries, size=(size, queries))
         drawn += np.arange(size)[:, None] * queries
         counts = np.bincount(drawn.ravel(), minlength=size * queries).reshape(size, queries)
-        means[start : start + size] = counts.astype(np.float64) @ values
-    return means / queries
+        sums[start : start + size] = counts.astype(np.float64) @ values
+    return sums

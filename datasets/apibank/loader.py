@@ -9,9 +9,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from bench.data.card import Card
+from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.parameters import ParameterSet
-from bench.registry.datasets import Files
 
 from .parsing import TOOL_TABLE, QueryView, dialogue_queries, edges, level_3_queries, script, table_tools
 

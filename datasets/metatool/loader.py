@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bench.data.card import Card
 from bench.data.derive import SplitOptions, with_splits
+from bench.data.files import Files
 from bench.data.tables import Query, Tables, Tool
-from bench.registry.datasets import Files
 
 QUERIES = "dataset/data/multi_tool_query_golden.json"
 LIBRARY = "dataset/big_tool_des.json"

@@ -7,9 +7,9 @@ from typing import Any
 
 from bench.data.card import Card
 from bench.data.edges import read_edges
+from bench.data.files import Files
 from bench.data.tables import Parameter, Query, Tables, Tool
 from bench.parameters import ParameterSet
-from bench.registry.datasets import Files
 
 
 def load(files: Files, options: ParameterSet, card: Card) -> Tables:

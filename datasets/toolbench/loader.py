@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bench.data.card import Card
+from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.parameters import ParameterSet
-from bench.registry.datasets import Files
 
 from .parsing import Library, queries_of, read_records
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bench.data.card import Card
+from bench.data.files import Files
 from bench.data.tables import Parameter, Query, Split, Tables, Tool
 from bench.errors import DataError
 from bench.parameters import ParameterSet
-from bench.registry.datasets import Files
 
 FOLDER = "datasets/ToolLens"
 SPLIT_FILES: dict[Split, str] = {"train": f"{FOLDER}/qrels/train.tsv", "test": f"{FOLDER}/qrels/test.tsv"}

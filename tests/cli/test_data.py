@@ -110,7 +110,10 @@ def test_verify_fails_on_tables_that_are_not_what_they_say(bench: Bench, folder:
     stored = json.loads(path.read_text())
     path.write_text(json.dumps({**stored, "content_hash": "0" * 64}))
     said = bench("data", "verify", "mine", code=1)
-    assert said.err.startswith("bench: mine: the stored tables hash to ")
+    wrong, verdict = said.err.splitlines()
+    assert wrong.startswith("wrong: the stored tables hash to ")
+    assert wrong.endswith(" and say 0000000000000000")
+    assert verdict == "bench: mine is not as it should be; faults found: 1."
     report = bench("data", "verify", "mine", "--json", code=1)
     assert len(report.json["problems"]) == 1
 
@@ -219,13 +222,17 @@ def test_gold_outside_the_corpus_is_refused_or_dropped(bench: Bench, folder: Pat
     assert "is judged with 'gone', which is not in corpus.jsonl" in refused.err
     assert "--drop-unknown-gold" in refused.err
     said = bench("data", "add", "mine", "--from", folder, "--drop-unknown-gold")
-    assert said.err == "dropped 2 judgements of tools outside the corpus\n"
+    assert "known issue: 2 judgements of tools outside the library were dropped on import; 1 queries have" in said.err
+    assert "known issue: 1 queries were left out on import" in said.err
+    assert load_dataset("mine").card.known_issues == [
+        line.removeprefix("known issue: ") for line in said.err.splitlines()
+    ]
     data = load_dataset("mine")
     # q4's gold was all unknown, so q4 takes no part: it is no query without gold.
     assert [query.query_id for query in data.queries] == ["q1", "q2", "q3"]
     (found,) = [row for row in bench("data", "audit", "mine", "--json").json if row["check"] == "unknown-gold"]
     assert (found["count"], found["examples"]) == (2, ["q1: gone", "q4: gone"])
-    assert "2 judgements of tools outside the library were dropped on import." in bench("data", "info", "mine").out
+    assert "2 judgements of tools outside the library were dropped on import; 1" in bench("data", "info", "mine").out
 
 
 @pytest.mark.parametrize("name", ["with blank", "../up", ".hidden", "", "x" * 65])

@@ -174,10 +174,13 @@ def test_debugging_shows_where_it_happened(bench: Bench, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("method", "told"),
     [
-        ("NotANumber", "method broken:NotANumber returned the score nan for query 0001, tool almanac9.get_holidays; "),
-        ("Twice", "method broken:Twice returned a tool twice for query 0001, tool almanac9.get_entries; "),
-        ("Stranger", "method broken:Stranger returned the unknown tool code 12345 for query 0001; "),
-        ("Raises", "method broken:Raises failed on the batch of 8 queries from 0001: RuntimeError: out of luck."),
+        ("NotANumber", "method broken:NotANumber returned the score nan for query 0373, tool almanac9.get_holidays; "),
+        ("Twice", "method broken:Twice returned a tool twice for query 0373, tool almanac9.get_entries; "),
+        ("Stranger", "method broken:Stranger returned the unknown tool code 12345 for query 0373; "),
+        (
+            "Raises",
+            "method broken:Raises failed while ranking the batch of 8 queries from 0373: RuntimeError: out of ",
+        ),
         ("RaisesEarly", "method broken:RaisesEarly "),
         ("Other", "broken:Other is no method: it must be a subclass of bench.protocol.Method."),
     ],

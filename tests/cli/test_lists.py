@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bench.metrics import DEFAULT_METRICS, measures, parse_metric
+from bench.protocol import OracleMethod
 from bench.registry import build_method, method_names
 
 Bench = Callable[..., Any]
@@ -24,7 +25,7 @@ def test_methods_are_listed_with_their_parameters(bench: Bench) -> None:
         assert set(row["parameters"]) == set(method.Parameters.model_fields)
         assert row["summary"].endswith(".")
         assert all(parameter["description"] for parameter in row["parameters"].values())
-        assert (row["needs_llm"], row["oracle"]) == (method.needs_llm, method.oracle)
+        assert (row["needs_llm"], row["oracle"]) == (method.needs_llm, isinstance(method, OracleMethod))
     assert {row["name"] for row in rows if row["needs_history"]} == {
         "nearest-bundle",
         "nearest-query",
@@ -92,7 +93,8 @@ def test_results_are_listed_with_their_ids(bench: Bench) -> None:
     assert cut["metrics"]["recall@5"] == made[2]["metrics"]["metrics"]["recall@5"]["mean"]
     table = bench("list", "results").out
     assert all(result["manifest"]["result_id"] in table for result in made)
-    assert "starter (dev)" in table
+    assert "(split" in table
+    assert "dev, limit 8)" in table
     assert cut["cut"] in table
 
 

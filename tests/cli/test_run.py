@@ -58,7 +58,6 @@ def test_bench_run_alone_runs_tgr_on_starter(bench: Bench) -> None:
     assert bench("run", "--limit", 8).out == said.out
     again = bench("run", "--limit", 8, "--overwrite", "always", "--json").json[0]
     assert again["manifest"]["facts"]["texts_encoded"] == 0
-    assert again["manifest"]["latency"]["cached"]
     assert again["folder"] == str(folder)
 
 
@@ -176,7 +175,7 @@ def test_several_methods_are_one_table_best_first_and_an_oracle_last(bench: Benc
 def test_each_dataset_has_a_table_of_its_own(bench: Bench, folder: Path) -> None:
     bench("data", "add", "mine", "--from", folder)
     said = bench("run", "-m", "bm25", "-m", "random", "-d", "starter", "-d", "mine", "--limit", 5)
-    assert re.findall(r"^(\w+) \(test, \d+ judged queries\)$", said.out, re.M) == ["starter", "mine"]
+    assert re.findall(r"^(\w+) \(test(?:, limit 5)?, \d+ judged queries\)$", said.out, re.M) == ["starter", "mine"]
 
 
 METHODS = ["-m", "bm25", "-m", "oracle", "-m", "tgr(base=bm25, graph=manual, layers=2, direction=prerequisite)"]

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from bench.data.dataset import Dataset
+from bench.data.files import Files
 from bench.data.tables import Query, Tables, Tool
 from bench.errors import DataError, UnavailableError, UsageError
 from bench.registry import dataset_entry, load_dataset
-from bench.registry.datasets import Files
 
 loader = importlib.import_module("bench.datasets.apibank.loader")
 importer = importlib.import_module("bench.datasets.apibank.importer")
@@ -184,9 +184,9 @@ def test_hierarchy(apibank: Dataset) -> None:
 
 
 def test_edges_are_our_annotation(apibank: Dataset) -> None:
-    assert Counter(edge.reason for edge in apibank.edges) == {"result": 26, "verification": 16}
+    assert Counter(edge.reason for edge in apibank.edges) == {"result": 45, "verification": 4}
     first, last = apibank.edges[0], apibank.edges[-1]
-    assert (first.dependent, first.prerequisite, first.reason) == ("AddAgenda", "GetUserToken", "result")
+    assert (first.dependent, first.prerequisite, first.reason) == ("AddAgenda", "CheckTimeConflict", "verification")
     assert (last.dependent, last.prerequisite, last.reason) == ("Transfer", "GetUserToken", "result")
 
 
@@ -389,7 +389,7 @@ def test_full(tmp_path: Path, place: str) -> None:
         Query("l3-001", "Shout and hear it.", {"Shout": 1, "Echo": 1}, "test", {"level": "3"}),
         Query("l3-002", "Echo.", {"Echo": 1}, "test", {"level": "3"}),
     ]
-    assert len(tables.edges) == 42
+    assert len(tables.edges) == 49
 
 
 def test_full_over_the_real_table(mirror: Path, tmp_path: Path) -> None:

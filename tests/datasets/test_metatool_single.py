@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from bench.data.dataset import Dataset
+from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.errors import DataError
 from bench.registry import load_dataset
-from bench.registry.datasets import Files, dataset_entry
+from bench.registry.datasets import dataset_entry
 
 loader = import_module("bench.datasets.metatool_single.loader")
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from bench.data.dataset import Dataset
+from bench.data.files import Files
 from bench.data.tables import Parameter, Tables
 from bench.errors import DataError, UnavailableError, UsageError
 from bench.registry import load_dataset
-from bench.registry.datasets import Files, NoOptions, dataset_entries, dataset_entry
+from bench.registry.datasets import NoOptions, dataset_entries, dataset_entry
 
 loader = import_module("bench.datasets.toolbench.loader")
 

@@ -126,6 +126,26 @@ def test_metrics_cut_at_the_number_of_gold_tools(
     assert value(metric, ranking, gold) == pytest.approx(expected, rel=1e-12)
 
 
+def test_discounts_are_those_of_the_c_library_to_the_last_bit() -> None:
+    # One gold tool alone: the ideal is 1, so its value is its discount. NumPy's own logarithm may differ in the last
+    # bit from one processor to the next.
+    ranks = range(1, 3000)
+    tools = np.tile(np.arange(3000, dtype=np.int32), (len(ranks), 1))
+    gold = Gold.of({rank - 1: 1} for rank in ranks)
+    values = evaluate(tools, gold, parse_metrics(["ndcg@3000"])).values[:, 0]
+    assert values.tolist() == [1 / log2(rank + 1) for rank in ranks]
+
+
+def test_a_deeper_cut_off_than_the_ranking_changes_nothing() -> None:
+    wanted = parse_metrics(["ndcg@3", "ndcg@4", "ndcg@1000"])
+    tools = Ranking.of_lists([[9, 1, 2], [1], []]).tools
+    gold = Gold.of([{1: 2, 2: 1, 3: 1}, {1: 1, 4: 5}, {1: 1}])
+    values = evaluate(tools, gold, wanted).values
+    # Three gold tools: the ideal is whole at 3.
+    assert values[:, 0].tolist() == values[:, 1].tolist() == values[:, 2].tolist()
+    assert values[1, 0] == 1 / (5 + 1 / log2(3))
+
+
 def test_the_cut_off_at_gold_is_each_query_s_own() -> None:
     ranking = Ranking.of_lists([[9, 1, 2]] * 3).tools
     gold = Gold.of([{1: 1}, {1: 1, 2: 1}, {1: 1, 2: 1, 3: 1}])

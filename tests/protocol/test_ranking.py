@@ -13,7 +13,7 @@ from bench.protocol.ranking import Ranking, Violation, validate
 
 checked = settings(deadline=None, derandomize=True)
 
-#: Few values, so that they tie; the last two differ, but not as float32.
+#: Few values, so that they tie; the last two would tie as float32.
 LEVELS = (-3.0, -0.0, 0.0, 0.5, 1.0, 1.0 + 1e-9)
 
 
@@ -93,8 +93,7 @@ def test_more_tools_than_the_depth_or_the_library_are_refused(depth: int, librar
         (np.nan, np.float32, "nan"),
         (np.inf, np.float32, "inf"),
         (-np.inf, np.float64, "-inf"),
-        # Finite as float64, but not as the float32 that is stored.
-        (1e39, np.float64, "inf"),
+        (np.inf, np.float16, "inf"),
     ],
 )
 def test_a_score_that_is_not_finite_is_named_with_its_query_and_tool(score: float, dtype: Any, shown: str) -> None:
@@ -186,9 +185,9 @@ def test_rows_are_ordered_by_score_descending_then_code_ascending(
     ordered = validate(ranking, len(rows), library, 100)
     assert ordered.scores is not None
     assert ordered.tools.dtype == np.int32
-    assert ordered.scores.dtype == np.float32
+    assert ordered.scores.dtype == np.float64
     for i, row in enumerate(rows):
-        expected = sorted((-np.float32(score), tool) for score, tool in row)
+        expected = sorted((-score, tool) for score, tool in row)
         assert ordered.tools[i].tolist() == [tool for _, tool in expected] + [-1] * (ranking.tools.shape[1] - len(row))
         assert ordered.scores[i, : len(row)].tolist() == [-score for score, _ in expected]
         assert (ordered.scores[i, len(row) :] == -np.inf).all()
@@ -214,17 +213,32 @@ def test_without_scores_the_order_is_the_method_s(case: tuple[list[list[tuple[fl
     np.testing.assert_array_equal(kept.tools, ranking.tools)
 
 
-def test_scores_that_differ_beyond_float32_tie() -> None:
-    ordered = validate(Ranking(array([[3, 1, 2]]), array([[1 + 2e-9, 1 + 1e-9, 1.0]], np.float64)), 1, 5, 3)
-    assert ordered.tools.tolist() == [[1, 2, 3]]
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8, np.uint16])
-def test_scores_of_any_number_type_become_float32(dtype: Any) -> None:
-    ordered = validate(Ranking(array([[0, 1]]), array([[1, 2]], dtype)), 1, 5, 3)
+def test_scores_are_compared_as_they_are() -> None:
+    tools, scores = array([[3, 1, 2]]), [[1 + 2e-9, 1.0, 1 + 1e-9]]
+    ordered = validate(Ranking(tools, array(scores, np.float64)), 1, 5, 3)
+    assert ordered.tools.tolist() == [[3, 2, 1]]
     assert ordered.scores is not None
-    assert ordered.scores.dtype == np.float32
-    assert (ordered.tools.tolist(), ordered.scores.tolist()) == ([[1, 0]], [[2.0, 1.0]])
+    assert ordered.scores.tolist() == [[1 + 2e-9, 1 + 1e-9, 1.0]]
+    # The same numbers in single precision tie.
+    assert validate(Ranking(tools, array(scores, np.float32)), 1, 5, 3).tools.tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize("score", [1e39, -1e39, 1e-300])
+def test_scores_that_float32_cannot_hold_are_allowed(score: float) -> None:
+    ordered = validate(Ranking(array([[0, 1]]), array([[0.0, score]], np.float64)), 1, 5, 3)
+    assert ordered.tools.tolist() == [[1, 0] if score > 0 else [0, 1]]
+    assert ordered.scores is not None
+    assert sorted(ordered.scores[0].tolist()) == sorted([0.0, score])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.uint16, np.int64])
+def test_single_precision_stays_and_any_other_number_becomes_double(dtype: Any) -> None:
+    scores = array([[1, 2], [0, 4]], dtype)
+    for failed in (None, np.array([False, True])):
+        ordered = validate(Ranking(array([[0, 1], [2, 3]]), scores, failed), 2, 5, 3)
+        assert ordered.scores is not None
+        assert ordered.scores.dtype == (np.float32 if dtype is np.float32 else np.float64)
+        assert (ordered.tools[0].tolist(), ordered.scores[0].tolist()) == ([1, 0], [2.0, 1.0])
 
 
 def test_padding_deeper_than_the_depth_is_cut_away_with_its_scores() -> None:

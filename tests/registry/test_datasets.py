@@ -20,7 +20,7 @@ from bench.data.tables import Edge, Query, Tables, Tool
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.paths import data_folder
 from bench.registry import broken_datasets, dataset_entries, dataset_entry, load_dataset
-from bench.registry.datasets import Files, check_counts, resolve
+from bench.registry.datasets import check_counts, resolve
 
 
 class Notes:
@@ -274,6 +274,46 @@ def test_a_damaged_added_dataset_is_told_with_its_file(added: Path, damage: Call
     assert list(broken_datasets()) == ["made"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file that even root cannot read from its start")
+def test_an_added_dataset_that_cannot_be_read_does_not_stop_the_others(added: Path) -> None:
+    other = added.with_name("other")
+    write_dataset(Dataset.build("other", CARD.model_copy(update={"id": "other"}), TABLES), other)
+    (added / MANIFEST).unlink()
+    (added / MANIFEST).symlink_to("/proc/self/mem")
+    assert list(broken_datasets()) == ["made"]
+    assert {"starter", "other"} <= dataset_entries().keys()
+    assert load_dataset("other").tools == tuple(TABLES.tools)
+    with pytest.raises(DataError, match=rf"{added / MANIFEST} is damaged or cannot be read; remove {added} and add"):
+        load_dataset("made")
+
+
+def test_an_added_dataset_whose_rows_are_not_those_of_its_hash_is_told(added: Path) -> None:
+    before = load_dataset("made").content_hash
+    path = added / MANIFEST
+    manifest = json.loads(path.read_text())
+    # Another query's text, with every checksum made to fit.
+    queries = [replace(TABLES.queries[0], text="another text"), *TABLES.queries[1:]]
+    write_dataset(Dataset.build("made", CARD, replace(TABLES, queries=queries)), added)
+    assert load_dataset("made").content_hash != before
+    forged = {**json.loads(path.read_text()), "content_hash": manifest["content_hash"]}
+    path.write_text(json.dumps(forged))
+    with pytest.raises(
+        DataError, match=r"^made is not what its file says: its content hash is another; add it again\.$"
+    ):
+        load_dataset("made")
+
+
+def test_a_dataset_set_aside_whose_place_is_empty_is_the_dataset(added: Path) -> None:
+    aside = added.rename(added.with_name(".old-made"))
+    assert load_dataset("made").tools == tuple(TABLES.tools)
+    # With the new one in its place it is only what is left of the old one.
+    changed = Dataset.build("made", CARD, replace(TABLES, edges=[]))
+    write_dataset(changed, added)
+    assert load_dataset("made").content_hash == changed.content_hash
+    assert aside.is_dir()
+    assert broken_datasets() == {}
+
+
 def test_other_things_in_the_folder_of_added_datasets_are_left_alone(added: Path) -> None:
     (added.parent / "notes.txt").write_text("mine")
     (added.parent / "empty").mkdir()
@@ -282,20 +322,7 @@ def test_other_things_in_the_folder_of_added_datasets_are_left_alone(added: Path
     assert "made" in dataset_entries()
 
 
-# What loaders read --------------------------------------------------------------------------------------------------
-
-
-def test_loaders_read_text_and_json_and_are_told_what_is_neither(tmp_path: Path) -> None:
-    contents = {"a/bom.json": b'\xef\xbb\xbf{"x": "\xc3\xa9"}', "a/cut.json": b'{"x": ', "ab.txt": b"\xff\xfe"}
-    for number, data in enumerate(contents.values()):
-        (tmp_path / str(number)).write_bytes(data)
-    files = Files({name: tmp_path / str(number) for number, name in enumerate(contents)}, tmp_path)
-    assert files.json("a/bom.json") == {"x": "é"}
-    assert files.under("a") == files.under("a/") == ["a/bom.json", "a/cut.json"]
-    with pytest.raises(DataError, match=r"^a/cut\.json is not JSON: "):
-        files.json("a/cut.json")
-    with pytest.raises(DataError, match=r"^ab\.txt is not UTF-8: "):
-        files.text("ab.txt")
+# Files of upstream --------------------------------------------------------------------------------------------------
 
 
 def test_a_corrupt_file_of_the_mirror_is_refused_whatever_the_loader_makes_of_it(

@@ -258,3 +258,48 @@ class Faulty(Loudest):
     )
     with pytest.raises(MethodError, match=r"faulty:Faulty.*division by zero"):
         build_method("faulty:Faulty")
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "None", "2.5", "'64'"])
+def test_a_batch_size_that_is_no_number_of_queries_is_told(write: Callable[[str, str], None], size: str) -> None:
+    write("batches.py", LOUDEST + f"\n    batch_size = {size}\n")
+    for use in (method_class, build_method):
+        with pytest.raises(MethodError) as caught:
+            use("batches:Loudest")
+        assert str(caught.value) == (f"the method batches:Loudest has the batch_size {size}; it must be 1 or more.")
+
+
+def test_a_method_may_take_queries_one_by_one(write: Callable[[str, str], None]) -> None:
+    write("single.py", LOUDEST + "\n    batch_size = 1\n")
+    assert build_method("single:Loudest").batch_size == 1
+    assert Method.batch_size >= 1
+
+
+# What a method does with the process --------------------------------------------------------------------------------
+
+
+def test_a_module_that_ends_the_process_is_told(write: Callable[[str, str], None]) -> None:
+    write("leaves.py", "import sys\nsys.exit(0)\n")
+    with pytest.raises(MethodError, match=r"^the method 'leaves:X' cannot be imported: SystemExit: 0\.$"):
+        method_class("leaves:X")
+
+
+def test_a_constructor_that_ends_the_process_is_told(write: Callable[[str, str], None]) -> None:
+    write("quits.py", LOUDEST + "\n    def __init__(self, parameters, context):\n        raise SystemExit('bye')\n")
+    with pytest.raises(MethodError, match=r"^the method quits:Loudest cannot be made: SystemExit: bye\.$"):
+        build_method("quits:Loudest")
+
+
+def test_methods_are_found_from_a_working_folder_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[str, str], None]
+) -> None:
+    write("still.py", LOUDEST)
+    monkeypatch.syspath_prepend(str(tmp_path / "work"))
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert build_method("bm25").name == "bm25"
+    assert build_method("still:Loudest").name == "still:Loudest"
+    with pytest.raises(UsageError, match="there is no module 'nowhere' to import"):
+        method_class("nowhere:X")

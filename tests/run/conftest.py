@@ -11,7 +11,9 @@ import pytest
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Query, Split, Tables, Tool
+from bench.errors import BenchError
 from bench.metrics import parse_metrics
+from bench.progress import QUIET, Progress, Quiet
 from bench.protocol import Context, Method
 from bench.registry import build_method
 from bench.run.plan import Plan
@@ -39,6 +41,23 @@ def tiny() -> Dataset:
         queries.append(Query(f"q{i:02}", f"request {i}: {WORDS[i % 12]} {WORDS[(i * 3) % 12]}", gold, side))
     edges = [Edge("t01", "t00", "result"), Edge("t05", "t02", "verification")]
     return Dataset.build("tiny", CARD, Tables(tools, queries, edges))
+
+
+class Notes(Quiet):
+    """Keeps what the user is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, message: str) -> None:
+        """Keep a line."""
+        self.lines.append(message)
+
+
+@pytest.fixture
+def notes() -> Notes:
+    """What a run tells its user, when it is given as `progress`."""
+    return Notes()
 
 
 @pytest.fixture
@@ -72,16 +91,27 @@ def runner(tmp_path: Path, tiny: Dataset, instance: Callable[[type[Method]], Met
 
 
 @pytest.fixture
-def run(runner: Callable[..., Runner]) -> Callable[..., Result]:
-    """Run one method (a spec or a class) on the tiny dataset; further arguments are the plan's."""
+def run(runner: Callable[..., Runner], tiny: Dataset) -> Callable[..., Result]:
+    """Run one method (a spec or a class), on the tiny dataset if not on another; further arguments are the plan's.
+
+    An error that ended the run is raised.
+    """
 
     def run(
-        method: str | type[Method], *, overwrite: Overwrite = "missing", metrics: Sequence[str] = (), **plan: Any
+        method: str | type[Method],
+        *,
+        overwrite: Overwrite = "missing",
+        metrics: Sequence[str] = (),
+        progress: Progress = QUIET,
+        dataset: Dataset = tiny,
+        **plan: Any,
     ) -> Result:
         kinds = () if isinstance(method, str) else (method,)
         spec = parse(method) if isinstance(method, str) else Spec(method.__name__.lower())
-        chosen = runner(*kinds, overwrite=overwrite, metrics=metrics)
-        (result,) = chosen.run([Plan(Spec("tiny"), spec, **plan)])
-        return result
+        chosen = runner(*kinds, overwrite=overwrite, metrics=metrics, progress=progress, load=lambda spec: dataset)
+        (outcome,) = chosen.run([Plan(Spec(dataset.spec), spec, **plan)])
+        if isinstance(outcome, BenchError):
+            raise outcome
+        return outcome
 
     return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -26,7 +27,7 @@ import json, sys
 from pathlib import Path
 import bench
 assert Path(bench.__file__).is_relative_to(Path.cwd()), bench.__file__
-from bench.run.code import code_hash
+from bench.run.code import code_hash, scoring_hash
 kind, names, edits = json.loads(sys.argv[1])
 if kind == "method":
     from bench.registry import build_method
@@ -36,8 +37,14 @@ for edit in [None, *edits]:
     if edit is not None:
         with open(edit, "a") as file:
             file.write("\\n# edited\\n")
-    code_hash.cache_clear()
-    found.append({name: code_hash(name) if kind == "code" else method_hash(build_method(name)) for name in names})
+    # A process hashes the code that scores once, since what it runs stays the same.
+    scoring_hash.cache_clear()
+    kinds = {
+        "code": lambda name: code_hash(name),
+        "method": lambda name: method_hash(build_method(name)),
+        "scoring": lambda name: scoring_hash(),
+    }
+    found.append({name: kinds[kind](name) for name in names})
 print(json.dumps(found))
 """
 
@@ -99,23 +106,27 @@ def test_the_hash_of_a_method_built_on_others_changes_with_theirs(copied: Path) 
     assert [name for name in SPECS if before[name] == after[name]] == ["rrf(methods=[tfidf, random])"]
 
 
-def test_a_method_of_one_s_own_is_hashed_with_the_modules_of_its_package(copied: Path) -> None:
-    texts = {
-        "__init__.py": "",
-        "method.py": "from . import near\nfrom .deep.far import value\nimport json\n",
-        "near.py": "import mine.further\n",
-        "further.py": "",
-        "deep/__init__.py": "",
-        "deep/far.py": "from ..circle import value\n",
-        "circle.py": "from . import method\nvalue = 1\n",
-        "stranger.py": "",
+def test_the_hash_of_the_scoring_changes_with_what_makes_numbers_of_rankings(copied: Path) -> None:
+    edits = {
+        "bench/metrics/measures.py": True,
+        "bench/metrics/ties.py": True,
+        "bench/stats/bootstrap.py": True,
+        "bench/run/scoring.py": True,
+        "bench/text/tokens.py": True,
+        # What makes rankings, and what shows results, changes no number of a ranking that is there.
+        "methods/bm25.py": False,
+        "bench/search/topk.py": False,
+        "bench/text/encoders.py": False,
+        "bench/cli/run.py": False,
+        "bench/run/runner.py": False,
     }
-    for name, text in texts.items():
-        path = copied / "mine" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    parts = [f"mine/{name}" for name in ("near.py", "further.py", "deep/far.py", "circle.py", "method.py")]
-    strangers = ["mine/stranger.py", "methods/bm25.py"]
-    found = [item["mine.method"] for item in hashes(copied, "code", ["mine.method"], [*parts, *strangers])]
-    assert len(set(found)) == 1 + len(parts)
-    assert found[-3] == found[-2] == found[-1]
+    found = [item["it"] for item in hashes(copied, "scoring", ["it"], edits)]
+    changed = [before != after for before, after in itertools.pairwise(found)]
+    assert dict(zip(edits, changed, strict=True)) == edits
+
+
+def test_the_hash_of_the_code_that_learns_cuts_changes_with_it(copied: Path) -> None:
+    # It stands in the id of a plan with a cut.
+    found = hashes(copied, "code", ["bench.run.cut"], ["bench/run/cut.py", "bench/cli/run.py"])
+    before, after, same = (item["bench.run.cut"] for item in found)
+    assert before != after == same

@@ -19,10 +19,8 @@ from bench.parameters import ParameterSet
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.registry import build_method
 from bench.run.cut import Cut, learn_cut
-from bench.run.plan import CutKind, Plan
+from bench.run.plan import CutKind
 from bench.run.result import Result
-from bench.run.runner import Runner
-from bench.spec import Spec
 
 Run = Callable[..., Result]
 Answer = Sequence[tuple[int, float]]
@@ -275,11 +273,10 @@ def test_test_queries_play_no_part_in_learning(run: Run, tiny: Dataset) -> None:
     assert result.manifest.method.cut in {"cut=size(1)", "cut=size(2)", "cut=size(3)"}
 
 
-def test_other_test_gold_learns_the_same_cut(runner: Callable[..., Runner], tiny: Dataset) -> None:
+def test_other_test_gold_learns_the_same_cut(run: Run, tiny: Dataset) -> None:
     queries = [replace(q, gold={"t11": 1}) if q.split == "test" else q for q in tiny.queries]
     other = Dataset.build("tiny", tiny.card, replace(tiny.rows_again(), queries=queries))
-    plan = Plan(Spec("tiny"), Spec("bm25"), cut="threshold")
-    (one,), (two,) = (list(runner(load=lambda spec, d=d: d).run([plan])) for d in (tiny, other))
+    one, two = (run("bm25", cut="threshold", dataset=dataset) for dataset in (tiny, other))
     assert one.manifest.method.cut == two.manifest.method.cut
     assert one.manifest.dataset.content_hash != two.manifest.dataset.content_hash
 

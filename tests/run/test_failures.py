@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from bench.data.dataset import Dataset
+from bench.data.gold import Gold
 from bench.errors import BenchError, DataError, MethodError, UsageError
-from bench.protocol import History, Library, Method, Queries, Ranking, ToolSets
+from bench.protocol import History, Library, Method, OracleMethod, Queries, Ranking, ToolSets
 from bench.run.plan import Plan
 from bench.run.result import Result
 from bench.run.runner import Runner
@@ -57,16 +58,16 @@ def given(what: str) -> list[object]:
 
 
 class Silent(Watched):
-    """Marks the first query of each batch as failed and returns nothing for the second."""
+    """Marks request 0 as failed and returns nothing for request 1."""
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         tools = np.tile(np.arange(3, dtype=np.int32), (len(queries), 1))
-        failed = np.arange(len(queries)) == 0
-        tools[1:2] = -1
+        failed = np.array([text.startswith("request 0:") for text in queries.texts])
+        tools[[text.startswith("request 1:") for text in queries.texts]] = -1
         return Ranking(tools, failed=failed)
 
 
-def test_queries_that_failed_or_got_no_answer_are_counted_and_score_zero(run: Run, tiny: Dataset) -> None:
+def test_queries_that_failed_or_got_no_answer_are_counted_and_score_zero(run: Run) -> None:
     result = run(Silent)
     assert result.metrics.n_failed == 2
     assert result.metrics.n == 19
@@ -81,13 +82,14 @@ def test_queries_that_failed_or_got_no_answer_are_counted_and_score_zero(run: Ru
 
 
 class Faulty(Watched):
-    """Raises where `step` says."""
+    """Raises `error` where `step` says."""
 
     step: ClassVar[str] = ""
+    error: ClassVar[BaseException] = RuntimeError("the model has gone")
 
     def _perhaps(self, step: str) -> None:
         if self.step == step:
-            raise RuntimeError("the model has gone")
+            raise self.error
 
     def fit(self, history: History) -> None:
         self._perhaps("fit")
@@ -100,31 +102,102 @@ class Faulty(Watched):
         self._perhaps("rank" if len(queries) > 1 else "single")
         return super().rank(queries, depth)
 
+    def recommend(self, queries: Queries) -> ToolSets:
+        self._perhaps("recommend" if len(queries) > 1 else "recommend one")
+        return ToolSets.of([[0]] * len(queries))
+
     def preflight(self, library: Library, history: History) -> None:
         self._perhaps("preflight")
+
+    def revisions(self) -> dict[str, str]:
+        self._perhaps("revisions")
+        return {}
 
     def facts(self) -> dict[str, str | int | float | bool]:
         self._perhaps("facts")
         return {}
 
 
-@pytest.mark.parametrize("step", ["fit", "index", "rank", "single", "preflight", "facts"])
-def test_a_method_that_raises_is_named_with_its_error(run: Run, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+STEPS = {
+    "preflight": "checking that it can run",
+    "revisions": "checking that it can run",
+    "fit": "learning from past queries",
+    "index": "indexing the library",
+    "rank": "ranking the batch of 22 queries from q08",
+    "recommend": "ranking the batch of 22 queries from q08",
+    "single": "ranking single queries",
+    "recommend one": "ranking single queries",
+    "facts": "ranking single queries",
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("error", "named"),
+    [
+        (RuntimeError("the model has gone"), "RuntimeError: the model has gone."),
+        # `sys.exit()` in a method must not end the run as if all were well.
+        (SystemExit(0), "SystemExit: 0."),
+    ],
+)
+def test_a_method_that_raises_is_named_with_its_error(
+    run: Run, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException, named: str
+) -> None:
     monkeypatch.setattr(Faulty, "step", step)
+    monkeypatch.setattr(Faulty, "error", error)
     with pytest.raises(MethodError) as caught:
         run(Faulty)
-    assert "method faulty" in str(caught.value)
-    assert "RuntimeError: the model has gone" in str(caught.value)
+    assert str(caught.value) == f"method faulty failed while {STEPS[step]}: {named}"
 
 
-def test_a_method_that_raises_while_a_cut_is_learnt_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Faulty, "step", "rank")
-    with pytest.raises(MethodError, match=r"method faulty .*the model has gone"):
-        run(Faulty, cut="size")
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError("too large"), DataError("there is no index.")])
+@pytest.mark.parametrize("step", ["preflight", "fit", "index", "rank", "recommend", "facts"])
+def test_interrupts_lack_of_memory_and_sentences_of_ours_stay_what_they_are(
+    run: Run, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
+) -> None:
+    monkeypatch.setattr(Faulty, "step", step)
+    monkeypatch.setattr(Faulty, "error", error)
+    with pytest.raises(type(error)) as caught:
+        run(Faulty)
+    assert caught.value is error
+
+
+class Shows(OracleMethod):
+    """Fails when it is shown the gold."""
+
+    def reveal(self, gold: Gold) -> None:
+        raise LookupError("too bright")
+
+    def index(self, library: Library) -> None:
+        return None
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return Ranking.empty(len(queries))
+
+
+def test_an_oracle_that_raises_is_named_with_its_error(run: Run) -> None:
+    with pytest.raises(MethodError, match=r"^method shows failed while learning .*: LookupError: too bright\.$"):
+        run(Shows)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("the model has gone"), SystemExit("the model has gone")])
+def test_a_method_that_raises_while_a_cut_is_learnt_is_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    class Ranks(Watched):
+        def rank(self, queries: Queries, depth: int) -> Ranking:
+            raise error
+
+    with pytest.raises(MethodError) as caught:
+        run(Ranks, cut="size")
+    name = type(error).__name__
+    assert str(caught.value) == (
+        f"method ranks failed while ranking past queries to learn a cut: {name}: the model has gone."
+    )
 
 
 class Wrong(Watched):
-    """Returns what `answer` says for the last query of each batch."""
+    """Returns what `answer` says for the last query of each batch; in a batch of all test queries that is q09."""
 
     answer: ClassVar[list[int]] = []
     score: ClassVar[float] = 1.0
@@ -140,11 +213,11 @@ class Wrong(Watched):
 @pytest.mark.parametrize(
     ("answer", "score", "sentence"),
     [
-        ([4, 7, 4], 2.0, "method wrong returned a tool twice for query q21, tool t04; the protocol does not allow it"),
-        ([0, 99, 1], 2.0, "method wrong returned the unknown tool code 99 for query q21; the protocol"),
-        ([0, 5, 1], np.nan, "method wrong returned the score nan for query q21, tool t05; the protocol"),
-        ([0, 5, 1], np.inf, "method wrong returned the score inf for query q21, tool t05; the protocol"),
-        ([0, -1, 1], 2.0, "method wrong put padding before a tool for query q21; the protocol"),
+        ([4, 7, 4], 2.0, "method wrong returned a tool twice for query q09, tool t04; the protocol does not allow it"),
+        ([0, 99, 1], 2.0, "method wrong returned the unknown tool code 99 for query q09; the protocol"),
+        ([0, 5, 1], np.nan, "method wrong returned the score nan for query q09, tool t05; the protocol"),
+        ([0, 5, 1], np.inf, "method wrong returned the score inf for query q09, tool t05; the protocol"),
+        ([0, -1, 1], 2.0, "method wrong put padding before a tool for query q09; the protocol"),
     ],
 )
 @pytest.mark.parametrize("cut", ["none", "size"])
@@ -160,15 +233,68 @@ def test_what_the_protocol_does_not_allow_is_told_with_method_query_and_tool(
 
 
 class Recommends(Watched):
-    """Recommends a tool twice."""
+    """Recommends a tool twice, to q08 first of all."""
 
     def recommend(self, queries: Queries) -> ToolSets:
         return ToolSets.of([[3, 3]] * len(queries))
 
 
 def test_a_set_that_holds_a_tool_twice_is_refused(run: Run) -> None:
-    with pytest.raises(MethodError, match=r"method recommends recommended a tool twice for query q00, tool t03;"):
+    with pytest.raises(MethodError, match=r"method recommends recommended a tool twice for query q08, tool t03;"):
         run(Recommends)
+
+
+class Tells(Watched):
+    """Says of itself what `told` holds."""
+
+    told: ClassVar[Any] = {}
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        found: dict[str, str | int | float | bool] = self.told
+        return found
+
+
+class Pins(Watched):
+    """Names the revisions in `told`."""
+
+    told: ClassVar[Any] = {}
+
+    def revisions(self) -> dict[str, str]:
+        found: dict[str, str] = self.told
+        return found
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *(None, [("edges", 3)], "edges", {"edges": None}, {"edges": [3]}, {3: "edges"}, {"edges": {"all": 3}}),
+        *({"edges": np.int64(3)}, {"share": np.array([0.5])}),
+        # JSON has no such numbers, and half a character cannot be written.
+        *({"share": float("nan")}, {"share": float("inf")}, {"name": "\ud800"}),
+    ],
+)
+def test_facts_that_cannot_stand_in_a_manifest_are_the_method_s_error(
+    run: Run, monkeypatch: pytest.MonkeyPatch, told: object
+) -> None:
+    monkeypatch.setattr(Tells, "told", told)
+    with pytest.raises(MethodError, match=r"^method tells: facts\(\) must give names with texts, numbers or truth"):
+        run(Tells)
+
+
+def test_facts_stand_in_the_manifest_as_they_are(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"edges": 3, "share": 0.25, "graph": "männlich 🙂", "cached": True, "half": np.float64(0.5)}
+    monkeypatch.setattr(Tells, "told", told)
+    assert Result.read(run(Tells).folder).manifest.facts == told
+
+
+@pytest.mark.parametrize("told", [None, ["a"], {"model": None}, {"model": 3}, {1: "a"}])
+def test_revisions_that_cannot_stand_in_a_manifest_are_told_before_anything_runs(
+    run: Run, monkeypatch: pytest.MonkeyPatch, told: object
+) -> None:
+    monkeypatch.setattr(Pins, "told", told)
+    with pytest.raises(MethodError, match=r"^method pins: revisions\(\) must give names with texts\."):
+        run(Pins)
+    assert Watched.calls == []
 
 
 # Checks before the first step ---------------------------------------------------------------------------------------
@@ -201,13 +327,18 @@ class Refuses(Watched):
             "--cut size is learnt on train and dev queries, and this dataset has too few; use --cut none.",
         ),
         (Plan(Spec("tiny"), Spec("bm52")), UsageError, "there is no method 'bm52' (did you mean 'bm25'?)"),
+        (
+            Plan(Spec("tiny"), Spec("bm25"), depth=6),
+            UsageError,
+            "ndcg@7 looks deeper than the ranking: give --depth 7 or more.",
+        ),
     ],
 )
 def test_a_plan_that_cannot_work_stops_all_of_them_before_anything_runs(
     runner: MakeRunner, tmp_path: Path, second: Plan, error: type[BenchError], sentence: str
 ) -> None:
     with pytest.raises(error) as caught:
-        list(runner(Watched, Refuses).run([Plan(Spec("tiny"), Spec("watched")), second]))
+        list(runner(Watched, Refuses, metrics=["ndcg@7"]).run([Plan(Spec("tiny"), Spec("watched")), second]))
     assert str(caught.value).startswith(sentence)
     assert Watched.calls == []
     assert not (tmp_path / "results").exists()

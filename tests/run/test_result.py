@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
 import pandas
 import pytest
+from filelock import FileLock, Timeout
 
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.errors import ResultError, UsageError
 from bench.registry import dataset_entries
 from bench.run.experiment import Experiment
-from bench.run.manifest import SCHEMA_VERSION, Manifest
-from bench.run.result import Result, find_result, find_results, is_complete, latest, write_result
+from bench.run.manifest import SCHEMA_VERSION
+from bench.run.result import Result, find_results, is_complete, result_lock, write_result
 from bench.schemas import shipped_schema
 
 Run = Callable[..., Result]
@@ -36,6 +37,8 @@ def test_what_is_read_is_what_was_written(run: Run) -> None:
     assert again.run.equals(written.run)
     assert again.per_query.equals(written.per_query)
     assert set(again.manifest.files) == set(FILES) - {"manifest.json"}
+    types = dict(zip(again.run.schema.names, again.run.schema.types, strict=True))
+    assert types == {"query_id": "string", "rank": "int32", "tool_id": "string", "score": "double"}
 
 
 def test_pandas_reads_the_tables_in_one_line(run: Run) -> None:
@@ -129,10 +132,11 @@ def test_a_damaged_table_is_refused(run: Run, name: str, damage: str) -> None:
     result = Result.read(path.parent)
     with pytest.raises(ResultError) as caught:
         _ = result.run if name == "run.parquet" else result.per_query
-    assert str(caught.value) == (
-        f"{path} is truncated or changed: its sha256 is not the one in manifest.json; "
-        "run it again with --overwrite always."
-    )
+    told = f"{path} is truncated or changed: its sha256 is not the one in manifest.json; run it again."
+    assert str(caught.value) == told
+    with pytest.raises(ResultError) as caught:
+        Result.read(path.parent).verify()
+    assert str(caught.value) == told
 
 
 def test_a_missing_table_is_refused(run: Run) -> None:
@@ -142,14 +146,40 @@ def test_a_missing_table_is_refused(run: Run) -> None:
         _ = Result.read(result.folder).run
 
 
-def test_an_edited_mean_is_refused(run: Run) -> None:
+@pytest.mark.parametrize("edit", ["mean", "blank"])
+def test_edited_metrics_are_refused(run: Run, edit: str) -> None:
     # docs/results.md: the manifest holds the sha256 of the other files; one that is truncated or edited is refused.
     path = run("bm25").folder / "metrics.json"
     stored = json.loads(path.read_text("utf-8"))
-    stored["metrics"]["recall@5"]["mean"] = 0.99
-    path.write_text(json.dumps(stored), "utf-8")
-    with pytest.raises(ResultError, match=r"metrics\.json is truncated or changed"):
-        _ = Result.read(path.parent)
+    if edit == "mean":
+        stored["metrics"]["recall@5"]["mean"] = 0.99
+    path.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n\n"[edit == "mean" :], "utf-8")
+    with pytest.raises(ResultError) as caught:
+        Result.read(path.parent)
+    assert str(caught.value) == (
+        f"{path} is truncated or changed: its sha256 is not the one in manifest.json; run it again."
+    )
+
+
+def test_the_manifest_holds_the_sha256_of_every_other_file(run: Run) -> None:
+    result = run("bm25")
+    expected = {name: hashlib.sha256((result.folder / name).read_bytes()).hexdigest() for name in FILES[1:]}
+    assert result.manifest.files == expected
+    assert Result.read(result.folder).manifest.files == expected
+
+
+@pytest.mark.parametrize("name", FILES[1:])
+def test_a_file_that_the_manifest_does_not_know_is_refused(run: Run, name: str) -> None:
+    path = run("bm25").folder / "manifest.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    del manifest["files"][name]
+    path.write_text(json.dumps(manifest), "utf-8")
+    with pytest.raises(ResultError, match=f"{name} is truncated or changed"):
+        Result.read(path.parent).verify()
+
+
+def test_a_whole_result_is_verified_without_a_word(run: Run) -> None:
+    Result.read(run("oracle").folder).verify()
 
 
 @pytest.mark.parametrize(
@@ -203,29 +233,40 @@ def test_files_of_two_results_in_one_folder_are_refused(run: Run) -> None:
 # Swapping -----------------------------------------------------------------------------------------------------------
 
 
+def found(results: Path) -> list[Path]:
+    """Folders of the results that can be read."""
+    return [item.folder for item in find_results(results) if isinstance(item, Result)]
+
+
 def test_a_swap_that_was_killed_between_its_renames_is_finished_with_the_old_result(run: Run) -> None:
-    folder = run("bm25").folder
-    created = Result.read(folder).manifest.environment.created
-    folder.rename(folder.with_name(f".old-{folder.name}"))
-    assert is_complete(folder)
-    assert run("bm25").manifest.environment.created == created
+    first = run("bm25")
+    folder = first.folder
+    aside = folder.with_name(f".old-{folder.name}")
+    folder.rename(aside)
+    # Reading moves nothing: another process may be between its renames now.
+    assert not is_complete(folder)
+    assert found(folder.parent.parent) == [aside]
+    assert not folder.exists()
+    again = run("bm25")
+    assert again.manifest == first.manifest
+    assert again.folder == folder
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
 def test_a_swap_that_was_killed_before_the_old_one_was_removed_keeps_the_new_one(run: Run) -> None:
-    folder = run("bm25").folder
+    first = run("bm25")
+    folder = first.folder
     old = folder.with_name(f".old-{folder.name}")
     old.mkdir()
     (old / "manifest.json").write_text("of the old one")
-    assert is_complete(folder)
+    assert found(folder.parent.parent) == [folder]
+    assert run("bm25").manifest == first.manifest
     assert not old.exists()
-    Result.read(folder)
 
 
 def test_what_a_killed_process_left_of_a_write_is_in_nobody_s_way(run: Run) -> None:
-    # In containers the next process often has the same id as the one that was killed.
     result = run("bm25")
-    left = result.folder.with_name(f".new-{result.folder.name}-{os.getpid()}")
+    left = result.folder.with_name(f".new-{result.folder.name}-0123abcd")
     left.mkdir()
     (left / "run.parquet").write_bytes(b"half")
     again = write_result(result.folder, result.manifest, result.metrics, result.run, result.per_query)
@@ -235,71 +276,27 @@ def test_what_a_killed_process_left_of_a_write_is_in_nobody_s_way(run: Run) -> N
 
 def test_folders_that_are_being_written_are_no_results(run: Run) -> None:
     result = run("bm25")
-    results = result.folder.parent.parent
     for name in (f".new-{result.folder.name}-1", f".old-{result.folder.name}"):
         (result.folder.parent / name).mkdir()
         for path in result.folder.iterdir():
             (result.folder.parent / name / path.name).write_bytes(path.read_bytes())
-    assert [found.folder for found in find_results(results) if isinstance(found, Result)] == [result.folder]
+    assert found(result.folder.parent.parent) == [result.folder]
 
 
-# Finding ------------------------------------------------------------------------------------------------------------
+def test_lock_files_lie_in_a_hidden_folder_of_the_results(run: Run, tmp_path: Path) -> None:
+    result = run("bm25")
+    locks = tmp_path / "results" / ".locks"
+    assert (locks / f"{result.folder.name}.lock").is_file()
+    assert {path.name for path in (tmp_path / "results").iterdir()} == {".locks", "tiny"}
+    assert found(tmp_path / "results") == [result.folder]
 
 
-def copy(result: Result, identifier: str, created: str, **method: str) -> Result:
-    """The same answer from another version of the method's code."""
-    manifest: Manifest = result.manifest.model_copy(
-        update={
-            "result_id": identifier,
-            "environment": result.manifest.environment.model_copy(update={"created": created}),
-            "method": result.manifest.method.model_copy(update=method),
-        }
-    )
-    folder = result.folder.with_name(f"bm25-{identifier}")
-    metrics = result.metrics.model_copy(update={"result_id": identifier})
-    return write_result(folder, manifest, metrics, result.run, result.per_query)
-
-
-def test_a_result_is_found_by_folder_id_beginning_and_name(run: Run) -> None:
-    result = run("bm25(k1=2)")
-    run("tfidf")
-    results, identifier = result.folder.parent.parent, result.manifest.result_id
-    names = [str(result.folder), identifier, identifier[:4], "bm25(k1=2.0)@tiny", "bm25(k1=2.0) @ tiny"]
-    for name in names:
-        assert find_result(results, name).folder == result.folder
-    for name in (identifier[:3], "bm25@tiny", "bm25(k1=2.0)@other", "zzzz"):
-        with pytest.raises(UsageError, match="there is no result "):
-            find_result(results, name)
-
-
-def test_a_name_of_several_questions_is_ambiguous(run: Run) -> None:
-    one, other = run("bm25", limit=5), run("bm25", limit=6)
-    with pytest.raises(UsageError) as caught:
-        find_result(one.folder.parent.parent, "bm25@tiny")
-    ids = {item.manifest.result_id for item in (one, other)}
-    assert all(identifier in str(caught.value) for identifier in ids)
-    assert str(caught.value).startswith("'bm25@tiny' names several results (")
-
-
-def test_of_several_versions_of_the_code_the_latest_answer_is_found(run: Run) -> None:
-    now = run("bm25")
-    old = copy(now, "0" * 12, "2020-01-01T00:00:00+00:00", code="older", hash="older")
-    results = now.folder.parent.parent
-    assert find_result(results, "bm25@tiny").folder == now.folder
-    assert find_result(results, "0000").folder == old.folder
-    assert latest([now, old]) == latest([old, now]) == [now]
-    # Another parameter is another question.
-    other = run("bm25(k1=2)")
-    assert {item.folder for item in latest([now, old, other])} == {now.folder, other.folder}
-
-
-def test_a_broken_result_is_reported_beside_the_good_ones(run: Run) -> None:
-    good, broken = run("bm25"), run("tfidf")
-    (broken.folder / "metrics.json").write_text("{")
-    found = list(find_results(good.folder.parent.parent))
-    assert [item.folder for item in found if isinstance(item, Result)] == [good.folder]
-    (error,) = [item for item in found if isinstance(item, ResultError)]
-    assert "metrics.json" in str(error)
-    with pytest.raises(ResultError, match="cannot read"):
-        find_result(good.folder.parent.parent, broken.manifest.result_id)
-    assert find_result(good.folder.parent.parent, "bm25@tiny").folder == good.folder
+def test_a_result_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    folder = results / "tiny" / "bm25-0123"
+    with result_lock(results, folder), result_lock(results, results / "tiny" / "bm25-4567"):
+        lock = FileLock(results / ".locks" / "bm25-0123.lock")
+        with pytest.raises(Timeout):
+            lock.acquire(timeout=0)
+    with lock.acquire(timeout=0):
+        assert lock.is_locked

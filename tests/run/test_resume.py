@@ -9,10 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
@@ -25,7 +26,7 @@ Run = Callable[..., Result]
 
 
 class Halting(Method):
-    """Four queries a batch; raises when it comes to the query `halt`. Single queries are those being timed."""
+    """Four queries a batch; raises when it comes to the query numbered `halt`. Single queries are those being timed."""
 
     batch_size: ClassVar[int] = 4
     halt: ClassVar[int | None] = None
@@ -48,12 +49,12 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def partial(result_or_root: Path) -> list[Path]:
-    return sorted(result_or_root.rglob("batch-*.npz"))
+    return sorted(result_or_root.rglob("from-*.npz"))
 
 
 def test_after_an_error_only_the_rest_is_asked(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Halting, "halt", 9)
-    with pytest.raises(MethodError, match="method halting failed on the batch of 4 queries from q08: ConnectionError"):
+    with pytest.raises(MethodError, match="method halting failed while ranking the batch of 4 queries from q13: Conn"):
         run(Halting)
     assert Halting.asked == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert len(partial(tmp_path)) == 2
@@ -68,16 +69,6 @@ def test_after_an_error_only_the_rest_is_asked(run: Run, monkeypatch: pytest.Mon
     whole = run(Halting, overwrite="always")
     assert not whole.manifest.resumed
     assert stored == ((whole.folder / "run.parquet").read_bytes(), (whole.folder / "per_query.parquet").read_bytes())
-
-
-def test_always_forgets_the_batches_of_an_earlier_attempt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Halting, "halt", 9)
-    with pytest.raises(MethodError):
-        run(Halting)
-    monkeypatch.setattr(Halting, "halt", None)
-    Halting.asked.clear()
-    assert not run(Halting, overwrite="always").manifest.resumed
-    assert [rows[0] for rows in Halting.asked] == [0, 4, 8, 12, 16, 20]
 
 
 def test_another_plan_does_not_take_the_batches(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,17 +100,99 @@ def test_a_batch_that_was_cut_short_is_asked_again(
     assert (tmp_path / "resumed.parquet").read_bytes() == (whole.folder / "run.parquet").read_bytes()
 
 
-def test_a_batch_of_another_length_is_asked_again(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(Halting, "halt", 21)
+def stopped(run: Run, monkeypatch: pytest.MonkeyPatch, halt: int, **options: Any) -> None:
+    """A run that an error ended when it came to a query; the next one will not be ended."""
+    monkeypatch.setattr(Halting, "halt", halt)
     with pytest.raises(MethodError):
-        run(Halting)
-    first = partial(tmp_path)[0]
+        run(Halting, **options)
     monkeypatch.setattr(Halting, "halt", None)
-    # The last batch has two queries, not four.
-    (first.parent / "batch-000005.npz").write_bytes(first.read_bytes())
     Halting.asked.clear()
+
+
+def tables(result: Result) -> list[bytes]:
+    return [(result.folder / name).read_bytes() for name in ("run.parquet", "per_query.parquet", "metrics.json")]
+
+
+def test_only_queries_without_an_answer_are_asked_whatever_the_batches_were(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stopped(run, monkeypatch, 13)
+    partial(tmp_path)[1].unlink()
+    # Answered are 0 to 3 and 8 to 11. Batches of six now: the size is no part of a result's identity.
+    monkeypatch.setattr(Halting, "batch_size", 6)
+    result = run(Halting)
+    assert Halting.asked == [[4, 5, 6, 7, 12, 13], [14, 15, 16, 17, 18, 19], [20, 21]]
+    assert result.manifest.resumed
+    stored = tables(result)
+    assert stored == tables(run(Halting, overwrite="always"))
+
+
+def test_a_run_that_stops_again_and_again_asks_each_query_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    for halt in (5, 9, 18, 21):
+        stopped_at = len(asked)
+        monkeypatch.setattr(Halting, "halt", halt)
+        with pytest.raises(MethodError):
+            run(Halting)
+        asked += Halting.asked
+        Halting.asked.clear()
+        assert len(asked) > stopped_at
+    monkeypatch.setattr(Halting, "halt", None)
     run(Halting)
-    assert Halting.asked == [[20, 21]]
+    assert sorted(row for rows in asked + Halting.asked for row in rows) == list(range(22))
+
+
+def edited(path: Path, target: Path, **changes: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+    """A copy of a batch with some arrays changed."""
+    with np.load(path) as stored:
+        arrays = dict(stored.items())
+    np.savez(target, **{**arrays, **{name: change(arrays[name]) for name, change in changes.items()}})
+
+
+def test_a_batch_that_does_not_fit_is_asked_again(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stopped(run, monkeypatch, 13)
+    first, second, third = partial(tmp_path)
+    # Overlaps the first; speaks of queries that there are not; has fewer answers than queries.
+    edited(first, second, positions=lambda numbers: numbers + 2)
+    edited(first, first.with_name("from-00000090.npz"), positions=lambda numbers: numbers + 90)
+    edited(third, third, tools=lambda tools: tools[:3])
+    result = run(Halting)
+    assert Halting.asked == [[4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15], [16, 17, 18, 19], [20, 21]]
+    stored = tables(result)
+    assert stored == tables(run(Halting, overwrite="always"))
+
+
+# Anew ---------------------------------------------------------------------------------------------------------------
+
+
+def test_always_forgets_the_batches_of_an_earlier_attempt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped(run, monkeypatch, 9)
+    assert not run(Halting, overwrite="always").manifest.resumed
+    assert [rows[0] for rows in Halting.asked] == [0, 4, 8, 12, 16, 20]
+
+
+def test_always_continues_what_always_began(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first = run(Halting)
+    stopped(run, monkeypatch, 9, overwrite="always")
+    # Until the new one is whole the old one stands.
+    assert Result.read(first.folder).manifest == first.manifest
+    again = run(Halting, overwrite="always")
+    assert [rows[0] for rows in Halting.asked] == [8, 12, 16, 20]
+    assert again.manifest.resumed
+    assert partial(tmp_path) == []
+    # It is done: the next one begins anew.
+    Halting.asked.clear()
+    assert not run(Halting, overwrite="always").manifest.resumed
+    assert [rows[0] for rows in Halting.asked] == [0, 4, 8, 12, 16, 20]
+
+
+def test_what_always_began_is_no_reason_to_ask_when_the_old_result_will_do(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(Halting)
+    stopped(run, monkeypatch, 9, overwrite="always")
+    assert run(Halting).manifest == first.manifest
+    assert Halting.asked == []
 
 
 # Real processes -----------------------------------------------------------------------------------------------------

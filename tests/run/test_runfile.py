@@ -18,12 +18,9 @@ from bench.data.tables import Query, Tables, Tool
 from bench.protocol import Library, Method, Queries, Ranking, ToolSets
 from bench.run.answers import Answers
 from bench.run.external import score_run_file
-from bench.run.plan import Plan
 from bench.run.result import Result
-from bench.run.runfile import read_run, write_jsonl, write_trec
-from bench.run.runner import Runner
+from bench.run.runfile import parse_run, write_jsonl, write_trec
 from bench.search.topk import top_k
-from bench.spec import Spec
 
 Run = Callable[..., Result]
 Score = Callable[..., Result]
@@ -64,17 +61,15 @@ def scored(tmp_path: Path, tiny: Dataset) -> Score:
     """Score a text as a run file."""
 
     def scored(text: str | bytes, dataset: Dataset = tiny, **options: object) -> Result:
-        path = tmp_path / "my.run"
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return score_run_file(path, dataset, tmp_path / "scored", **{"name": "mine", **options})  # type: ignore[arg-type]
+        data = text if isinstance(text, bytes) else text.encode()
+        given = {"name": "mine", "command": "bench score my.run", **options}
+        return score_run_file(data, "my.run", dataset, tmp_path / "scored", **given)  # type: ignore[arg-type]
 
     return scored
 
 
-def read(text: str, dataset: Dataset, folder: Path, split: str = "test") -> Answers:
-    path = folder / "read.run"
-    path.write_text(text, "utf-8")
-    return read_run(path, dataset, dataset.rows(split))
+def read(text: str, dataset: Dataset) -> Answers:
+    return parse_run(text.encode(), "read.run", dataset, dataset.rows("test"))
 
 
 def ids(answers: Answers, dataset: Dataset, row: int) -> list[str]:
@@ -82,6 +77,11 @@ def ids(answers: Answers, dataset: Dataset, row: int) -> list[str]:
 
 
 # Round trip ---------------------------------------------------------------------------------------------------------
+
+
+def numbers(queries: Queries) -> list[int]:
+    """i of the query `qi`, which stands in its text: what `rows` tells is the order of asking."""
+    return [int(text.split()[1].rstrip(":")) for text in queries.texts]
 
 
 class Abstains(Method):
@@ -92,11 +92,11 @@ class Abstains(Method):
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         scores = np.tile(-np.arange(self._size, dtype=np.float64) // 2, (len(queries), 1))
-        scores[queries.rows % 7 == 6] = -np.inf
+        scores[np.array(numbers(queries)) % 7 == 6] = -np.inf
         return top_k(scores, depth)
 
     def recommend(self, queries: Queries) -> ToolSets:
-        return ToolSets.of([[] if row % 7 == 6 else [0, 1] for row in queries.rows])
+        return ToolSets.of([[] if number % 7 == 6 else [0, 1] for number in numbers(queries)])
 
 
 class Fails(Abstains):
@@ -104,7 +104,7 @@ class Fails(Abstains):
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         ranking = super().rank(queries, depth)
-        return Ranking(ranking.tools, ranking.scores, queries.rows % 5 == 0)
+        return Ranking(ranking.tools, ranking.scores, np.array(numbers(queries)) % 5 == 0)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_a_written_run_scores_as_the_result_it_was_written_from(
 @pytest.mark.parametrize("write", [write_trec, write_jsonl])
 @pytest.mark.parametrize("method", ["bm25", "bm25-okapi", "oracle"])
 def test_ids_with_blanks_percent_signs_and_other_scripts_come_back(
-    runner: Callable[..., Runner], scored: Score, odd: Dataset, method: str, write: Callable[[Result], list[str]]
+    run: Run, scored: Score, odd: Dataset, method: str, write: Callable[[Result], list[str]]
 ) -> None:
-    (result,) = runner(load=lambda spec: odd).run([Plan(Spec("odd"), Spec(method))])
+    result = run(method, dataset=odd)
     lines = list(write(result))
     if write is write_trec:
         assert all(len(line.split()) == 6 for line in lines)
@@ -153,18 +153,33 @@ names = st.text(
 @given(st.lists(names.filter(str.isprintable), min_size=1, max_size=6, unique=True))
 @example(["a b", "a%20b", "a%2520b"])
 @settings(deadline=None, derandomize=True, max_examples=60)
-def test_ids_written_as_in_a_url_are_read_back(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+def test_ids_written_as_in_a_url_are_read_back(texts: list[str]) -> None:
     dataset = Dataset.build("odd", CARD, Tables([Tool(t, t, "") for t in texts], [Query(t, "", {t: 1}) for t in texts]))
     lines = [f"{quote(q)} Q0 {quote(t, safe='')} 1 {-i}.5 tag\n" for q in texts for i, t in enumerate(texts)]
-    answers = read("".join(lines), dataset, tmp_path_factory.mktemp("trec"))
+    answers = read("".join(lines), dataset)
     for row in range(len(texts)):
         assert ids(answers, dataset, row) == texts
 
 
-def test_scores_keep_every_bit_in_a_trec_file(run: Run) -> None:
-    result = run("tfidf")
-    written = [np.float32(line.split()[4]) for line in write_trec(result)]
-    assert written == [np.float32(score) for score in result.run["score"].to_pylist()]
+class Thirds(Abstains):
+    """Scores that need every bit of a double, some of them one bit apart."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        codes = np.arange(self._size, dtype=np.int32)
+        scores = np.nextafter(1 / 3, codes % 3)
+        return Ranking(np.tile(codes, (len(queries), 1)), np.tile(scores, (len(queries), 1)))
+
+
+@pytest.mark.parametrize("write", [write_trec, write_jsonl])
+def test_scores_keep_every_bit(run: Run, scored: Score, write: Callable[[Result], list[str]]) -> None:
+    result = run(Thirds)
+    expected = result.run["score"].to_pylist()
+    assert len(set(expected)) == 2
+    assert len({np.float32(score) for score in expected}) == 1
+    again = scored("".join(write(result)))
+    assert again.run["score"].to_pylist() == expected
+    assert again.run["tool_id"].to_pylist() == result.run["tool_id"].to_pylist()
+    assert again.metrics.n_tied == result.metrics.n_tied
 
 
 def test_json_lines_hold_every_query_with_its_set(run: Run) -> None:
@@ -178,7 +193,7 @@ def test_json_lines_hold_every_query_with_its_set(run: Run) -> None:
 # Reading ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_order_is_by_score_then_id_whatever_the_lines_and_ranks_say(tiny: Dataset, tmp_path: Path) -> None:
+def test_the_order_is_by_score_then_id_whatever_the_lines_and_ranks_say(tiny: Dataset) -> None:
     text = """
 q01 Q0 t05 1 1.5 tag
 q00 Q0 t07 1 0.5 tag
@@ -187,20 +202,20 @@ q00 Q0 t03 9 2e0 tag
 q00 Q0 t01 2 0.5 tag
 q01 Q0 t04 7 1.5 tag
 """
-    answers = read(text, tiny, tmp_path)
+    answers = read(text, tiny)
     assert ids(answers, tiny, 0) == ["t03", "t01", "t07"]
     assert ids(answers, tiny, 1) == ["t04", "t05"]
 
 
-def test_scores_that_differ_beyond_float32_are_told_apart(tiny: Dataset, tmp_path: Path) -> None:
-    answers = read("q00 Q0 t01 1 1.00000000001 x\nq00 Q0 t00 2 1.0 x\n", tiny, tmp_path)
+def test_scores_that_differ_beyond_float32_are_told_apart(tiny: Dataset) -> None:
+    answers = read("q00 Q0 t01 1 1.00000000001 x\nq00 Q0 t00 2 1.0 x\n", tiny)
     assert ids(answers, tiny, 0) == ["t01", "t00"]
 
 
-def test_tabs_byte_order_marks_and_line_ends_of_windows_are_read(tiny: Dataset, tmp_path: Path) -> None:
-    answers = read("\ufeffq00\tQ0\tt01\t1\t2\ttag\r\nq00 Q0  t02 2 1 tag\r\n", tiny, tmp_path)
+def test_tabs_byte_order_marks_and_line_ends_of_windows_are_read(tiny: Dataset) -> None:
+    answers = read("\ufeffq00\tQ0\tt01\t1\t2\ttag\r\nq00 Q0  t02 2 1 tag\r\n", tiny)
     assert ids(answers, tiny, 0) == ["t01", "t02"]
-    answers = read('\ufeff{"query_id": "q00", "tools": ["t01"]}\r\n\r\n', tiny, tmp_path)
+    answers = read('\ufeff{"query_id": "q00", "tools": ["t01"]}\r\n\r\n', tiny)
     assert ids(answers, tiny, 0) == ["t01"]
 
 
@@ -239,33 +254,3 @@ def test_recommended_sets_are_scored_and_one_that_is_missing_is_empty(scored: Sc
     # q06 has no gold and is abstained from; q13 and q20 are not mentioned, which is no decision.
     assert result.values("abstained")[[6, 13, 20]].tolist() == [1.0, 0.0, 0.0]
     assert not any(name.startswith("set_") for name in scored('{"query_id": "q00", "tools": ["t05"]}').metrics.metrics)
-
-
-def test_another_split_is_scored_when_it_is_named(scored: Score) -> None:
-    result = scored("q35 Q0 t00 1 2 x\n", split="dev")
-    assert result.manifest.dataset.split == "dev"
-    assert len(result.per_query) == 5
-
-
-def test_a_scored_file_is_a_result_like_every_other(scored: Score) -> None:
-    text = "q00 Q0 t00 1 2 x\n"
-    result = scored(text, name="my system")
-    assert Result.read(result.folder).manifest == result.manifest
-    assert result.label == "my system @ tiny"
-    assert result.manifest.method.run_file is not None
-    assert result.manifest.method.run_file.startswith("my.run sha256:")
-    assert result.manifest.warnings
-    assert scored(text, name="my system").manifest.result_id == result.manifest.result_id
-    others = [
-        scored(text, name="other"),
-        scored(text + "\n", name="my system"),
-        scored("q35 Q0 t00 1 2 x\n", name="my system", split="dev"),
-    ]
-    assert len({result.manifest.result_id, *(other.manifest.result_id for other in others)}) == 4
-
-
-def test_a_scored_file_counts_the_tokens_of_the_template_asked_for(scored: Score) -> None:
-    one, other = (scored("q00 Q0 t00 1 2 x\n", template=t) for t in ("name_description", "toolbench"))
-    assert one.metrics.tokens["library"] < other.metrics.tokens["library"]
-    # They differ in what is stored, so they are two results.
-    assert one.manifest.result_id != other.manifest.result_id

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.data.dataset import Dataset
-from bench.errors import ResultError
+from bench.errors import ResultError, UsageError
 from bench.run.external import score_run_file
-from bench.run.runfile import read_run
+from bench.run.runfile import parse_run
 
 GOOD = "q00 Q0 t00 1 2.5 tag\n"
 GOOD_JSON = '{"query_id": "q00", "tools": ["t00"]}\n'
@@ -48,11 +49,9 @@ GOOD_JSON = '{"query_id": "q00", "tools": ["t00"]}\n'
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_file_is_told_with_its_line(tiny: Dataset, tmp_path: Path, text: str, sentence: str) -> None:
-    path = tmp_path / "my.run"
-    path.write_text(text)
     with pytest.raises(ResultError) as caught:
-        score_run_file(path, tiny, tmp_path / "scored", name="mine")
-    assert str(caught.value).startswith(f"{path}, {sentence}")
+        score_run_file(text.encode(), "my.run", tiny, tmp_path / "scored", name="mine", command="bench score my.run")
+    assert str(caught.value).startswith(f"my.run, {sentence}")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "scored").exists()
 
@@ -60,25 +59,33 @@ def test_what_is_wrong_in_a_file_is_told_with_its_line(tiny: Dataset, tmp_path: 
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (None, "cannot read the run file {path}: No such file or directory."),
-        (b"", "the run file {path} is empty."),
-        (b"\n  \n", "the run file {path} is empty."),
-        (b"q00 Q0 \xff 1 1 x", "the run file {path} is not UTF-8 text: "),
-        (b"\x00\x01\x02", "{path}, line 1: a TREC line has six values"),
+        (b"", "the run file my.run is empty."),
+        (b"\n  \n", "the run file my.run is empty."),
+        (b"\xef\xbb\xbf", "the run file my.run is empty."),
+        (b"q00 Q0 \xff 1 1 x", "the run file my.run is not UTF-8 text: "),
+        (b"\x00\x01\x02", "my.run, line 1: a TREC line has six values"),
+        (
+            b'[{"query_id": "q00"}]',
+            "the run file my.run is a JSON list; write one object a line, without the brackets.",
+        ),
+        (b"\n [\n", "the run file my.run is a JSON list; write one object a line, without the brackets."),
     ],
 )
-def test_a_file_that_is_no_run_is_told(tiny: Dataset, tmp_path: Path, data: bytes | None, sentence: str) -> None:
-    path = tmp_path / "my.run"
-    if data is not None:
-        path.write_bytes(data)
+def test_a_file_that_is_no_run_is_told(tiny: Dataset, data: bytes, sentence: str) -> None:
     with pytest.raises(ResultError) as caught:
-        read_run(path, tiny, tiny.rows("test"))
-    assert str(caught.value).startswith(sentence.format(path=path))
+        parse_run(data, "my.run", tiny, tiny.rows("test"))
+    assert str(caught.value).startswith(sentence)
 
 
 @pytest.mark.parametrize("first", [GOOD, GOOD_JSON])
-def test_half_a_line_at_the_end_is_refused(tiny: Dataset, tmp_path: Path, first: str) -> None:
-    path = tmp_path / "my.run"
-    path.write_text(first + first[: len(first) // 2])
-    with pytest.raises(ResultError, match="line 2"):
-        read_run(path, tiny, tiny.rows("test"))
+def test_half_a_line_at_the_end_is_refused(tiny: Dataset, first: str) -> None:
+    with pytest.raises(ResultError, match=r"^my\.run, line 2: "):
+        parse_run((first + first[: len(first) // 2]).encode(), "my.run", tiny, tiny.rows("test"))
+
+
+def test_a_split_without_queries_is_refused(tiny: Dataset, tmp_path: Path) -> None:
+    rows = tiny.rows_again()
+    tested = Dataset.build("tiny", tiny.card, replace(rows, queries=[q for q in rows.queries if q.split == "test"]))
+    with pytest.raises(UsageError, match=r"tiny has no dev queries; choose another --split\."):
+        score_run_file(GOOD.encode(), "my.run", tested, tmp_path / "scored", name="mine", command="", split="dev")
+    assert not (tmp_path / "scored").exists()

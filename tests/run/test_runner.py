@@ -1,4 +1,4 @@
-"""The runner: identity, what is stored, overwriting, and what a method sees."""
+"""The runner: identity, what is stored, overwriting, and several plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 import bench
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
+from bench.errors import MethodError, StorageError, UsageError
 from bench.protocol import History, Library, Method, Queries, Ranking
 from bench.registry import build_method, load_dataset
 from bench.run.plan import Plan, method_hash, result_id
@@ -146,7 +146,24 @@ def test_the_manifest_says_what_ran_on_what(run: Run, tiny: Dataset, tmp_path: P
 def test_a_limit_spreads_over_the_split(run: Run) -> None:
     # 22 test queries, q00 to q21: five of them at 0, 5.25, 10.5, 15.75 and 21, rounded (a half to even).
     assert run("bm25", limit=5).per_query["query_id"].to_pylist() == ["q00", "q05", "q10", "q16", "q21"]
-    assert len(run("bm25", limit=500).per_query) == 22
+
+
+@pytest.mark.parametrize("limit", [22, 23, 500])
+def test_a_limit_that_limits_nothing_is_none(run: Run, tiny: Dataset, limit: int) -> None:
+    result = run("bm25", limit=limit)
+    assert result.manifest.result_id == identity(BASE, tiny) != identity(replace(BASE, limit=21), tiny)
+    assert result.manifest.dataset.limit is None
+    assert result.manifest.warnings == []
+    assert "--limit" not in result.manifest.environment.command
+    assert len(result.per_query) == 22
+
+
+def test_a_plan_is_made_normal_by_the_queries_of_its_split(tiny: Dataset) -> None:
+    # 22 test, 9 train and 5 dev queries.
+    for split, limit, normal in (("dev", 5, None), ("dev", 4, 4), ("test", 5, 5), ("train", 9, None), ("all", 35, 35)):
+        plan = replace(BASE, split=split, limit=limit)  # type: ignore[arg-type]
+        assert plan.normal(tiny) == replace(plan, limit=normal)
+    assert BASE.normal(tiny) is BASE
 
 
 @pytest.mark.parametrize(
@@ -154,7 +171,7 @@ def test_a_limit_spreads_over_the_split(run: Run) -> None:
     [
         ({}, "bm25", []),
         ({"limit": 5}, "bm25", ["only 5 queries were asked (--limit): not comparable with full results"]),
-        ({"depth": 5}, "bm25", ["depth 5: metrics with a larger cut-off see a ranking cut short"]),
+        ({"depth": 5}, "bm25", ["depth 5: metrics that look deeper are left out"]),
         # Twelve tools: depth 12 is the whole library.
         ({"depth": 12}, "bm25", []),
         ({}, "oracle", ["an oracle: it reads the gold it is judged by"]),
@@ -186,6 +203,58 @@ def test_metrics_asked_for_join_the_usual_ones(run: Run) -> None:
     assert list(result.metrics.metrics).count("recall@5") == 1
 
 
+def test_metrics_that_look_deeper_than_the_ranking_are_left_out(run: Run) -> None:
+    found = run("oracle", depth=5, metrics=["ndcg@4", "recall@5"])
+    columns = set(found.per_query.column_names)
+    assert {"ndcg@4", "ndcg@5", "recall@5", "recall@gold", "tracc", "mmrr@5"} <= columns
+    assert not {"recall@10", "ndcg@10", "mrr@100", "mmrr_printed@100", "tracc@20"} & columns
+    assert set(found.metrics.metrics) <= columns
+    # Twelve tools: no ranking can be longer, so nothing is cut short.
+    assert {"recall@10", "recall@100", "ndcg@50"} <= set(run("oracle", depth=12).metrics.metrics)
+
+
+@pytest.mark.parametrize("metric", ["ndcg@6", "pass@100", "tracc@20"])
+def test_a_metric_that_looks_deeper_than_the_ranking_is_refused(run: Run, tmp_path: Path, metric: str) -> None:
+    cutoff = metric.partition("@")[2]
+    with pytest.raises(UsageError) as caught:
+        run("bm25", depth=5, metrics=["recall@5", metric])
+    assert str(caught.value) == f"{metric} looks deeper than the ranking: give --depth {cutoff} or more."
+    assert not (tmp_path / "results").exists()
+    # Of a whole library every metric can be taken.
+    assert metric in run("bm25", depth=12, metrics=[metric]).metrics.metrics
+
+
+class Fine(Watched):
+    """Scores that differ by less than single precision can tell, falling with the code, the last tool first."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        tools = np.tile(np.arange(12, dtype=np.int32)[::-1], (len(queries), 1))
+        return Ranking(tools, 1.0 + tools * 1e-12)
+
+
+class Coarse(Fine):
+    """The same in single precision, where they are equal."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        ranking = super().rank(queries, depth)
+        assert ranking.scores is not None
+        return Ranking(ranking.tools, ranking.scores.astype(np.float32))
+
+
+def test_scores_are_compared_and_stored_as_the_method_gave_them(run: Run) -> None:
+    result = run(Fine)
+    rows = [row for row in result.run.to_pylist() if row["query_id"] == "q00"]
+    assert [row["tool_id"] for row in rows] == [f"t{code:02}" for code in range(11, -1, -1)]
+    assert [row["score"] for row in rows] == [1.0 + code * 1e-12 for code in range(11, -1, -1)]
+    assert result.metrics.n_tied == 0
+    again = Result.read(result.folder)
+    assert again.run.equals(result.run)
+    # A method that gives single precision gets its ties.
+    coarse = run(Coarse)
+    assert [row["tool_id"] for row in coarse.run.to_pylist()[:12]] == [f"t{code:02}" for code in range(12)]
+    assert coarse.metrics.n_tied == 19
+
+
 # Overwriting --------------------------------------------------------------------------------------------------------
 
 
@@ -205,7 +274,13 @@ def test_never_refuses_before_anything_runs(run: Run, runner: MakeRunner) -> Non
     assert Watched.calls == []
     # Where nothing is there it runs.
     (result,) = runner(Watched, overwrite="never").run(plans[:1])
-    assert result.folder.is_dir()
+    assert isinstance(result, Result)
+    Result.read(result.folder).verify()
+
+
+def test_each_question_has_its_own_result_and_no_more(run: Run) -> None:
+    folders = {run("bm25", limit=limit).folder for limit in (None, 22, 40, 21)}
+    assert len(folders) == 2
 
 
 def test_always_runs_anew(run: Run) -> None:
@@ -223,50 +298,57 @@ def test_nothing_but_the_result_is_left_behind(run: Run) -> None:
     assert [path.name for path in result.folder.parent.iterdir()] == [result.folder.name]
 
 
-# What a method sees -------------------------------------------------------------------------------------------------
+# Several plans ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("split", "limit", "history"),
-    [
-        ("test", None, "train dev"),
-        ("test", 3, "train dev"),
-        ("train", None, "dev"),
-        ("train", 2, "dev"),
-        ("dev", 1, "train"),
-    ],
-)
-def test_history_holds_no_query_of_the_evaluated_split(
-    run: Run, tiny: Dataset, split: str, limit: int | None, history: str
-) -> None:
-    run(Watched, split=split, limit=limit)
-    (seen,) = given("fit")
-    assert isinstance(seen, History)
-    expected = [query.text for query in tiny.queries if query.split in history.split()]
-    assert sorted(seen.texts) == sorted(expected)
-    asked = {text for queries in given("rank") for text in queries.texts}  # type: ignore[attr-defined]
-    assert asked <= {query.text for query in tiny.queries if query.split == split}
-    assert not asked & set(seen.texts)
+class Breaks(Watched):
+    """Raises for its first query."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        raise RuntimeError("the model has gone")
 
 
-def test_without_history_fit_is_not_called(run: Run) -> None:
-    result = run(Watched, split="all")
-    assert given("fit") == []
-    assert result.manifest.dataset.history == 0
+class Doubles(Watched):
+    """Returns a tool twice."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return Ranking.of_lists([[0, 0]] * len(queries))
 
 
-def test_each_plan_has_an_instance_of_its_own(runner: MakeRunner, instance: Callable[..., Method]) -> None:
-    built: list[Method] = []
+def test_after_a_plan_that_fails_the_others_still_run(runner: MakeRunner) -> None:
+    names = ("breaks", "watched", "doubles", "bm25")
+    plans = [Plan(Spec("tiny"), Spec(name)) for name in names]
+    outcomes = list(runner(Breaks, Doubles, Watched).run(plans))
+    assert [type(outcome) for outcome in outcomes] == [MethodError, Result, MethodError, Result]
+    errors = [str(outcome) for outcome in outcomes if isinstance(outcome, MethodError)]
+    assert errors[0].startswith("method breaks failed while ranking the batch of 22 queries from q08: RuntimeError")
+    assert errors[1].startswith("method doubles returned a tool twice for query q08, tool t00;")
+    done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
+    assert [result.manifest.method.spec for result in done] == ["watched", "bm25"]
+    for result in done:
+        Result.read(result.folder).verify()
 
-    def build(spec: str) -> Method:
-        built.append(instance(Watched))
-        return built[-1]
 
+def test_a_result_comes_before_the_next_plan_is_begun(runner: MakeRunner) -> None:
     plans = [Plan(Spec("tiny"), Spec("watched"), depth=depth) for depth in (3, 4)]
-    list(runner(build=build).run(plans))
-    assert len(built) == len(set(map(id, built)))
-    indexed = [method for method in built if hasattr(method, "_size")]
-    assert len(indexed) == 2
+    outcomes = runner(Watched).run(plans)
+    first = next(outcomes)
+    assert isinstance(first, Result)
+    asked = len(Watched.calls)
+    Result.read(first.folder).verify()
+    assert len(Watched.calls) == asked
+    assert isinstance(next(outcomes), Result)
+    assert len(Watched.calls) == 2 * asked
+
+
+def test_a_results_folder_that_cannot_be_written_is_told_before_anything_runs(
+    runner: MakeRunner, tmp_path: Path
+) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / ".locks").write_text("in the way")
+    with pytest.raises(StorageError, match="a part of the path is a file"):
+        list(runner(Watched).run([Plan(Spec("tiny"), Spec("watched"))]))
+    assert Watched.calls == []
 
 
 def test_a_dataset_of_several_plans_is_loaded_once(runner: MakeRunner, tiny: Dataset) -> None:

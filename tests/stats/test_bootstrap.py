@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from functools import cache
 
 import numpy as np
@@ -69,15 +72,45 @@ def test_intervals_of_skewed_values_are_not_plain_percentiles() -> None:
 @pytest.mark.parametrize("queries", [2, 7, 1000])
 def test_a_constant_column_has_an_interval_of_no_width(constant: float, queries: int) -> None:
     interval = bca_intervals(np.full((queries, 1), constant), resamples=500)[0]
-    np.testing.assert_allclose(interval, [constant, constant], rtol=1e-12)
-    assert interval[0] == interval[1]
+    assert interval.tolist() == [constant, constant]
 
 
 def test_a_constant_column_does_not_disturb_the_others() -> None:
     values = sample("normal")[:, None]
     together = bca_intervals(np.hstack([np.ones_like(values), values]), resamples=2000)
     assert together[0].tolist() == [1.0, 1.0]
-    np.testing.assert_allclose(together[1], bca_intervals(values, resamples=2000)[0], rtol=0, atol=1e-12)
+    assert together[1].tobytes() == bca_intervals(values, resamples=2000)[0].tobytes()
+
+
+@pytest.mark.parametrize("largest", [1.0, 1000.0, 3e7])
+@pytest.mark.parametrize("shape", ["recall of up to three", "skewed to the left"])
+def test_an_interval_is_the_same_to_the_last_bit_whatever_stands_beside_it(shape: str, largest: float) -> None:
+    values = sample(shape)[:, None]
+    alone = bca_intervals(values, resamples=2000)[0]
+    others = np.random.default_rng(4).random((len(values), 30)) * largest
+    for beside in (others[:, :1], others):
+        together = bca_intervals(np.hstack([beside, values]), resamples=2000)
+        assert together[-1].tobytes() == alone.tobytes()
+
+
+def test_an_interval_is_the_same_to_the_last_bit_on_one_thread_and_on_several() -> None:
+    program = """
+import numpy as np
+from bench.stats.bootstrap import bca_intervals
+values = np.random.default_rng(0).integers(0, 4, (700, 40)) / 3
+print(bca_intervals(values, resamples=1500).tobytes().hex())
+"""
+    variables = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, **dict.fromkeys(variables, threads)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2")
+    }
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize("queries", [0, 1])

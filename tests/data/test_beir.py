@@ -1,0 +1,335 @@
+"""Folders in BEIR form: those of others' making, those that bench wrote, and those with a mistake in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.data.beir import export_beir, import_beir, read_about
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.tables import TEMPLATES, Edge, Parameter, Query, Tables, Template, Tool
+from bench.errors import DataError
+
+Row = Mapping[str, Any]
+CORPUS: tuple[Row, ...] = (
+    {"_id": "crm.find", "title": "find_customer", "text": "Looks up customers."},
+    {"_id": "post.send", "title": "", "text": "Sends a letter."},
+)
+QUERIES: tuple[Row, ...] = ({"_id": "q1", "text": "who is it?"}, {"_id": "q2", "text": "write to Ann"})
+QRELS = {"train": "q1\tcrm.find\t1\n", "test": "q2\tpost.send\t2\n"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "beir"
+
+
+def write(
+    folder: Path,
+    corpus: Sequence[Row] = CORPUS,
+    queries: Sequence[Row] = QUERIES,
+    qrels: Mapping[str, str | bytes] = QRELS,
+) -> Path:
+    (folder / "qrels").mkdir(parents=True)
+    for name, rows in (("corpus", corpus), ("queries", queries)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    for name, text in qrels.items():
+        (folder / "qrels" / f"{name}.tsv").write_bytes(text.encode() if isinstance(text, str) else text)
+    return folder
+
+
+def asked(tables: Tables) -> dict[str, tuple[str, dict[str, int]]]:
+    """Split and gold of each query."""
+    return {query.query_id: (query.split, dict(query.gold)) for query in tables.queries}
+
+
+# Folders of others' making ------------------------------------------------------------------------------------------
+
+
+def test_a_plain_folder_is_read(folder: Path) -> None:
+    tables = import_beir(write(folder))
+    assert list(tables.tools) == [
+        Tool("crm.find", "find_customer", "Looks up customers.", "", "find_customer", source="Looks up customers."),
+        # Without a title a tool is called by its id.
+        Tool("post.send", "post.send", "Sends a letter.", "", "post.send", source="Sends a letter."),
+    ]
+    assert asked(tables) == {"q1": ("train", {"crm.find": 1}), "q2": ("test", {"post.send": 2})}
+    assert (tables.edges, tables.unknown_gold, tables.left_out) == ([], [], [])
+    assert read_about(folder) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query-id\tcorpus-id\tscore\nq1\tcrm.find\t1\nq2\tpost.send\t2\n",
+        "query-id\tcorpus-id\tscore\r\nq1\tcrm.find\t1\r\n\r\nq2\tpost.send\t2",
+        "\ufeffquery-id\tcorpus-id\tscore\nq1\tcrm.find\t1\nq2\tpost.send\t2\n\n",
+        # The better of two judgements of a tool holds.
+        "q1\tcrm.find\t1\nq2\tpost.send\t1\nq2\tpost.send\t2\nq2\tpost.send\t0\n",
+        "q1\tcrm.find\t0001\nq2\tpost.send\t2\n",
+    ],
+    ids=["header", "Windows", "byte order mark", "twice", "zeros before it"],
+)
+def test_judgements_may_be_written_in_several_ways(folder: Path, text: str) -> None:
+    tables = import_beir(write(folder, qrels={"test": text}))
+    assert asked(tables) == {"q1": ("test", {"crm.find": 1}), "q2": ("test", {"post.send": 2})}
+
+
+@pytest.mark.parametrize("metadata", [None, [], ["tool"], "tool", 3, {}, {"url": "x", "language": ["en"]}], ids=repr)
+def test_metadata_of_others_is_left_alone(folder: Path, metadata: object) -> None:
+    corpus: list[Row] = [{**row, "metadata": metadata} for row in CORPUS]
+    queries: list[Row] = [{**row, "metadata": metadata} for row in QUERIES]
+    plain = import_beir(write(folder))
+    found = import_beir(write(folder.with_name("other"), corpus, queries))
+    assert (found.tools, found.queries) == (plain.tools, plain.queries)
+
+
+def test_numbers_as_ids_and_nothing_as_a_text_are_read(folder: Path) -> None:
+    corpus: list[Row] = [{"_id": 1, "title": None, "text": "x"}, {"_id": 2, "text": None}, {"_id": 3}]
+    tables = import_beir(write(folder, corpus, [{"_id": 7, "text": None}], {"test": "7\t1\t1\n"}))
+    assert [(tool.tool_id, tool.name, tool.description) for tool in tables.tools] == [
+        ("1", "1", "x"), ("2", "2", ""), ("3", "3", "")
+    ]  # fmt: skip
+    assert asked(tables) == {"7": ("test", {"1": 1})}
+
+
+def test_line_separators_within_a_text_do_not_end_the_line(folder: Path) -> None:
+    text = "one\u2028two\u2029three\x0bfour\x85five"
+    (write(folder) / "queries.jsonl").write_text(
+        "\n".join(json.dumps({"_id": f"q{i}", "text": text}, ensure_ascii=False) for i in (1, 2)), "utf-8"
+    )
+    assert [query.text for query in import_beir(folder).queries] == [text, text]
+
+
+# Queries that take part, and those that do not ----------------------------------------------------------------------
+
+
+def test_queries_that_no_split_claims_are_left_out_and_listed(folder: Path) -> None:
+    more: list[Row] = [{"_id": "q4", "text": "x"}, {"_id": "q3", "text": "y", "metadata": {"slices": {"kind": "way"}}}]
+    tables = import_beir(write(folder, queries=[*QUERIES, *more]))
+    assert list(asked(tables)) == ["q1", "q2"]
+    assert list(tables.left_out) == ["q4", "q3"]
+
+
+@pytest.mark.parametrize("grade", ["0", "-1", "00"])
+def test_a_judgement_of_0_claims_a_query_that_has_no_gold(folder: Path, grade: str) -> None:
+    more = {"_id": "q3", "text": "what a day"}
+    qrels = {**QRELS, "dev": f"q3\tcrm.find\t{grade}\n"}
+    tables = import_beir(write(folder, queries=[*QUERIES, more], qrels=qrels))
+    assert asked(tables)["q3"] == ("dev", {})
+    assert tables.left_out == []
+
+
+def test_the_metadata_may_name_the_split_of_a_query_that_nobody_judged(folder: Path) -> None:
+    more = [
+        {"_id": "q3", "text": "x", "metadata": {"split": "dev"}},
+        # What is judged stands where it is judged.
+        {"_id": "q4", "text": "y", "metadata": {"split": "dev"}},
+    ]
+    qrels = {"test": QRELS["test"] + "q4\tcrm.find\t1\n", "train": QRELS["train"]}
+    tables = import_beir(write(folder, queries=[*QUERIES, *more], qrels=qrels))
+    assert asked(tables)["q3"] == ("dev", {})
+    assert asked(tables)["q4"] == ("test", {"crm.find": 1})
+
+
+UNKNOWN = {"test": "q1\tcrm.find\t1\nq1\tgone\t1\nq2\tgone\t2\nq2\tlost\t1\n"}
+
+
+def test_gold_outside_the_corpus_is_an_error(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"query q1 is judged with 'gone', which is not in corpus\.jsonl"):
+        import_beir(write(folder, qrels=UNKNOWN))
+
+
+def test_gold_outside_the_corpus_is_dropped_if_asked_and_queries_without_any_are_left_out(folder: Path) -> None:
+    tables = import_beir(write(folder, qrels=UNKNOWN), drop_unknown_gold=True)
+    assert asked(tables) == {"q1": ("test", {"crm.find": 1})}
+    assert list(tables.unknown_gold) == [("q1", "gone"), ("q2", "gone"), ("q2", "lost")]
+    assert list(tables.left_out) == ["q2"]
+
+
+def test_a_query_whose_gold_was_all_dropped_is_no_query_without_gold(folder: Path) -> None:
+    queries = [QUERIES[0], {**QUERIES[1], "metadata": {"split": "test"}}]
+    tables = import_beir(write(folder, queries=queries, qrels=UNKNOWN), drop_unknown_gold=True)
+    assert list(asked(tables)) == ["q1"]
+    assert list(tables.left_out) == ["q2"]
+
+
+# Mistakes -----------------------------------------------------------------------------------------------------------
+
+FIELDS = {"name": "n", "description": "d", "category": "", "parent": "", "returns": None, "source": None}
+PARAMETER = {"name": "to", "type": "string", "description": "", "required": True, "default": None}
+
+
+def tool_of(**change: object) -> dict[str, Any]:
+    tool = {**FIELDS, "parameters": [PARAMETER], **change}
+    return {"_id": "post.send", "metadata": {"tool": {key: value for key, value in tool.items() if value != "gone"}}}
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [
+        ({"text": "no id"}, "_id: "),
+        ({"_id": None}, "_id: "),
+        ({"_id": "x", "text": {}}, "text: "),
+        ({"_id": "x", "title": ["x"]}, "title: "),
+        (tool_of(description="gone"), "tool.description: "),
+        (tool_of(description=None), "tool.description: "),
+        (tool_of(returns={}), "tool.returns: "),
+        (tool_of(more="x"), "tool.more: "),
+        (tool_of(parameters="gone"), "tool.parameters: "),
+        (tool_of(parameters=[PARAMETER, {}]), "tool.parameters.1.name: "),
+        (tool_of(parameters=[{**PARAMETER, "required": "yes"}]), "tool.parameters.0.required: "),
+        (tool_of(parameters=[{**PARAMETER, "default": 3}]), "tool.parameters.0.default: "),
+        (tool_of(parameters=[{**PARAMETER, "enum": []}]), "tool.parameters.0.enum: "),
+    ],
+    ids=repr,
+)
+def test_a_tool_out_of_form_is_told_with_file_line_and_field(folder: Path, row: Row, place: str) -> None:
+    write(folder, corpus=[CORPUS[0], row])
+    with pytest.raises(DataError) as caught:
+        import_beir(folder)
+    assert str(caught.value).startswith(f"{folder / 'corpus.jsonl'}, line 2: {place}")
+    assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "place"),
+    [({"split": "held-out"}, "split: "), ({"split": 3}, "split: "), ({"slices": {"size": ["two"]}}, "slices.size: ")],
+)
+def test_metadata_of_a_query_out_of_form_is_told_with_file_line_and_field(
+    folder: Path, metadata: Row, place: str
+) -> None:
+    write(folder, queries=[QUERIES[0], {**QUERIES[1], "metadata": metadata}])
+    with pytest.raises(DataError) as caught:
+        import_beir(folder)
+    assert str(caught.value).startswith(f"{folder / 'queries.jsonl'}, line 2: {place}")
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "3", '{"_id": "x"', "not JSON", '{"_id": "\\ud83d"}'])
+@pytest.mark.parametrize("name", ["corpus", "queries"])
+def test_a_line_that_is_no_json_object_is_told(folder: Path, name: str, line: str) -> None:
+    path = write(folder) / f"{name}.jsonl"
+    path.write_text(f"\n{path.read_text()}{line}\n")
+    with pytest.raises(DataError) as caught:
+        import_beir(folder)
+    assert str(caught.value).startswith(f"{path}, line 4: the line: ")
+
+
+WANTED = "expected query id, tool id and whole number, tab-separated."
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        *((f"q2\tpost.send\t{grade}", WANTED) for grade in ("", "x", "1.0", "--1", "+1", "²", "٣", "1 ", "9" * 5000)),
+        ("q2\tpost.send", WANTED),
+        ("q2 post.send 1", WANTED),
+        ("q2\t0\tpost.send\t1", WANTED),
+        ("q1\tcrm.find\t1", "query q1 stands in train too."),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_judgement_out_of_form_is_told_with_file_and_line(folder: Path, line: str, sentence: str) -> None:
+    write(folder, qrels={**QRELS, "test": f"q2\tpost.send\t1\n{line}\n"})
+    with pytest.raises(DataError) as caught:
+        import_beir(folder)
+    assert str(caught.value) == f"{folder / 'qrels' / 'test.tsv'}, line 2: {sentence}"
+
+
+def test_a_judged_query_must_be_there(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"qrels: query 'q9' is judged but not in queries\.jsonl\.$"):
+        import_beir(write(folder, qrels={**QRELS, "dev": "q9\tcrm.find\t1\n"}))
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
+def test_a_file_that_is_not_utf_8_is_told(folder: Path, name: str) -> None:
+    (write(folder) / name).write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=f"^cannot read {folder / name}: "):
+        import_beir(folder)
+
+
+def test_a_folder_without_judgements_is_told(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"qrels has none of train\.tsv, dev\.tsv, test\.tsv\.$"):
+        import_beir(write(folder, qrels={"validation": QRELS["test"]}))
+
+
+# Folders that bench wrote -------------------------------------------------------------------------------------------
+
+CARD = Card(
+    id="made",
+    title="Gemacht №1",
+    summary="",
+    licence="CC-BY-4.0",
+    redistribution=True,
+    template="description",
+    known_issues=["Ein „Fehler“.", "工具"],
+)
+TABLES = Tables(
+    [
+        Tool(
+            "a", "send", "Sends.", "Post", "mail", (Parameter("to", "string", "whom", True, '"Ann"'),), '{"id": 1}', "x"
+        ),
+        Tool("b", "find\u2028it", "", parameters=(Parameter("x"),)),
+    ],
+    [
+        Query("1", "one", {"a": 1, "b": 3}, "train", {"size": "two", "kind": ""}),
+        Query("2", "nothing to do", {}, "test"),
+        Query("3", "three", {"b": 1}, "dev"),
+    ],
+    [Edge("a", "b", "result", "id – №")],
+)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_what_is_exported_is_imported_whole_whatever_the_text(folder: Path, template: Template) -> None:
+    dataset = Dataset.build("made", CARD, TABLES)
+    export_beir(dataset, folder, template)
+    tables = import_beir(folder)
+    again = Dataset.build("again", CARD, tables)
+    assert again.content_hash == dataset.content_hash
+    assert (again.tools, again.queries, again.edges) == (dataset.tools, dataset.queries, dataset.edges)
+    assert (tables.unknown_gold, tables.left_out) == ([], [])
+    rows = [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").split("\n") if line]
+    assert [row["text"] for row in rows] == [tool.text(template) for tool in dataset.tools]
+
+
+def test_what_the_card_says_is_written_beside_it_and_read_back(folder: Path) -> None:
+    export_beir(Dataset.build("made", CARD, TABLES), folder, "source")
+    assert read_about(folder) == {
+        "title": "Gemacht №1",
+        "licence": "CC-BY-4.0",
+        "redistribution": True,
+        # The card's own, not that of the text chosen for the export.
+        "template": "description",
+        "split": "test",
+        "known_issues": ["Ein „Fehler“.", "工具"],
+    }
+
+
+@pytest.mark.parametrize("key", ["title", "licence", "redistribution", "template", "known_issues"])
+@pytest.mark.parametrize("value", [None, {}, "gone"], ids=repr)
+def test_what_the_card_says_must_be_whole(folder: Path, key: str, value: object) -> None:
+    export_beir(Dataset.build("made", CARD, TABLES), folder, "source")
+    path = folder / "about.json"
+    stored = json.loads(path.read_text("utf-8"))
+    if value == "gone":
+        del stored[key]
+    else:
+        stored[key] = value
+    path.write_text(json.dumps(stored), "utf-8")
+    with pytest.raises(DataError) as caught:
+        read_about(folder)
+    assert str(caught.value).startswith(f"{path}: {key}: ")
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe"])
+def test_what_the_card_says_must_be_json(folder: Path, data: bytes) -> None:
+    (write(folder) / "about.json").write_bytes(data)
+    with pytest.raises(DataError) as caught:
+        read_about(folder)
+    assert str(caught.value).startswith(f"{folder / 'about.json'}: the line: ")

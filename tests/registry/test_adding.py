@@ -1,0 +1,239 @@
+"""Adding datasets of one's own: names that are taken, what the card tells, and two processes at once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.data.beir import export_beir
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.parquet import write_dataset
+from bench.data.tables import Query, Tables, Tool
+from bench.errors import DataError, UsageError
+from bench.paths import data_folder
+from bench.registry import dataset_entries, load_dataset
+from bench.registry.adding import add_datasets
+
+CARD = Card(
+    id="made",
+    aliases=["mine-too"],
+    title="Gemacht",
+    summary="By hand.",
+    licence="CC-BY-4.0",
+    redistribution=True,
+    template="description",
+    known_issues=["Two tools have one name."],
+)
+TABLES = Tables(
+    [Tool("a", "send", "Sends."), Tool("b", "send", "Finds.")],
+    [Query("1", "one", {"a": 1}, "train"), Query("2", "two", {"b": 2}), Query("3", "three", {})],
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder in BEIR form that others made."""
+    (tmp_path / "beir" / "qrels").mkdir(parents=True)
+    write(tmp_path / "beir", {"q1": {"a": 1}, "q2": {"b": 1}})
+    return tmp_path / "beir"
+
+
+def write(folder: Path, gold: Mapping[str, Mapping[str, int]], unjudged: int = 0) -> None:
+    queries = [*gold, *(f"u{number}" for number in range(unjudged))]
+    rows: dict[str, list[dict[str, Any]]] = {
+        "corpus": [{"_id": name, "title": name, "text": f"does {name}"} for name in "abc"],
+        "queries": [{"_id": name, "text": f"please {name}"} for name in queries],
+    }
+    for name, lines in rows.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pairs = [f"{query}\t{tool}\t{grade}\n" for query, tools in gold.items() for tool, grade in tools.items()]
+    (folder / "qrels" / "test.tsv").write_text("".join(pairs))
+
+
+def add(name: str, source: Path, **options: bool) -> Dataset:
+    (dataset,) = add_datasets(name, source, **options)
+    return dataset
+
+
+def places() -> list[str]:
+    """What lies in the folder of added datasets."""
+    root = data_folder() / "datasets"
+    return sorted(path.name for path in root.iterdir()) if root.is_dir() else []
+
+
+# Names --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("starter", "Starter", "STARTER", "metatool", "MetaTool"),
+        # Aliases, in any letter case.
+        *("metatool-multi", "MetaTool-Multi", "api-bank", "G1_instruction", "g1_INSTRUCTION"),
+        # Of datasets that one brings: the id in other letters, and an alias.
+        *("APIBANK-full", "ToolBench-G1", "g1"),
+    ],
+)
+@pytest.mark.parametrize("form", ["beir", "parquet"])
+def test_a_name_or_alias_of_another_dataset_is_taken_in_any_letter_case(
+    folder: Path, tmp_path: Path, name: str, form: str
+) -> None:
+    before = list(dataset_entries())
+    if form == "parquet":
+        write_dataset(Dataset.build("made", CARD, TABLES), tmp_path / "parquet")
+    with pytest.raises(UsageError) as caught:
+        add(name, folder if form == "beir" else tmp_path / "parquet")
+    assert str(caught.value) == f"there is a dataset {name!r} already; choose another name for yours."
+    assert (places(), list(dataset_entries())) == ([], before)
+
+
+@pytest.mark.parametrize("name", ["starters", "my-starter", "multi", "metatool_multi"])
+def test_a_name_that_only_resembles_another_is_free(folder: Path, name: str) -> None:
+    assert add(name, folder).card.id == name
+    assert load_dataset(name).card.id == name
+
+
+def test_an_added_copy_gives_up_the_aliases_of_its_original(tmp_path: Path) -> None:
+    write_dataset(Dataset.build("made", CARD, TABLES), tmp_path / "parquet")
+    assert add("copy", tmp_path / "parquet").card.aliases == []
+    assert add("other", tmp_path / "parquet").content_hash == load_dataset("copy").content_hash
+
+
+# What the card tells ------------------------------------------------------------------------------------------------
+
+
+def test_an_export_keeps_its_title_licence_template_and_issues(tmp_path: Path) -> None:
+    export_beir(Dataset.build("made", CARD, TABLES), tmp_path / "exported", "name_description")
+    card = add("copy", tmp_path / "exported").card
+    for key in ("title", "licence", "redistribution", "template", "known_issues"):
+        assert getattr(card, key) == getattr(CARD, key)
+    assert (card.id, card.aliases) == ("copy", [])
+    assert card == load_dataset("copy").card
+
+
+def test_of_a_folder_of_others_the_card_claims_nothing(folder: Path) -> None:
+    card = add("copy", folder).card
+    assert (card.title, card.licence, card.redistribution) == ("copy", "not stated", False)
+    assert card.known_issues == []
+
+
+def test_queries_that_were_left_out_are_an_issue_of_the_card(folder: Path) -> None:
+    write(folder, {"q1": {"a": 1}}, unjudged=3)
+    (issue,) = add("copy", folder).card.known_issues
+    assert issue.startswith("3 queries were left out on import, since no split claims them ")
+    assert "first u0." in issue
+    assert len(load_dataset("copy").queries) == 1
+
+
+def test_dropped_judgements_are_an_issue_of_the_card(folder: Path) -> None:
+    # q1 keeps some, q2 loses all, q3 keeps all.
+    write(folder, {"q1": {"a": 1, "gone": 1, "lost": 1}, "q2": {"gone": 1}, "q3": {"b": 1}})
+    with pytest.raises(DataError, match="--drop-unknown-gold"):
+        add("copy", folder)
+    assert places() == []
+    dropped, left_out = add("copy", folder, drop_unknown_gold=True).card.known_issues
+    assert dropped == (
+        "3 judgements of tools outside the library were dropped on import; 1 queries have less gold than they had."
+    )
+    assert left_out.startswith("1 queries were left out on import")
+    assert "first q2." in left_out
+
+
+def test_issues_of_the_import_stand_behind_those_of_the_export(tmp_path: Path) -> None:
+    exported = tmp_path / "exported"
+    export_beir(Dataset.build("made", CARD, TABLES), exported, "description")
+    with (exported / "queries.jsonl").open("a") as file:
+        file.write('{"_id": "9", "text": "new"}\n')
+    first, second = add("copy", exported).card.known_issues
+    assert first == "Two tools have one name."
+    assert second.startswith("1 queries were left out on import")
+
+
+@pytest.mark.parametrize("about", ["{", '{"title": 3}', "[]"])
+def test_a_damaged_description_stops_the_import(tmp_path: Path, about: str) -> None:
+    exported = tmp_path / "exported"
+    export_beir(Dataset.build("made", CARD, TABLES), exported, "description")
+    (exported / "about.json").write_text(about)
+    with pytest.raises(DataError, match=r"about\.json: "):
+        add("copy", exported)
+    assert places() == []
+
+
+# One at a time ------------------------------------------------------------------------------------------------------
+
+
+def test_adding_leaves_nothing_beside_the_dataset(folder: Path) -> None:
+    add("copy", folder)
+    add("copy", folder, replace=True)
+    assert places() == ["copy"]
+    with pytest.raises(UsageError, match="a dataset 'copy' was added before; --replace puts this one in its place"):
+        add("copy", folder)
+    assert places() == ["copy"]
+
+
+def test_a_replacement_that_was_killed_halfway_is_finished(folder: Path) -> None:
+    before = add("copy", folder).content_hash
+    root = data_folder() / "datasets"
+    # Killed between its two renames: the old one is aside, the new one not yet in its place.
+    (root / "copy").rename(root / ".old-copy")
+    shutil.copytree(root / ".old-copy", root / ".new-copy-0123abcd")
+    assert list(dataset_entries()).count("copy") == 1
+    assert load_dataset("copy").content_hash == before
+    with pytest.raises(UsageError, match="added before"):
+        add("copy", folder)
+    assert load_dataset("copy").content_hash == before
+    write(folder, {"q1": {"b": 1}})
+    after = add("copy", folder, replace=True).content_hash
+    assert places() == ["copy"]
+    assert load_dataset("copy").content_hash == after != before
+
+
+ADDER = """
+import sys
+from pathlib import Path
+from bench.errors import UsageError
+from bench.registry.adding import add_datasets
+
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(8):
+    try:
+        list(add_datasets("copy", Path(sys.argv[1]), replace=sys.argv[2] == "replace"))
+        print("added")
+    except UsageError:
+        print("refused")
+"""
+
+
+@pytest.mark.parametrize("how", ["replace", "keep"])
+def test_processes_that_add_under_one_name_at_once_take_turns(folder: Path, how: str) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", ADDER, str(folder), how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    said: list[str] = []
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        printed, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        said.extend(printed.split())
+    assert len(said) == 24
+    assert said.count("added") == (24 if how == "replace" else 1)
+    assert places() == ["copy"]
+    assert len(load_dataset("copy").queries) == 2
