@@ -18,7 +18,9 @@ class Dense(Method):
     """Exact search over embeddings of the tools' texts."""
 
     class Parameters(ParameterSet):
-        encoder: str = Field(EMBEDDED, description="`minilm` (embedded), a folder, or a sentence-transformers model")
+        encoder: str = Field(
+            EMBEDDED, description="`minilm` (embedded), a folder, a sentence-transformers model, or `openai:MODEL`"
+        )
         similarity: Similarity = Field("cosine", description="how vectors are compared")
         query_prompt: str = Field("", description="text put before every query, for encoders trained with one")
         tool_prompt: str = Field("", description="text put before every tool's text")

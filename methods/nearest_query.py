@@ -22,7 +22,9 @@ class NearestQuery(Method):
     """
 
     class Parameters(ParameterSet):
-        encoder: str = Field(EMBEDDED, description="`minilm` (embedded), a folder, or a sentence-transformers model")
+        encoder: str = Field(
+            EMBEDDED, description="`minilm` (embedded), a folder, a sentence-transformers model, or `openai:MODEL`"
+        )
         neighbours: int = Field(10, ge=1, description="how many past queries vote")
 
     parameters: Parameters

@@ -5,19 +5,16 @@ Gao et al. 2025, "Tool Graph Retriever: Exploring Dependency Graph-based Tool Re
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.data.edges import read_edges
 from bench.errors import UsageError
+from bench.graph.candidates import NEAREST, Within
 from bench.graph.convolution import Direction, propagation
-from bench.graph.edges import Edges, coded, connected_share
-from bench.graph.rules import rule_edges
+from bench.graph.edges import connected_share
+from bench.graph.sources import GraphSource
 from bench.parameters import MethodSpec, ParameterSet
-from bench.paths import expanded, sha256_of
 from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking, ScoringMethod
 from bench.search.dense import normalized, similarities
 from bench.search.topk import top_k
@@ -34,13 +31,24 @@ class ToolGraphRetriever(Method):
     class Parameters(ParameterSet):
         base: MethodSpec = Field(Spec("dense"), description="the method whose vectors or scores are smoothed")
         graph: str = Field(
-            "rules", description="`rules`, `manual` (the dataset's annotated edges), or a TSV file of edges"
+            "rules",
+            description="`rules`, `manual` (the dataset's annotated edges), `discriminator` (a trained classifier), or "
+            "a TSV file of edges",
         )
         direction: Direction = Field("symmetric", description="whether information flows both ways or one way")
         layers: int = Field(1, ge=1, le=10, description="how often the convolution is applied")
         alpha: float = Field(1.0, gt=0, description="weight of a tool's own vector; 1 is the paper's")
         most_producers: int = Field(
             3, ge=1, description="graph=rules: a handle given out by more tools than this makes no edge"
+        )
+        discriminator: str = Field(
+            "", description="graph=discriminator: folder of the classifier that `bench train discriminator` made"
+        )
+        nearest: int = Field(
+            NEAREST, ge=0, description="graph=discriminator: how many nearest tools the text proposes for each tool"
+        )
+        within: Within = Field(
+            "library", description="graph=discriminator: `category` looks for edges inside categories only"
         )
 
     parameters: Parameters
@@ -51,43 +59,30 @@ class ToolGraphRetriever(Method):
         if not isinstance(base, EmbeddingMethod | ScoringMethod):
             raise UsageError(f"tgr cannot use base={parameters.base}: it has neither vectors nor scores for all tools.")
         self._base: Method = base
+        self._graph = GraphSource(
+            parameters.graph,
+            parameters.most_producers,
+            parameters.discriminator,
+            parameters.nearest,
+            parameters.within,
+            context.progress,
+        )
         self.needs_history = base.needs_history
         self.needs_llm = base.needs_llm
 
     def revisions(self) -> dict[str, str]:
-        graph = self.parameters.graph
-        files = {} if graph in {"rules", "manual"} else {graph: sha256_of(self._file())}
-        return {**self._base.revisions(), **files}
-
-    def _file(self) -> Path:
-        path = expanded(self.parameters.graph)
-        if not path.is_file():
-            raise UsageError(f"graph={self.parameters.graph} is neither `rules` nor `manual` nor a file that is there.")
-        return path
+        return {**self._base.revisions(), **self._graph.revisions()}
 
     def preflight(self, library: Library, history: History) -> None:
         self._base.preflight(library, history)
-        self._graph(library)
-
-    def _graph(self, library: Library) -> Edges:
-        graph = self.parameters.graph
-        if graph == "rules":
-            return rule_edges(library.tools, self.parameters.most_producers)
-        if graph == "manual":
-            if not len(library.edges):
-                raise UsageError(
-                    "graph=manual needs a dataset with annotated edges; this one has none: use graph=rules."
-                )
-            return library.edges
-        path = self._file()
-        return coded(read_edges(path), library.codes, str(path))
+        self._graph.check(library)
 
     def fit(self, history: History) -> None:
         self._base.fit(history)
 
     def index(self, library: Library) -> None:
         self._base.index(library)
-        edges = self._graph(library)
+        edges = self._graph.edges(library)
         self._facts = {"edges": len(edges), "connected_share": round(connected_share(edges, len(library)), 4)}
         chosen = self.parameters
         weights = propagation(edges, len(library), chosen.direction, chosen.alpha, chosen.layers)

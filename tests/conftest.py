@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from chatserver import ChatServer
+
 ROOT = Path(__file__).resolve().parent.parent
+
+#: What tests may not take from the user's environment: an endpoint there costs money.
+_ENDPOINT_VARIABLES = (
+    *("BENCH_LLM_URL", "BENCH_LLM_KEY", "BENCH_LLM_JOURNAL", "BENCH_LLM_LIMIT", "BENCH_LLM_PRICE"),
+    *("BENCH_LLM_CONCURRENCY", "BENCH_LLM_TIMEOUT", "BENCH_EMBEDDING_URL", "BENCH_EMBEDDING_KEY"),
+    *("BENCH_EMBEDDING_PRICE", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+)
+
+
+def shared_module(name: str) -> None:
+    """Let tests import a module of this folder by its name; in importlib mode pytest puts no folder on the path."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+
+
+shared_module("chatserver")
 
 
 def mirror_folder() -> Path | None:
@@ -45,7 +71,67 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "bench-data"))
     monkeypatch.setenv("BENCH_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("BENCH_OFFLINE", "1")
-    monkeypatch.delenv("BENCH_NO_CACHE", raising=False)
+    for name in ("BENCH_NO_CACHE", *_ENDPOINT_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
     if MIRROR is not None:
         monkeypatch.setenv("BENCH_MIRROR", str(MIRROR))
     return
+
+
+@pytest.fixture
+def chat_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, isolated: None) -> Iterator[ChatServer]:
+    """An endpoint on loopback (`chatserver.py`), named in the environment, with a journal of this test."""
+    from chatserver import ChatServer
+
+    from bench.llm import transport
+
+    server = ChatServer()
+    monkeypatch.setenv("BENCH_LLM_URL", server.url)
+    monkeypatch.setenv("BENCH_LLM_KEY", "sk-of-the-test")
+    monkeypatch.setenv("BENCH_LLM_JOURNAL", str(tmp_path / "journal.jsonl"))
+    monkeypatch.setenv("BENCH_LLM_TIMEOUT", "10")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("BENCH_OFFLINE")
+    # A test waits for retries no longer than it must.
+    monkeypatch.setattr(transport, "FIRST_WAIT", 0.01)
+    yield server
+    server.close()
+
+
+_WORDS = "send a letter to post mail the weather in tomorrow rain train ticket book find price stock query tool and or"
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Folders of three untrained models of two small layers: `encoder`, `reranker` (one output), `classifier` (two)."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast
+
+    place = tmp_path_factory.mktemp("tiny-models")
+    signs = "abcdefghijklmnopqrstuvwxyz0123456789.,:?!'-"
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *signs, *(f"##{sign}" for sign in signs), *_WORDS.split()]
+    vocabulary = {word: code for code, word in enumerate(dict.fromkeys(words))}
+    tokenizer = BertTokenizerFast(vocab=vocabulary, model_max_length=48)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=48,
+    )
+    folders = {}
+    for name, labels in (("encoder", ()), ("reranker", ("relevant",)), ("classifier", ("single", "multi"))):
+        torch.manual_seed(7)
+        folder = place / name
+        # An untrained classifier with the usual small weights answers nearly the same to everything.
+        config.initializer_range = 0.5 if labels else 0.1
+        if labels:
+            config.id2label = dict(enumerate(labels))
+            model = BertForSequenceClassification(config)
+        else:
+            model = BertModel(config)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        folders[name] = str(folder)
+    return folders

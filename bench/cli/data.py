@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from bench.cli.bars import progress
+from bench.cli.build import command as build_rectools
 from bench.cli.options import complete_datasets, go_offline, json_option, source_options, template_option
 from bench.cli.output import console, number, plain_table, print_field, print_json
 from bench.data.dataset import Dataset
@@ -28,6 +29,9 @@ _DATASET = click.argument("dataset", shell_complete=complete_datasets)
 @click.group("data")
 def command() -> None:
     """Fetch, inspect, audit, export and add datasets."""
+
+
+command.add_command(build_rectools)
 
 
 @command.command("list")

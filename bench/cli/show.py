@@ -8,10 +8,19 @@ from pathlib import Path
 import click
 
 from bench.cli.options import complete_results, json_option, results_option
-from bench.cli.output import console, plain_table, print_json, print_result, result_json
+from bench.cli.output import (
+    HEADLINE,
+    console,
+    mean_cell,
+    plain_table,
+    print_json,
+    print_result,
+    result_json,
+    set_metrics,
+)
 from bench.errors import UsageError
 from bench.paths import results_folder
-from bench.run.result import find_result, settings
+from bench.run.result import Result, find_result, settings
 
 
 @click.command("show")
@@ -25,12 +34,24 @@ from bench.run.result import find_result, settings
     help="`all` lists every metric; `trec` and `jsonl` write the run to standard output.",
 )
 @click.option("--metric", "metrics", multiple=True, help="A metric beside the usual ones.")
+@click.option(
+    "--by", "by", metavar="SLICE", help="Split the queries by a slice: gold, parent, tool or the dataset's own."
+)
 @results_option
 @json_option
-def command(result: str, form: str, metrics: tuple[str, ...], results: Path | None, as_json: bool) -> None:
+def command(
+    result: str,
+    form: str,
+    metrics: tuple[str, ...],
+    by: str | None,
+    results: Path | None,
+    as_json: bool,
+) -> None:
     """Show a stored result.
 
-    RESULT is a folder, an id (or its beginning), or METHOD@DATASET.
+    RESULT is a folder, an id (or its beginning), or METHOD@DATASET. Slices that every dataset has: `gold`, the number
+    of gold tools; `tool` and `parent`, how much of the gold, or of its parents, train knows: all (seen), a part
+    (mixed), nothing (unseen). `dev` says that dev alone knows some of what train does not.
     """
     found = find_result(results or results_folder(), result)
     for name in metrics:
@@ -39,7 +60,11 @@ def command(result: str, form: str, metrics: tuple[str, ...], results: Path | No
                 f"{found.label} has no metric {name!r}; `bench show {found.manifest.result_id} --format all` lists "
                 "what it has, and `bench run --metric` adds one."
             )
-    if as_json or form == "json":
+    if by is not None:
+        if form not in {"table", "json"}:
+            raise UsageError(f"--by makes a table or JSON, and does not go with --format {form}.")
+        _show_slices(found, by, metrics, as_json or form == "json")
+    elif as_json or form == "json":
         print_json(result_json(found))
     elif form in {"trec", "jsonl"}:
         from bench.run.runfile import write_jsonl, write_trec
@@ -55,3 +80,47 @@ def command(result: str, form: str, metrics: tuple[str, ...], results: Path | No
         out.print(table)
     else:
         print_result(found, metrics)
+
+
+#: Columns of a table of slices; with the value's, they fit into a hundred columns.
+_MOST_METRICS = 6
+
+
+def _show_slices(result: Result, by: str, metrics: tuple[str, ...], as_json: bool) -> None:
+    from bench.cli.bars import progress
+    from bench.data.sources import Sources
+    from bench.registry import load_dataset
+    from bench.run.slices import by_slice
+
+    usual = (*metrics, "recall@5", "ndcg@5", "pass@5", *HEADLINE, *set_metrics(result))
+    names = [name for name in dict.fromkeys(usual) if name in result.metrics.metrics]
+    if not as_json:
+        names = names[: max(_MOST_METRICS, len(metrics))]
+    dataset = load_dataset(result.manifest.dataset.spec, Sources.from_environment(progress=progress()))
+    slices = by_slice(result, dataset, by, names)
+    if as_json:
+        identity = {"result_id": result.manifest.result_id, "label": result.label, "by": by}
+        rows = [
+            {
+                "value": item.value,
+                "n": item.n,
+                "n_no_gold": item.n_no_gold,
+                "n_failed": item.n_failed,
+                "metrics": {
+                    name: value.model_dump(include={"mean", "low", "high", "n"}) for name, value in item.metrics.items()
+                },
+            }
+            for item in slices
+        ]
+        print_json({**identity, "slices": rows})
+        return
+    table = plain_table(by, "n", *names, "failed", right=tuple(range(1, len(names) + 3)))
+    for item in slices:
+        cells = [mean_cell(item.metrics.get(name)) for name in names]
+        table.add_row(item.value, str(item.n), *cells, str(item.n_failed))
+    whole = [mean_cell(result.metrics.metrics[name]) for name in names]
+    table.add_section()
+    table.add_row("all", str(result.metrics.n), *whole, str(result.metrics.n_failed))
+    out = console()
+    out.print(f"{result.label} ({result.manifest.dataset.split}), by {by}; below each mean: its 95% interval")
+    out.print(table)

@@ -1,24 +1,32 @@
-"""Train/test splits for datasets whose upstream has none: seeded, and the same for ever.
+"""Splits and datasets derived from others: seeded, and the same for ever.
 
-No random generator is involved, whose stream a new version may change. Groups of queries are put in
-the order of the sha256 of `SEED:GROUP` and the first ones become the test split. So a split depends on
-the seed, the share and the groups alone: not on the machine, the library's versions, or the order of a file.
+No random generator is involved, whose stream a new version may change. Things are put in the order of the
+sha256 of `SEED:THING` and the first ones are taken. So a derivation depends on the seed, the shares and the
+things alone: not on the machine, the library's versions, or the order of a file.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Literal
 
 from pydantic import Field
 
-from bench.data.tables import Query
+from bench.data.novelty import parent_of, with_parent_slice, with_slice
+from bench.data.tables import Query, Tables, Tool
 from bench.errors import DataError
 from bench.parameters import ParameterSet
+
+#: What the query-generation paper keeps (section 4.1): descriptions by length in words, queries by gold tools.
+FEWEST_WORDS, MOST_WORDS, MOST_GOLD = 5, 50, 3
+
+#: What is held out: a parent as (category, parent), or a category as (category,).
+Unit = tuple[str, ...]
 
 
 class SplitOptions(ParameterSet):
@@ -30,6 +38,30 @@ class SplitOptions(ParameterSet):
     )
     seed: int = Field(default=0, description="Another seed is another split.")
     test_share: float = Field(default=0.2, gt=0, lt=1, description="Share of the queries that are tested.")
+
+
+class _HeldOptions(ParameterSet):
+    """What both derivations that hold something out of train can be told."""
+
+    share: float = Field(default=0.2, gt=0, lt=1, description="Share of the parents in use that are kept out of train.")
+    common: float = Field(
+        default=0.02, gt=0, le=1, description="What more than this share of queries use always stays in train."
+    )
+    dev: int = Field(default=600, ge=0, description="Train queries that become the dev split, if there is none.")
+    seed: int = Field(default=0, description="Another seed is another choice of parents and of dev queries.")
+
+
+class DomainOptions(_HeldOptions):
+    """The options of a loader that keeps some parents for an out-of-domain test."""
+
+
+class HoldOutOptions(_HeldOptions):
+    """The options of a loader that holds parents, or whole categories, out of train."""
+
+    share: float = Field(default=0.15, gt=0, lt=1, description="Share of what is in use that is held out of train.")
+    by: Literal["parent", "category"] = Field(
+        default="parent", description="What is held out; no category is rare, so by=category needs a higher `common`."
+    )
 
 
 def with_splits(queries: Iterable[Query], options: SplitOptions) -> list[Query]:
@@ -74,9 +106,148 @@ def tested_groups(sizes: Mapping[str, int], seed: int, share: float) -> frozense
     """
     if len(sizes) < 2:
         raise DataError(f"cannot make a train and a test split of {len(sizes)} group(s) of queries; it takes two.")
-    order = sorted(sizes, key=lambda group: hashlib.sha256(f"{seed}:{group}".encode()).digest())
+    order = _shuffled(sizes, seed)
     sums = list(accumulate(sizes[group] for group in order))
     wanted = share * sums[-1]
     # `min` keeps the first of equals, and the sums only grow: fewer tested queries.
     cut = min(range(1, len(order)), key=lambda count: abs(sums[count - 1] - wanted))
     return frozenset(order[:cut])
+
+
+def hold_out(tables: Tables, options: HoldOutOptions) -> Tables:
+    """Hold parents (or categories) out of train, so that test has seen and unseen ones. The library stays whole.
+
+    1. `held_units` chooses `share` of the units in use among the sets that test queries use; train and dev queries
+       that need one of them are left out.
+    2. Where there is no dev split, `dev` train queries become one. So that settings for unseen parents can be chosen
+       on it, half as many further units are held out of train for dev, in the same way: train queries that need one
+       and were not drawn for dev are left out too.
+    3. Dev and test queries get the slice `parent` (see `bench.data.novelty`). It is taken from what train has in the
+       end: a parent that was only ever used together with a held-out one is unseen as well.
+
+    Raises:
+        DataError: nothing can be held out, or train or dev would be empty.
+    """
+    needs = _needs(tables, options.by)
+    in_use = {unit for units in needs.values() for unit in units}
+    train = [query for query in tables.queries if query.split == "train"]
+    uses = Counter(unit for query in train for unit in needs[query.query_id])
+    common = {unit for unit, count in uses.items() if count > options.common * len(train)}
+    tested = [needs[query.query_id] for query in tables.queries if query.split == "test"]
+    held = held_units(tested, options.share * len(in_use), options.seed, common)
+    kept = [query for query in tables.queries if query.split == "test" or not needs[query.query_id] & held]
+    if options.dev and all(query.split != "dev" for query in kept):
+        kept = with_dev(kept, options.dev, options.seed)
+        past = [needs[query.query_id] for query in kept if query.split != "test"]
+        held_for_dev = held_units(past, options.share * len(in_use) / 2, options.seed, common)
+        kept = [query for query in kept if query.split != "train" or not needs[query.query_id] & held_for_dev]
+    return _derived(tables, tables.tools, with_parent_slice(kept, tables.tools))
+
+
+def split_domains(tables: Tables, options: DomainOptions) -> Tables:
+    """The dataset of the query-generation paper (section 4.1): an in-domain and an out-of-domain test.
+
+    1. Tools whose description has fewer than 5 or more than 50 words (between white space) leave the library, and
+       with them every query that needs one: no query asks for a tool that is not there. Queries without gold or with
+       more than 3 gold tools are left out.
+    2. `held_units` chooses `share` of the parents in use as out-of-domain. A query that needs only such parents is a
+       test query, whatever its split was; one that needs none keeps its split; one that needs both kinds is left out.
+    3. Where there is no dev split, `dev` train queries become one. All of dev is in-domain.
+
+    So no tool and no parent of an out-of-domain query is gold in train or dev. Dev and test queries get the slice
+    `domain`, `in` or `out`. All of them are asked of the same library, which holds the tools of both domains.
+
+    Raises:
+        DataError: nothing can be held out, or train or dev would be empty.
+    """
+    tools = [tool for tool in tables.tools if FEWEST_WORDS <= len(tool.description.split()) <= MOST_WORDS]
+    known = {tool.tool_id for tool in tools}
+    queries = [query for query in tables.queries if 1 <= len(query.gold) <= MOST_GOLD and query.gold.keys() <= known]
+    needs = _needs(Tables(tools, queries), "parent")
+    uses = Counter(unit for needed in needs.values() for unit in needed)
+    common = {unit for unit, count in uses.items() if count > options.common * len(queries)}
+    outside = held_units(needs.values(), options.share * len(uses), options.seed, common)
+    domains = {name: "out" if needed <= outside else "in" for name, needed in needs.items()}
+    kept = [
+        replace(query, split="test") if domains[query.query_id] == "out" else query
+        for query in queries
+        if needs[query.query_id] <= outside or not needs[query.query_id] & outside
+    ]
+    if options.dev and all(query.split != "dev" for query in kept):
+        kept = with_dev(kept, options.dev, options.seed)
+    asked = {query.query_id for query in kept if query.split != "train"}
+    kept = with_slice(kept, "domain", {name: domain for name, domain in domains.items() if name in asked})
+    return _derived(tables, tools, kept)
+
+
+def held_units(
+    sets: Iterable[frozenset[Unit]], wanted: float, seed: int, common: Collection[Unit] = ()
+) -> frozenset[Unit]:
+    """Choose units to hold out: whole sets, so that there are queries with nothing but held-out units.
+
+    Units drawn one by one would mostly leave queries with a held-out unit beside another. So the sets in which
+    queries use them are taken, in hash order, until `wanted` units or more have been chosen. A set with a common
+    unit is passed over: to hold out what a tenth of all queries need would cost train those queries.
+
+    Args:
+        sets: the units of each query; repeated sets count once.
+        wanted: how many units; the last set may bring a few more.
+        seed: any integer; a part of what is hashed.
+        common: units that stay in train.
+
+    Raises:
+        DataError: every set has a common unit.
+    """
+    usable = {json.dumps(sorted(units)): units for units in sets if units and not units & frozenset(common)}
+    chosen: frozenset[Unit] = frozenset()
+    for name in _shuffled(usable, seed):
+        if len(chosen) >= wanted:
+            break
+        chosen |= usable[name]
+    if not chosen:
+        raise DataError("nothing can be held out: every query needs a tool of a common unit; raise `common`.")
+    return chosen
+
+
+def with_dev(queries: Sequence[Query], count: int, seed: int) -> list[Query]:
+    """The queries, in the order given, `count` of the train queries moved to dev.
+
+    Raises:
+        DataError: there are not more train queries than that.
+    """
+    train = [query.query_id for query in queries if query.split == "train"]
+    if len(train) <= count:
+        raise DataError(f"cannot move {count} of {len(train)} train queries to dev: none would be left; lower `dev`.")
+    drawn = set(_shuffled(train, seed)[:count])
+    return [replace(query, split="dev") if query.query_id in drawn else query for query in queries]
+
+
+def _shuffled(names: Iterable[str], seed: int) -> list[str]:
+    return sorted(names, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
+
+
+def _needs(tables: Tables, by: Literal["parent", "category"]) -> dict[str, frozenset[Unit]]:
+    """query_id -> the units of its gold tools."""
+    units: dict[str, Unit] = {
+        tool.tool_id: parent_of(tool) if by == "parent" else (tool.category,) for tool in tables.tools
+    }
+    return {
+        # A gold tool that is not in the library is refused by `Dataset.build`, in better words than ours.
+        query.query_id: frozenset(units[tool] for tool in query.gold if tool in units)
+        for query in tables.queries
+    }
+
+
+def _derived(tables: Tables, tools: Sequence[Tool], queries: Sequence[Query]) -> Tables:
+    """The tables with these tools and queries; the ids of all other queries are listed as left out."""
+    if not any(query.split == "train" and query.gold for query in queries):
+        raise DataError("no train query would be left; hold out less (lower `share` or `common`), or lower `dev`.")
+    known = {tool.tool_id for tool in tools}
+    kept = {query.query_id for query in queries}
+    return Tables(
+        tools,
+        queries,
+        [edge for edge in tables.edges if {edge.dependent, edge.prerequisite} <= known],
+        [pair for pair in tables.unknown_gold if pair[0] in kept],
+        [*tables.left_out, *(query.query_id for query in tables.queries if query.query_id not in kept)],
+    )

@@ -64,7 +64,7 @@ def rule_edges(tools: Sequence[Tool], most_producers: int = 3) -> Edges:
     return np.array(sorted(pairs), dtype=np.int32).reshape(-1, 2)
 
 
-def _handle(name: str) -> str | None:
+def handle_of(name: str) -> str | None:
     """The normal form of a name that stands for a handle, else None."""
     words = name_words(name)
     joined = "_".join(words)
@@ -72,12 +72,12 @@ def _handle(name: str) -> str | None:
 
 
 def _results(tools: Sequence[Tool], most_producers: int) -> set[tuple[int, int]]:
-    required = [{_handle(p.name) for p in tool.parameters if p.required} - {None} for tool in tools]
-    accepted = [{_handle(p.name) for p in tool.parameters} for tool in tools]
+    required = [{handle_of(p.name) for p in tool.parameters if p.required} - {None} for tool in tools]
+    accepted = [{handle_of(p.name) for p in tool.parameters} for tool in tools]
     producers: defaultdict[str, set[int]] = defaultdict(set)
     for code, tool in enumerate(tools):
         for name in tool.return_names():
-            handle = _handle(name)
+            handle = handle_of(name)
             # A tool that takes a handle in and gives it back does not hand it out.
             if handle is not None and handle not in accepted[code]:
                 producers[handle].add(code)

@@ -100,6 +100,13 @@ class Method(ABC):
     def rank(self, queries: Queries, depth: int) -> Ranking:
         """At most `depth` tools for each query, best first."""
 
+    def marks(self) -> dict[str, str]:
+        """What must stand on the method's row in every table: a short mark -> one sentence.
+
+        Such as that rules stand in for a language model. The methods it is built on are asked too.
+        """
+        return {}
+
     def facts(self) -> dict[str, str | int | float | bool]:
         """What a reader of the result should know: edges of the graph, texts taken from the cache, ..."""
         return {}

@@ -47,6 +47,7 @@ def marks(result: Result, template: str) -> list[str]:
     """What sets a row apart from the others of its group; `template` is the tool text that most of them have."""
     manifest = result.manifest
     found = ["oracle"] if manifest.method.oracle else []
+    found += manifest.method.marks
     if manifest.method.run_file:
         found.append("run file")
     elif manifest.depth != DEFAULT_DEPTH:

@@ -27,12 +27,13 @@ _RANKING = (
     "bench.text",
     "bench.graph",
     "bench.recommend",
+    "bench.llm.replies",
     "bench.protocol",
     "bench.data.edges",
     "bench.data.gold",
     "bench.data.tables",
 )
-_SCORING = ("bench.metrics", "bench.stats", "bench.run.scoring", "bench.text.tokens")
+_SCORING = ("bench.metrics", "bench.stats.bootstrap", "bench.run.scoring", "bench.text.tokens")
 #: Where installed packages lie, the user's own and those of the system's packager among them.
 _INSTALLED = tuple(
     Path(place).resolve()

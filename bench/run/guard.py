@@ -46,6 +46,17 @@ def _storable(value: object) -> bool:
     return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
+def checked_marks(method: Method) -> dict[str, str]:
+    """What a method wants on its row, if it can stand in a manifest."""
+    marks = method.marks()
+    if not isinstance(marks, dict) or not all(
+        isinstance(mark, str) and isinstance(sentence, str) and _storable(mark + sentence)
+        for mark, sentence in marks.items()
+    ):
+        raise MethodError(f"method {method.spec}: marks() must give marks with sentences.")
+    return marks
+
+
 def checked_revisions(method: Method) -> dict[str, str]:
     """The model revisions of a method, if they can stand in a manifest."""
     revisions = method.revisions()

@@ -91,20 +91,20 @@ def method_hash(method: Method) -> str:
 
     The methods it is built on take part with all of theirs.
     """
-    specs = [str(part.full_spec) for part in _parts(method)]
+    specs = [str(part.full_spec) for part in parts_of(method)]
     return _sha256({"specs": specs, "revisions": method.revisions(), "code": method_code(method)})
 
 
 def method_code(method: Method) -> str:
     """sha256 over the code of a method and of the methods it is built on."""
-    return _sha256([code_hash(type(part).__module__) for part in _parts(method)])
+    return _sha256([code_hash(type(part).__module__) for part in parts_of(method)])
 
 
-def _parts(method: Method) -> list[Method]:
+def parts_of(method: Method) -> list[Method]:
     """A method, and those it is built on, to the last."""
     found = [method]
     for spec in nested_specs(method):
-        found.extend(_parts(build_method(spec)))
+        found.extend(parts_of(build_method(spec)))
     return found
 
 

@@ -25,10 +25,11 @@ from bench.protocol import PROTOCOL_VERSION, History, Library, Method, OracleMet
 from bench.run.answers import ask, asking_order, forget
 from bench.run.code import scoring_hash
 from bench.run.cut import Cut, learn_cut, split_history
-from bench.run.guard import checked_facts, checked_revisions, method_errors
+from bench.run.guard import checked_facts, checked_marks, checked_revisions, method_errors
+from bench.run.leaks import training_marks
 from bench.run.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
 from bench.run.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity
-from bench.run.plan import Plan, method_code, method_hash, result_id
+from bench.run.plan import Plan, method_code, method_hash, parts_of, result_id
 from bench.run.rescore import rescore, up_to_date
 from bench.run.result import Result, check_writable, is_complete, result_folder, result_lock, write_result
 from bench.run.scoring import BOOTSTRAP_SEED, score
@@ -187,6 +188,8 @@ class Runner:
         with clock("score"), self.progress.stage("score"):
             scored = score(item.identifier, dataset, rows, answers, template, self.metrics, plan.depth)
         oracle = isinstance(method, OracleMethod)
+        marks = {mark: sentence for part in parts_of(method) for mark, sentence in checked_marks(part).items()}
+        marks |= training_marks(method.revisions(), dataset, rows)
         manifest = Manifest(
             result_id=item.identifier,
             protocol=PROTOCOL_VERSION,
@@ -199,6 +202,7 @@ class Runner:
                 code=method_code(method),
                 oracle=oracle,
                 needs_llm=method.needs_llm,
+                marks=list(marks),
                 cut=None if cut is None else str(cut),
             ),
             depth=plan.depth,
@@ -208,7 +212,7 @@ class Runner:
             latency=latency,
             peak_memory_mib=None if peak is None else round(peak, 1),
             facts=facts,
-            warnings=_warnings(plan, dataset, oracle),
+            warnings=[*_warnings(plan, dataset, oracle), *(f"{mark}: {marks[mark]}" for mark in marks)],
             resumed=answers.resumed,
             scoring=scoring_hash(),
         )

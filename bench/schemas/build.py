@@ -10,6 +10,8 @@ from pydantic import BaseModel
 
 from bench.data.card import Card
 from bench.data.parquet import DatasetManifest, table_schemas
+from bench.llm.journal import JournalLine
+from bench.reproduce.report import Reproduction
 from bench.run.experiment import Experiment
 from bench.run.manifest import Manifest, Metrics
 from bench.run.result import PER_QUERY_SCHEMA, RUN_SCHEMA
@@ -23,8 +25,10 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "card": Card,
         "dataset": DatasetManifest,
         "experiment": Experiment,
+        "llm-journal": JournalLine,
         "manifest": Manifest,
         "metrics": Metrics,
+        "reproduction": Reproduction,
         "run-line": RunLine,
     }
     found = {name: _titled(name, model.model_json_schema()) for name, model in models.items()}

@@ -8,6 +8,7 @@ from typing import Any
 from bench.data.card import Card
 from bench.data.edges import read_edges
 from bench.data.files import Files
+from bench.data.novelty import with_parent_slice
 from bench.data.tables import Parameter, Query, Tables, Tool
 from bench.parameters import ParameterSet
 
@@ -16,12 +17,13 @@ def load(files: Files, options: ParameterSet, card: Card) -> Tables:
     """The three files beside this one.
 
     The slice `prerequisite` is `unnamed` where a gold tool is needed that the query does not speak of, else `none`;
-    queries without gold have no such slice.
+    queries without gold have no such slice. The slice `parent` says how new the parents of a dev or test query's gold
+    are (see `bench.data.novelty`): nine providers are never gold in train.
     """
     folder = files.folder
     tools = [_tool(json.loads(line)) for line in (folder / "tools.jsonl").read_text("utf-8").splitlines()]
     queries = [_query(json.loads(line)) for line in (folder / "queries.jsonl").read_text("utf-8").splitlines()]
-    return Tables(tools, queries, read_edges(folder / "edges.tsv"))
+    return Tables(tools, with_parent_slice(queries, tools), read_edges(folder / "edges.tsv"))
 
 
 def _tool(row: dict[str, Any]) -> Tool:

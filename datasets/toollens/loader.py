@@ -3,6 +3,9 @@
 A tool's place in the hierarchy, its description and its parameters stand inside the corpus text:
 `category_name:…, tool_name:…, api_name:…, api_description:…, required_params: […], optional_params: […],
 return_schema: {…}`. What upstream calls a tool is the parent here, and its API the tool.
+
+Two more datasets are derived from it: `toollens-unseen` holds parents out of train, `toollens-domains` keeps the tools
+and queries that the query-generation paper would keep, and some of the parents for an out-of-domain test.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bench.data.card import Card
+from bench.data.derive import DomainOptions, HoldOutOptions, hold_out, split_domains
 from bench.data.files import Files
 from bench.data.tables import Parameter, Query, Split, Tables, Tool
 from bench.errors import DataError
@@ -26,6 +30,9 @@ HEADER = "query-id\tcorpus-id\tscore"
 _HEAD = re.compile(r"category_name:(.*?), tool_name:(.*?), api_name:(.*?), api_description:", re.DOTALL)
 _JSON_LABELS = (", required_params: ", ", optional_params: ", ", return_schema: ")
 _DECODER = json.JSONDecoder()
+
+
+Options = {"unseen": HoldOutOptions, "domains": DomainOptions}
 
 
 class _Line(BaseModel):
@@ -45,7 +52,16 @@ _PARAMETERS = TypeAdapter(list[_Parameter])
 
 
 def load(files: Files, options: ParameterSet, card: Card) -> Tables:
-    """The tools and queries under upstream's ids, in upstream's split."""
+    """The tools and queries under upstream's ids: in upstream's split, or in the one that the options derive."""
+    tables = _upstream(files)
+    if isinstance(options, HoldOutOptions):
+        return hold_out(tables, options)
+    if isinstance(options, DomainOptions):
+        return split_domains(tables, options)
+    return tables
+
+
+def _upstream(files: Files) -> Tables:
     tools = [_tool(line, where) for line, where in _lines(files, f"{FOLDER}/corpus.jsonl")]
     judged = {split: _gold(files, name) for split, name in SPLIT_FILES.items()}
     queries = []

@@ -30,6 +30,7 @@ def test_methods_are_listed_with_their_parameters(bench: Bench) -> None:
         "nearest-bundle",
         "nearest-query",
         "popularity",
+        "ptr",
         "random-bundle",
     }
     assert [row["name"] for row in rows if row["oracle"]] == ["oracle"]

@@ -1,0 +1,152 @@
+"""`bench reproduce`: the papers' tables and claims, held against what is measured here."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import go_offline, json_option, results_option, source_options
+from bench.cli.output import print_json
+from bench.cli.reproduction import print_list, print_reproduction, print_summary
+from bench.data.sources import Sources
+from bench.errors import CheckFailed, UsageError
+from bench.parameters import suggestion
+from bench.paths import results_folder, write_text
+from bench.registry import build_method, load_dataset
+from bench.reproduce.artefacts import artefact, artefacts, folder_of, is_there, with_needed
+from bench.reproduce.artefacts import command as training_command
+from bench.reproduce.cells import paper_of, papers, table_names
+from bench.reproduce.claims import Claim, claims
+from bench.reproduce.commands import adding_command
+from bench.reproduce.laboratory import Laboratory
+from bench.reproduce.markdown import markdown
+from bench.reproduce.reproduction import metrics_of, reproduce
+from bench.run.result import to_json
+
+_WORDS = ("list", "all", "claims", "train")
+
+
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in (*_WORDS, *papers(), *table_names()) if name.startswith(incomplete)]
+
+
+@click.command("reproduce")
+@click.argument("what", nargs=-1, shell_complete=_complete)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write Markdown and JSON files here.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of tables.")
+@click.option("--download", is_flag=True, help="Fetch the papers' encoders that are not here (some gigabytes).")
+@results_option
+@source_options
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars, no notes.")
+@json_option
+def command(
+    what: tuple[str, ...],
+    out: Path | None,
+    as_markdown: bool,
+    download: bool,
+    results: Path | None,
+    mirror: Path | None,
+    offline: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Hold the papers' tables and claims against what is measured here.
+
+    \b
+    bench reproduce list            tables, claims, and the models they need
+    bench reproduce tgr-2           one table; several, or a whole paper (tgr), may be named
+    bench reproduce claims          the claims alone; those of a paper come with it
+    bench reproduce all             everything that can run here
+    bench reproduce train [NAME]    make the models that recipes need, or those named
+
+    What is measured is stored as results, so the second time is quick. No language model and no network is needed:
+    a cell that needs one is not run, and says what it needs.
+    """
+    bars = progress(quiet)
+    if not what:
+        raise UsageError("say what to reproduce: list, all, claims, a table (tgr-2) or a paper (tgr).")
+    if what[0] == "train":
+        go_offline(offline)
+        _train(what[1:], mirror, quiet)
+        return
+    if what == ("list",):
+        print_list(as_json)
+        return
+    tables, chosen = _chosen(what)
+    sources = Sources.from_environment(mirror, offline, bars)
+    # Encoders of gigabytes are not fetched unasked; datasets are, as everywhere.
+    go_offline(offline or not download)
+    laboratory = Laboratory(
+        results or results_folder(),
+        load=lambda spec: load_dataset(spec, sources),
+        build=lambda spec: build_method(spec, progress=bars),
+        metrics=metrics_of(tables, chosen),
+        progress=bars,
+    )
+    report = reproduce(tables, chosen, laboratory, shlex.join(["bench", "reproduce", *what]), bars)
+    if out is not None:
+        write_text(out / "reproduction.json", to_json(report))
+        write_text(out / "reproduction.md", markdown(report))
+        bars.note(f"written: {out / 'reproduction.md'} and {out / 'reproduction.json'}")
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    elif as_markdown:
+        click.echo(markdown(report), nl=False)
+    elif what == ("all",):
+        print_summary(report)
+    else:
+        print_reproduction(report)
+
+
+def _chosen(what: Sequence[str]) -> tuple[list[str], list[Claim]]:
+    """The tables and claims that the words name, each once, in the order of the papers."""
+    known = table_names()
+    tables: set[str] = set()
+    wanted: set[str] = set()
+    for word in what:
+        if word in {"all", "claims"}:
+            wanted.update(papers())
+            tables.update(known if word == "all" else [])
+        elif word in papers():
+            wanted.add(word)
+            tables.update(table for table in known if paper_of(table) == word)
+        elif word in known:
+            tables.add(word)
+        elif word in _WORDS:
+            raise UsageError(f"`bench reproduce {word}` goes with no table.")
+        else:
+            names = [*_WORDS, *papers(), *known]
+            raise UsageError(f"there is no table {word!r}{suggestion(word, names)}; `bench reproduce list` lists them.")
+    return [table for table in known if table in tables], [claim for claim in claims() if claim.paper in wanted]
+
+
+def _train(names: Sequence[str], mirror: Path | None, quiet: bool) -> None:
+    """Make artefacts, each by its own command in a process of its own; what is there is kept."""
+    for name in names:
+        artefact(name)
+    failed = []
+    for name in with_needed(list(names or artefacts())):
+        if is_there(name):
+            click.echo(f"{name}: is there, in {folder_of(name)}")
+            continue
+        missing = [needed for needed in artefact(name).needs() if not is_there(needed)]
+        if not names and (adding := adding_command(artefact(name).dataset)):
+            click.echo(f"{name}: left out, for its data must be brought: {adding}")
+            continue
+        if missing:
+            failed.append(name)
+            click.echo(f"{name}: not made, for {missing[0]} is not there")
+            continue
+        words = training_command(name)
+        click.echo(shlex.join(["bench", *words]))
+        more = [*(["--mirror", str(mirror)] if mirror else []), *(["--quiet"] if quiet else [])]
+        if subprocess.run([sys.executable, "-m", "bench", *words, *more]).returncode:
+            failed.append(name)
+    if failed:
+        raise CheckFailed(f"not made: {', '.join(failed)}; the reasons stand above.")

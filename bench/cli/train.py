@@ -1,0 +1,104 @@
+"""`bench train`: train the models that methods use."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import complete_datasets, go_offline, json_option, source_options, template_option
+from bench.cli.output import console, plain_table, print_json
+from bench.data.sources import Sources
+from bench.data.tables import Template
+from bench.errors import UsageError
+from bench.registry import load_dataset
+from bench.spec import Spec, Value, parse_value
+from bench.training.card import Kind
+from bench.training.train import KINDS, train_model, trainer_class
+
+
+@click.command("train")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("-d", "--dataset", shell_complete=complete_datasets, help="What to learn from: its train split.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the model.")
+@click.option("--base", help="Model to begin with: `minilm`, a folder, or a name on the hub [default: the kind's].")
+@click.option("-s", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change a setting; repeatable.")
+@click.option("--settings", "list_settings", is_flag=True, help="List the settings of this kind and their defaults.")
+@click.option("--replace", is_flag=True, help="Put the model in the place of an older one.")
+@template_option
+@source_options
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars, no notes.")
+@json_option
+def command(
+    kind: Kind,
+    dataset: str | None,
+    out: Path | None,
+    base: str | None,
+    settings: tuple[str, ...],
+    list_settings: bool,
+    replace: bool,
+    template: Template | None,
+    mirror: Path | None,
+    offline: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Train a model of this KIND on a dataset's train split.
+
+    A training that was interrupted, or killed, goes on when the same command is typed again. Use the folder as the
+    model's name: `bench run --method 'dense(encoder=FOLDER)'`.
+    """
+    go_offline(offline)
+    if list_settings:
+        _print_settings(kind, as_json)
+        return
+    if dataset is None or out is None:
+        raise UsageError("say what to learn from and where to put the model, with --dataset and --out.")
+    bars = progress(quiet)
+    card = train_model(
+        kind,
+        load_dataset(dataset, Sources.from_environment(mirror, offline, bars)),
+        out,
+        base=base,
+        settings=Spec.of(kind, _parsed(settings)),
+        template=template,
+        command=shlex.join(["bench", *sys.argv[1:]]),
+        replace=replace,
+        progress=bars,
+    )
+    if as_json:
+        print_json({"folder": str(out), **card.model_dump(mode="json", exclude={"queries", "tools"})})
+        return
+    table = plain_table("step", "loss", card.measure, right=(0, 1, 2))
+    for seen in card.evaluations:
+        chosen = " best" if seen.step == card.best_step else ""
+        table.add_row(f"{seen.step}", f"{seen.loss:.4f}", f"{seen.value:.4f}{chosen}")
+    console().print(table)
+    click.echo(f"{card.kind} trained on {card.examples} examples of {card.dataset} in {card.seconds:.0f} s")
+    click.echo(f"validated on {card.validation}; the model is in {out}")
+
+
+def _parsed(settings: tuple[str, ...]) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--set {setting!r} is not of the form NAME=VALUE.")
+        values[name.strip()] = parse_value(value)
+    return values
+
+
+def _print_settings(kind: Kind, as_json: bool) -> None:
+    fields = trainer_class(kind).Parameters.model_fields
+    if as_json:
+        print_json(
+            {name: {"default": field.get_default(), "description": field.description} for name, field in fields.items()}
+        )
+        return
+    table = plain_table("setting", "default", "what it is")
+    for name, field in fields.items():
+        table.add_row(name, str(field.get_default()), field.description or "")
+    console().print(table)

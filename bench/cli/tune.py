@@ -1,0 +1,100 @@
+"""`bench tune`: choose a method's parameters on a dataset's dev split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import (
+    complete_datasets,
+    complete_methods,
+    go_offline,
+    json_option,
+    source_options,
+    template_option,
+)
+from bench.cli.output import console, plain_table, print_json
+from bench.data.sources import Sources
+from bench.data.tables import Template
+from bench.errors import UsageError
+from bench.metrics import parse_metrics
+from bench.registry import build_method, load_dataset
+from bench.run.tune import tune
+from bench.spec import Value, format_value, parse, parse_value
+
+#: Points that the table shows; JSON has them all.
+_SHOWN = 10
+
+
+@click.command("tune")
+@click.option("-m", "--method", required=True, shell_complete=complete_methods, help="The method, as in bench run.")
+@click.option("-d", "--dataset", required=True, shell_complete=complete_datasets, help="Its dev split is asked.")
+@click.option(
+    "-g",
+    "--grid",
+    "axes",
+    multiple=True,
+    required=True,
+    metavar="NAME=V1,V2,...",
+    help="Values of a parameter to try; repeat for more parameters.",
+)
+@click.option("--metric", default="recall@5", show_default=True, help="What is made as high as can be.")
+@template_option
+@source_options
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars, no notes.")
+@json_option
+def command(
+    method: str,
+    dataset: str,
+    axes: tuple[str, ...],
+    metric: str,
+    template: Template | None,
+    mirror: Path | None,
+    offline: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Try every combination of values on the dev queries, and print the best as a method for `bench run`.
+
+    Methods learn from train alone meanwhile, and no test query is looked at.
+    """
+    go_offline(offline)
+    bars = progress(quiet)
+    spec = parse(method)
+    points = tune(
+        lambda point: build_method(point, progress=bars),
+        spec,
+        _grid(axes),
+        load_dataset(dataset, Sources.from_environment(mirror, offline, bars)),
+        parse_metrics([metric])[0],
+        template=template,
+        progress=bars,
+    )
+    best = str(spec.with_arguments(points[0].values))
+    if as_json:
+        rows = [{"values": dict(point.values), metric: point.score} for point in points]
+        print_json({"method": best, "dataset": dataset, "split": "dev", "points": rows})
+        return
+    names = list(points[0].values)
+    table = plain_table(*names, metric, right=tuple(range(len(names) + 1)))
+    for point in points[:_SHOWN]:
+        table.add_row(*(format_value(point.values[name]) for name in names), f"{point.score:.4f}")
+    console().print(table)
+    if len(points) > _SHOWN:
+        click.echo(f"and {len(points) - _SHOWN} more")
+    click.echo(best)
+
+
+def _grid(axes: tuple[str, ...]) -> dict[str, list[Value]]:
+    grid: dict[str, list[Value]] = {}
+    for axis in axes:
+        name, equals, values = axis.partition("=")
+        name = name.strip()
+        if not equals or not name or not values.strip():
+            raise UsageError(f"--grid {axis!r} is not of the form NAME=V1,V2,...")
+        if name in grid:
+            raise UsageError(f"--grid names {name!r} twice.")
+        grid[name] = [parse_value(value) for value in values.split(",")]
+    return grid

@@ -1,0 +1,68 @@
+"""How new a query's gold is to what came before it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from bench.data.tables import Query, Tool
+
+#: Every value that `novelty` gives, from the best known to the newest.
+NOVELTY = ("seen", "dev", "mixed", "unseen")
+
+
+def parent_of(tool: Tool) -> tuple[str, str]:
+    """What tells parents apart: two categories may have parents of the same name."""
+    return tool.category, tool.parent
+
+
+def novelty(queries: Sequence[Query], unit_of: Mapping[str, Hashable]) -> dict[str, str]:
+    """Say of every judged dev and test query whether past queries have met its gold.
+
+    Seen is what is gold for a train query, as the protocol has it (section 1). The values:
+
+    - `seen`: all of the query's gold is seen.
+    - `unseen`: none of it is, nor is any gold for a dev query.
+    - `mixed`: some is seen, and the rest is gold for no dev query either.
+    - `dev`: some is not seen, but gold for a dev query. Methods may learn from dev as well, so for some methods it is
+      known and for others not; test queries alone have this value.
+
+    Args:
+        queries: all queries of a dataset.
+        unit_of: tool_id -> what is seen or not: its parent, or the tool itself. A gold tool without a unit does not
+            count.
+
+    Returns:
+        query_id -> value. Train queries are not among them: they know themselves.
+    """
+    units = {query.query_id: {unit_of[tool] for tool in query.gold if tool in unit_of} for query in queries}
+    train, dev = (
+        {unit for query in queries if query.split == split for unit in units[query.query_id]}
+        for split in ("train", "dev")
+    )
+    found = {}
+    for query in queries:
+        own = units[query.query_id]
+        if query.split == "train" or not own:
+            continue
+        new = own - train
+        if not new:
+            found[query.query_id] = "seen"
+        elif query.split == "test" and new & dev:
+            found[query.query_id] = "dev"
+        else:
+            found[query.query_id] = "unseen" if new == own else "mixed"
+    return found
+
+
+def with_slice(queries: Iterable[Query], name: str, values: Mapping[str, str]) -> list[Query]:
+    """The queries, each with the slice `name` where `values` (query_id -> value) has one for it."""
+    return [
+        replace(query, slices={**query.slices, name: values[query.query_id]}) if query.query_id in values else query
+        for query in queries
+    ]
+
+
+def with_parent_slice(queries: Sequence[Query], tools: Iterable[Tool]) -> list[Query]:
+    """The queries with the slice `parent`: how new the parents of their gold are."""
+    return with_slice(queries, "parent", novelty(queries, {tool.tool_id: parent_of(tool) for tool in tools}))

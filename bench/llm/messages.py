@@ -1,0 +1,114 @@
+"""What is asked of a language model, and what comes back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant"]
+
+#: Part of every key: a change of what a key is made of must not find old answers.
+_KEY_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request for one reply.
+
+    Attributes:
+        messages: the conversation, oldest message first.
+        temperature, top_p, max_tokens: as the chat-completions protocol has them.
+        sample: which draw of the same prompt this is. It is not sent; it lets one prompt have several replies.
+    """
+
+    messages: tuple[Message, ...]
+    temperature: float = 0.0
+    top_p: float = 1.0
+    max_tokens: int = 1024
+    sample: int = 0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the model said.
+
+    Attributes:
+        text: the content of the reply, never blank.
+        input_tokens, output_tokens: as the endpoint counted them; upper bounds where its count is missing or absurd.
+        finish: why the model stopped: `stop`, or `length` for a reply cut short at `max_tokens`.
+        from_journal: True when no call was made for it.
+    """
+
+    text: str
+    input_tokens: int
+    output_tokens: int
+    finish: str
+    from_journal: bool
+
+
+@dataclass(frozen=True)
+class Failure:
+    """No reply: the model refused, or the endpoint failed to the last try. The query fails and the run goes on."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a `LanguageModel` was asked; a request counts once, however often it is made.
+
+    Attributes:
+        calls: requests put to the endpoint.
+        from_journal: requests answered from the journal.
+        failures: requests without a reply, of both kinds.
+        input_tokens, output_tokens: of all the replies, those from the journal too.
+        cost: of these tokens at today's prices; None without prices.
+    """
+
+    calls: int
+    from_journal: int
+    failures: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+
+
+def cleaned(text: str) -> str:
+    """The text as UTF-8 can hold it: halves of surrogate pairs are joined, or replaced where the other is missing."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def shown(text: str, most: int = 200) -> str:
+    """A text from outside, fit to be printed: one line without control characters, not too long."""
+    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    return plain if len(plain) <= most else plain[: most - 3] + "..."
+
+
+def described(request: Request) -> dict[str, Any]:
+    """The request as the journal records it: every text is valid Unicode."""
+    return {
+        "messages": [{"role": message.role, "content": cleaned(message.content)} for message in request.messages],
+        "temperature": float(request.temperature),
+        "top_p": float(request.top_p),
+        "max_tokens": request.max_tokens,
+        "sample": request.sample,
+    }
+
+
+def request_key(model: str, request: Request) -> str:
+    """sha256 of all that makes a request what it is: model, messages, settings, sample.
+
+    Not the endpoint: a journal answers on a machine that has none, and a local server may change its port.
+    """
+    content = {"version": _KEY_VERSION, "model": model, **described(request)}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,216 @@
+"""Strict readers of what a language model says: JSON out of a reply, and lists of lines.
+
+A reader gives what is plainly there, or None; it never guesses. A method that gets None takes its fallback, counts it,
+and reports the count.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+_LONGEST = 200_000  # characters; no prompt of ours asks for so many
+
+#: Thoughts that some models print first; those of a reply cut short have no end.
+_THOUGHT = re.compile(r"\s*<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"\s*(```+|~~~+)[^`]*")
+
+# JSON ---------------------------------------------------------------------------------------------------------------
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The one JSON object of a reply, with or without a fence, a preamble and an afterword.
+
+    None where there is no whole one, or several that differ, or one with a key twice, NaN, or a number that overflows.
+    """
+    found = _values(text, dict)
+    return found[0] if len(found) == 1 else None
+
+
+def json_array(text: str) -> list[Any] | None:
+    """The one JSON array of a reply; None as in `json_object`."""
+    found = _values(text, list)
+    return found[0] if len(found) == 1 else None
+
+
+def _values(text: str, kind: type) -> list[Any]:
+    """The different JSON values of a kind that stand in a text and not in another value; none if any is broken."""
+    if len(text) > _LONGEST:
+        return []
+    text = _answer(text)
+    found: dict[str, Any] = {}
+    try:
+        # Inside fences if there are any: what stands around them talks about it.
+        for part in _fenced(text) or [text]:
+            found |= {json.dumps(value, sort_keys=True): value for value in _decoded(part) if isinstance(value, kind)}
+    except (ValueError, RecursionError):
+        return []
+    return list(found.values())
+
+
+def _decoded(text: str) -> list[Any]:
+    """Every JSON value in a text; raises `ValueError` at one that is cut short or out of form.
+
+    What stands inside a broken value is not looked at: a part of an answer is not the answer.
+    """
+    found = []
+    at = 0
+    while match := _BEGIN.search(text, at):
+        value, at = _DECODER.raw_decode(text, match.start())
+        # Half of a surrogate pair is no text.
+        json.dumps(value, ensure_ascii=False).encode()
+        found.append(value)
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError("the number overflows")
+    return value
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+#: Where JSON begins, well-formed or not. Other brackets (`[as asked]`, `{placeholder}`) are part of the talk.
+_BEGIN = re.compile(r"\{\s*(?:[\"'“}/]|\w+\s*:)" r"|\[\s*(?:[\"'“{\[\]\-\d/]|(?:true|false|null)\b)")
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_float=_finite, parse_constant=_no_number)
+
+# Lines --------------------------------------------------------------------------------------------------------------
+
+_LABEL = r"(?:query|question|description|tool|api|item|option|intent|request|step|line|task)"
+#: A line that is marked as an item: `1.`, `1)`, `(1)`, `1:`, `#1`, `Query 1:`, `a)`, or a bullet. A number that belongs
+#: to the text (`3 hotels`, `5-star`, `3.5 miles`) is none.
+_NUMBER = re.compile(
+    rf"(?:{_LABEL}\s*)?#?\(?\d{{1,3}}(?:[.:]\)?(?=\s|\*\*|$)|\)[.:]?|[、．]|\s+[-–—](?=\s))\s*"
+    rf"|{_LABEL}\s*:\s+"
+    r"|#\d{1,3}\s+"
+    r"|\(?[a-zA-Z]\)(?=\s)\s*",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"[-*+–—](?=\s)\s*|[•‣◦▪●·]\s*")
+_RULE = re.compile(r"(?:[-*_=]\s*){3,}|#{1,6}\s.*|(?:```|~~~).*")
+_PREAMBLE = re.compile(
+    r"(?:sure|certainly|of course|okay|ok|absolutely)\s*[,.!:]"
+    r"|here(?:'s|’s| is| are)\b|below (?:is|are)\b|as requested\b",
+    re.IGNORECASE,
+)
+_AFTERWORD = re.compile(
+    r"(?:please )?let me know\b|please note\b|note(?: that\b|\s*:)|i hope\b|hope (?:this|these)\b|feel free\b"
+    r"|these\s+(?:\w+\s+){0,2}(?:should|will|can|cover|are|would|may|help)\b"
+    r"|if you\b.*\b(?:let me know|feel free|ask)\b|(?:would you like|do you want|is there anything)\b.*\?$",
+    re.IGNORECASE,
+)
+_QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "„": "“", "`": "`", "「": "」"}
+
+
+def text_lines(text: str, most: int) -> list[str]:
+    """The items of a reply that was asked for one on each line, without numbers, bullets, quotes and talk around them.
+
+    If any line is marked as an item (numbered, or with a bullet), the marked ones are the items. Otherwise every line
+    is one, save openers such as `Sure, here are …` and closers such as `Let me know …`. A JSON list of texts is taken
+    for what it is.
+
+    Args:
+        text: the reply.
+        most: how many items to give at most; more are cut off.
+
+    Returns:
+        Items in their order, none blank; empty where the reply has none.
+    """
+    text = _answer(text[:_LONGEST])
+    lines = _listed(text)
+    if lines is None:
+        fences = _fenced(text)
+        stripped = [line.strip() for line in (fences[0] if len(fences) == 1 else text).splitlines()]
+        lines = _items([line for line in stripped if line and not _RULE.fullmatch(line)])
+    found = [item for item in map(_bare, lines) if any(sign.isalnum() for sign in item)]
+    return found[: max(0, most)]
+
+
+def _listed(text: str) -> list[str] | None:
+    """The texts of a reply that is a JSON list of them, or an object with such a list alone."""
+    if not "".join(_fenced(text) or [text]).lstrip().startswith(("[", "{")):
+        return None
+    value = json_array(text)
+    if value is None and (whole := json_object(text)) is not None and len(whole) == 1:
+        value = next(iter(whole.values()))
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return None
+    return [" ".join(item.split()) for item in value]
+
+
+def _items(lines: list[str]) -> list[str]:
+    marked = [line for line in lines if _unmarked(line) is not None]
+    if marked:
+        return marked
+    while lines and (lines[0].endswith((":", "：")) or _PREAMBLE.match(lines[0])):
+        lines = lines[1:]
+    while lines and _AFTERWORD.match(lines[-1]):
+        lines = lines[:-1]
+    return lines
+
+
+def _unmarked(line: str) -> str | None:
+    """The text of a line behind its number or bullet; None where it has none."""
+    plain = line.removeprefix("**").removeprefix("__") if line[:3] not in {"** ", "__ "} else line
+    match = _NUMBER.match(plain) or _BULLET.match(plain)
+    if match is None:
+        return None
+    rest = plain[match.end() :]
+    # `**1.** text` and `**1. text**`
+    return rest.removeprefix("**").removesuffix("**").strip() if plain is not line else rest.strip()
+
+
+def _bare(line: str) -> str:
+    """An item without marks and quotes; they may be nested: `- 1. "text",`."""
+    while True:
+        item = line.strip()
+        inner = _unmarked(item)
+        if inner is not None:
+            item = inner
+        unlisted = item.removesuffix(",").rstrip()
+        if len(unlisted) > 1 and _QUOTES.get(unlisted[0]) == unlisted[-1] and unlisted[0] not in unlisted[1:-1]:
+            item = unlisted[1:-1].strip()
+        for sign in ("**", "__", "*"):
+            if len(item) > 2 * len(sign) and item.startswith(sign) and item.endswith(sign):
+                item = item[len(sign) : -len(sign)].strip()
+        if item == line:
+            return item
+        line = item
+
+
+def _answer(text: str) -> str:
+    """The reply without the thoughts before it."""
+    text = text.removeprefix("\ufeff")
+    thought = _THOUGHT.match(text)
+    return text[thought.end() if thought else 0 :].strip()
+
+
+def _fenced(text: str) -> list[str]:
+    """The contents of the fenced blocks of a text."""
+    found: list[str] = []
+    inside: list[str] = []
+    fence = ""
+    # Not `splitlines`: JSON texts may hold what Unicode takes for a line end.
+    for line in text.split("\n"):
+        match = _FENCE.fullmatch(line)
+        if not fence and match:
+            fence, inside = match[1], []
+        elif fence and line.strip() == fence:
+            found.append("\n".join(inside))
+            fence = ""
+        elif fence:
+            inside.append(line)
+    return found

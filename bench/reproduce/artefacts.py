@@ -1,0 +1,119 @@
+"""Trained models that recipes name: by which command each is made, and where it is kept."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bench.errors import DataError, UsageError
+from bench.parameters import suggestion
+from bench.paths import data_folder
+from bench.spec import format_value
+from bench.training.card import Kind, read_card
+
+FILE = Path(__file__).parent / "artefacts.toml"
+_REFERENCE = re.compile(r"\$([a-z0-9][a-z0-9-]*)")
+#: With what stands before it in the same word, as in `local:$NAME`: the two are one value.
+_VALUE = re.compile(r"([\w.:/-]*)\$([a-z0-9][a-z0-9-]*)")
+
+
+class Artefact(BaseModel):
+    """A model that `bench train` makes.
+
+    Attributes:
+        kind, dataset, base, settings: the arguments of `bench train`; `$NAME` in a text is another artefact.
+        summary: what it is.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Kind
+    dataset: str
+    base: str | None = None
+    settings: dict[str, str | int | float | bool] = {}
+    summary: str
+
+    def needs(self) -> list[str]:
+        """Names of the artefacts it is made from."""
+        texts = [self.base or "", *(value for value in self.settings.values() if isinstance(value, str))]
+        return [name for text in texts for name in _REFERENCE.findall(text)]
+
+
+@cache
+def artefacts() -> dict[str, Artefact]:
+    """Every artefact by name, in the order of the file."""
+    return read_artefacts(FILE)
+
+
+def read_artefacts(path: Path) -> dict[str, Artefact]:
+    """Artefacts out of a TOML file; raises `DataError`."""
+    try:
+        tables = tomllib.loads(path.read_text("utf-8"))
+        found = {name: Artefact.model_validate(table) for name, table in tables.items()}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+        raise DataError(f"cannot read the artefacts {path}: {error}.") from None
+    known: set[str] = set()
+    for name, artefact in found.items():
+        if missing := [needed for needed in artefact.needs() if needed not in known]:
+            raise DataError(f"{path}: {name} is made from {missing[0]}, which must stand before it.")
+        known.add(name)
+    return found
+
+
+def artefact(name: str) -> Artefact:
+    """The artefact of that name; raises `UsageError` with the nearest one."""
+    known = artefacts()
+    if name not in known:
+        raise UsageError(f"there is no artefact {name!r}{suggestion(name, known)}; there are {', '.join(known)}.")
+    return known[name]
+
+
+def folder_of(name: str) -> Path:
+    """Where an artefact is kept."""
+    return data_folder() / "models" / name
+
+
+def is_there(name: str) -> bool:
+    """Whether an artefact has been made; raises `DataError` if its card cannot be read."""
+    return read_card(folder_of(name)) is not None
+
+
+def with_needed(names: list[str]) -> list[str]:
+    """These artefacts and all that they are made from, in the order in which to make them."""
+    wanted = set(names)
+    for name in reversed(artefacts()):
+        if name in wanted:
+            wanted.update(artefact(name).needs())
+    return [name for name in artefacts() if name in wanted]
+
+
+def command(name: str) -> list[str]:
+    """The words of the command that makes an artefact, after `bench`."""
+    chosen = artefact(name)
+    words = ["train", chosen.kind, "--dataset", chosen.dataset, "--out", str(folder_of(name))]
+    if chosen.base is not None:
+        words += ["--base", _plain(chosen.base)]
+    for key, value in chosen.settings.items():
+        words += ["--set", f"{key}={_plain(value) if isinstance(value, str) else format_value(value)}"]
+    return words
+
+
+def _plain(text: str) -> str:
+    return _REFERENCE.sub(lambda found: str(folder_of(found[1])), text)
+
+
+def named_in(spec: str) -> list[str]:
+    """Names of the artefacts that a spec's text names, each once; raises `UsageError` for one that is not known."""
+    names = list(dict.fromkeys(_REFERENCE.findall(spec)))
+    for name in names:
+        artefact(name)
+    return names
+
+
+def resolved(spec: str) -> str:
+    """A spec's text with every `$NAME` replaced by its folder, quoted as a spec wants it."""
+    return _VALUE.sub(lambda found: format_value(f"{found[1]}{folder_of(found[2])}"), spec)

@@ -1,0 +1,178 @@
+"""The papers' result tables, cell by cell, as printed."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bench.errors import DataError
+
+FOLDER = Path(__file__).parent / "tables"
+
+#: How a number is printed: a share of 1, per cent, a count, a difference of shares, a difference in percentage points.
+Unit = Literal["share", "percent", "count", "difference", "points"]
+_COLUMNS = ["table", "row", "dataset", "split", "metric", "printed", "unit"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One printed number.
+
+    Attributes:
+        table: `tgr-2` is table 2 of the paper `tgr`.
+        row: the row's name, with its setting.
+        dataset, split: as the paper calls them; split is empty where the paper names none.
+        metric: our canonical string where we have the metric, else the paper's name for it.
+        printed: as it stands in the paper.
+        unit: what the printed number is.
+    """
+
+    table: str
+    row: str
+    dataset: str
+    split: str
+    metric: str
+    printed: str
+    unit: Unit
+
+    @property
+    def place(self) -> str:
+        """Dataset and split in one text."""
+        return f"{self.dataset} {self.split}".strip()
+
+    @property
+    def value(self) -> float:
+        """The number as a share of 1 (or a count)."""
+        number = float(self.printed.replace(",", "").removesuffix("%"))
+        return number / 100 if self.unit in {"percent", "points"} else number
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether the number is itself a difference of two rows."""
+        return self.unit in {"difference", "points"}
+
+    def __str__(self) -> str:
+        return f"{self.table}, {self.row}, {self.place}, {self.metric}"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Data(_Strict):
+    """How large a paper's test set and library are, where it or its released files say so."""
+
+    queries: int | None = None
+    tools: int | None = None
+
+
+class Unreadable(_Strict):
+    """Cells that the copy of the paper we read does not have."""
+
+    row: str
+    cells: int
+    reason: str
+
+
+class TableInfo(_Strict):
+    """What a table shows."""
+
+    title: str
+    data: dict[str, Data] = {}
+    unreadable: list[Unreadable] = []
+    notes: list[str] = []
+
+
+class Paper(_Strict):
+    """A paper whose tables are transcribed."""
+
+    title: str
+    citation: str
+    url: str
+    tables: dict[str, TableInfo]
+
+
+@cache
+def papers() -> dict[str, Paper]:
+    """Every transcribed paper by its short name, in the order of the names."""
+    return {path.stem: read_paper(path) for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def table_names() -> list[str]:
+    """Names of all tables: by paper, then as they stand in it."""
+    return [name for paper in papers().values() for name in paper.tables]
+
+
+def table_info(table: str) -> TableInfo:
+    """What a table shows."""
+    return papers()[paper_of(table)].tables[table]
+
+
+def paper_of(table: str) -> str:
+    """`tgr` of `tgr-2`."""
+    return table.rpartition("-")[0]
+
+
+@cache
+def cells() -> tuple[Cell, ...]:
+    """Every transcribed cell, in the order of the files."""
+    return tuple(cell for name in papers() for cell in read_cells(FOLDER / f"{name}.tsv"))
+
+
+def table_cells(table: str) -> list[Cell]:
+    """The cells of a table."""
+    return [cell for cell in cells() if cell.table == table]
+
+
+def cell_at(table: str, row: str, place: str, metric: str) -> Cell:
+    """One cell; raises `DataError` where there is none."""
+    for cell in table_cells(table):
+        if (cell.row, cell.place, cell.metric) == (row, place, metric):
+            return cell
+    raise DataError(f"table {table} has no cell of {row}, {place}, {metric}.")
+
+
+def read_paper(path: Path) -> Paper:
+    """A paper's description out of its TOML file; raises `DataError`."""
+    try:
+        return Paper.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+        raise DataError(f"cannot read the paper {path}: {error}.") from None
+
+
+def read_cells(path: Path) -> list[Cell]:
+    """Cells out of a tab-separated file.
+
+    Raises:
+        DataError: a column is missing, a number is none, a unit is unknown, or a cell stands twice; with the line.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the table {path}: {error}.") from None
+    rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    if not rows or rows[0] != _COLUMNS:
+        raise DataError(f"{path} must begin with the columns {', '.join(_COLUMNS)}.")
+    found: dict[tuple[str, ...], Cell] = {}
+    for number, row in enumerate(rows[1:], 2):
+        where = f"{path}, line {number}"
+        if len(row) != len(_COLUMNS):
+            raise DataError(f"{where} has {len(row)} fields instead of {len(_COLUMNS)}.")
+        table, name, dataset, split, metric, printed, unit = row
+        if unit not in get_args(Unit):
+            raise DataError(f"{where}: {unit!r} is none of the units {', '.join(get_args(Unit))}.")
+        cell = Cell(table, name, dataset, split, metric, printed, unit)  # type: ignore[arg-type]
+        try:
+            _ = cell.value
+        except ValueError:
+            raise DataError(f"{where}: {printed!r} is no number.") from None
+        if tuple(row[:5]) in found:
+            raise DataError(f"{where}: the cell {cell} stands twice.")
+        found[tuple(row[:5])] = cell
+    return list(found.values())

@@ -1,0 +1,61 @@
+"""The closed vocabularies of a reproduction: verdicts, outcomes, and in what a measurement differs from the paper's."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+#: What becomes of a cell; each has exactly one.
+CellVerdict = Literal["reproduced", "differs", "direction only", "not run"]
+CELL_VERDICTS: tuple[CellVerdict, ...] = get_args(CellVerdict)
+
+#: What becomes of a paired comparison that a paper decides one way.
+Outcome = Literal["as published", "opposite", "undecided", "no difference", "no direction"]
+
+#: What becomes of a claim.
+ClaimVerdict = Literal["holds", "does not hold", "undecided", "not run"]
+CLAIM_VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
+
+Difference = Literal[
+    "other query view",
+    "other queries",
+    "other library size",
+    "other gold",
+    "other split",
+    "naive tokeniser",
+    "non-standard NDCG",
+    "cut-off not stated",
+    "test bundles in the history",
+    "other model",
+    "other training data",
+    "other graph",
+    "rules for a language model",
+]
+
+#: Difference -> what it says, for people.
+DIFFERENCES: dict[Difference, str] = {
+    "other query view": "the text of a query is another part of its dialogue",
+    "other queries": "another number or selection of queries",
+    "other library size": "another number of tools to choose from",
+    "other gold": "what counts as right are other units",
+    "other split": "train and test queries are divided otherwise",
+    "naive tokeniser": "words are split at white space and keep their case",
+    "non-standard NDCG": "the ideal ranking is that of the retrieved tools alone",
+    "cut-off not stated": "the paper does not say how deep its metric looks",
+    "test bundles in the history": "the paper's list of past bundles holds those of its test queries",
+    "other model": "another model stands in for the paper's",
+    "other training data": "the model was trained on other data",
+    "other graph": "the dependency graph has another source",
+    "rules for a language model": "rules stand in for the language model",
+}
+assert tuple(DIFFERENCES) == get_args(Difference)
+
+#: Differences of the data: a number that agrees in spite of them says less than one on the paper's own.
+OF_DATA: frozenset[Difference] = frozenset(
+    {
+        "other query view",
+        "other queries",
+        "other library size",
+        "other gold",
+        "other split",
+    }
+)

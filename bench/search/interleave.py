@@ -1,0 +1,69 @@
+"""One ranking out of several: round robin over the rankings of several queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.protocol.method import Method
+from bench.protocol.ranking import PAD, Ranking, validate
+from bench.protocol.views import Queries
+
+
+def interleaved(lists: Sequence[Sequence[int]], depth: int) -> list[int]:
+    """The first `depth` tools of a round robin: every list in turn gives its next tool; one already taken is skipped.
+
+    A list whose turn falls on a tool that was taken before gives nothing in that round (Kachuee et al. 2024, section
+    4.2). The first k tools need no more than the first k of each list, so a deeper ranking begins with a shallower one.
+
+    Args:
+        lists: tool codes, best first, without padding.
+        depth: the most tools to give.
+    """
+    found: dict[int, None] = {}
+    for place in range(max(map(len, lists), default=0)):
+        for tools in lists:
+            if len(found) >= depth:
+                return list(found)
+            if place < len(tools):
+                found.setdefault(tools[place])
+    return list(found)
+
+
+def round_robin(
+    base: Method, asked: Sequence[Sequence[str]], rows: NDArray[np.int64], library: int, depth: int
+) -> tuple[list[list[int]], list[bool]]:
+    """Rank the library for each row by all of its queries, interleaved.
+
+    Args:
+        base: an indexed method, asked for each query by itself.
+        asked: the queries of each row; a row without any gets no tools.
+        rows: the number of each row in the run, which its queries keep.
+        library: number of tools.
+        depth: the most tools of a row.
+
+    Returns:
+        Tool codes of each row, and whether the base failed on all of its queries.
+
+    Raises:
+        Violation: the base breaks the protocol.
+    """
+    texts = [text for queries in asked for text in queries]
+    numbers = np.repeat(rows, [len(queries) for queries in asked])
+    parts = []
+    for start in range(0, len(texts), base.batch_size):
+        end = min(len(texts), start + base.batch_size)
+        part = Queries(tuple(texts[start:end]), numbers[start:end])
+        parts.append(validate(base.rank(part, depth), len(part), library, depth))
+    joined = Ranking.join(parts)
+    failed = np.zeros(len(texts), dtype=np.bool_) if joined.failed is None else joined.failed
+    lists = [row[row != PAD].tolist() for row in joined.tools]
+    found, unanswered, start = [], [], 0
+    for queries in asked:
+        end = start + len(queries)
+        found.append(interleaved(lists[start:end], depth))
+        unanswered.append(bool(queries) and bool(failed[start:end].all()))
+        start = end
+    return found, unanswered

@@ -1,0 +1,31 @@
+"""Corrections for a family of comparisons: of twenty tests at 5%, one is expected to find something in nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def holm(p: ArrayLike) -> NDArray[np.float64]:
+    """Adjusted p-values of a family, which control its family-wise error rate (Holm 1979).
+
+    The i-th smallest of m p-values (from 0) is multiplied by m - i; an adjusted value is never below that of a smaller
+    p-value, and never above 1. It makes no assumption on how the tests depend on one another.
+
+    Args:
+        p: (tests,) p-values between 0 and 1.
+
+    Returns:
+        (tests,) in the order given.
+
+    Raises:
+        ValueError: a value is no number between 0 and 1.
+    """
+    values = np.asarray(p, dtype=np.float64)
+    if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("p-values must be a list of numbers between 0 and 1")
+    order = np.argsort(values, kind="stable")
+    steps = np.arange(len(values), 0, -1) * values[order]
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted

@@ -1,0 +1,45 @@
+"""Means of groups' means: every test set counts the same, however many queries it has."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def _sizes(groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    sizes = np.bincount(groups)
+    if not sizes.all():
+        raise ValueError("groups must be numbered from 0 without a gap")
+    return sizes
+
+
+def weighted_values(values: NDArray[np.float64], groups: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Values scaled so that their plain mean is the mean of the groups' means.
+
+    Args:
+        values: (queries, columns).
+        groups: (queries,) group of each query, numbered from 0.
+    """
+    sizes = _sizes(groups)
+    weights = len(values) / (len(sizes) * sizes)
+    weighted: NDArray[np.float64] = values * weights[groups][:, None]
+    return weighted
+
+
+def centred_values(values: NDArray[np.float64], groups: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Values whose plain mean is the mean of the groups' means, and whose spread is that within groups alone.
+
+    y = w (x - mean of the group) + mean of the groups' means, with the weights w of `weighted_values`. Resampling rows
+    of y gives the mean the variance Σ_g s_g² / (G² n_g), which is that of drawing each group's queries anew: the groups
+    stay as they are.
+
+    Args and returns as `weighted_values`.
+    """
+    sizes = _sizes(groups)
+    if len(sizes) == 1:
+        return values
+    sums = np.zeros((len(sizes), values.shape[1]))
+    np.add.at(sums, groups, values)
+    means = sums / sizes[:, None]
+    centred: NDArray[np.float64] = weighted_values(values - means[groups], groups) + means.mean(axis=0)
+    return centred

@@ -1,0 +1,164 @@
+"""Embeddings of a model behind an endpoint, by the `embeddings` protocol that chat endpoints have beside them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import UnavailableError
+from bench.llm.budget import Held
+from bench.llm.journal import JournalLine, journal_at
+from bench.llm.messages import cleaned
+from bench.llm.settings import Settings, embedding_settings
+from bench.llm.transport import GaveUp, Malformed, Refused, Transport
+
+#: Names of encoders that stand behind an endpoint begin so: `openai:text-embedding-3-small`.
+PREFIX = "openai:"
+
+#: Texts of more bytes together than this go in several calls; endpoints limit the tokens of one.
+_MOST_BYTES = 200_000
+#: Tokens that a tokeniser may put around a text.
+_AROUND = 8
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+class EndpointModel:
+    """An embedding model behind an endpoint.
+
+    Args:
+        model: the name that the endpoint knows it by.
+    """
+
+    paid = True
+    loaded = False
+
+    def __init__(self, model: str) -> None:
+        self._name = model
+        if not model:
+            raise UnavailableError(f"encoder={PREFIX} names no model; write {PREFIX}MODEL.")
+
+    @cached_property
+    def _settings(self) -> Settings:
+        return embedding_settings()
+
+    @cached_property
+    def _transport(self) -> Transport:
+        return Transport(self._settings)
+
+    @property
+    def folder(self) -> Path:
+        raise UnavailableError(f"{PREFIX}{self._name} has no files here: its vectors come from an endpoint.")
+
+    @property
+    def revision(self) -> str:
+        """Model and endpoint: what stands behind them, only the endpoint knows."""
+        return f"{self._name} at {self._settings.url}"
+
+    def identity(self, prompt: str) -> str:
+        return json.dumps({"model": self._name, "endpoint": self._settings.url, "prompt": prompt})
+
+    def prepare(self, missing: int) -> None:
+        settings = self._settings
+        if not settings.reachable:
+            name = f"no endpoint is named; name it in {settings.url_name}, its key in {settings.key_name}."
+            why = "BENCH_OFFLINE is set; unset it to ask for them." if settings.offline else name
+            raise UnavailableError(f"the cache lacks {missing} vectors of {self.revision}, and {why}")
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(texts, dimensions) vectors.
+
+        Raises:
+            UnavailableError: the endpoint cannot be reached, refuses, or gives no vectors to the last try.
+        """
+        vectors = [self._ask(part) for part in _parts([cleaned(text) or " " for text in texts])]
+        if len({part.shape[1] for part in vectors}) > 1:
+            raise UnavailableError(f"{self.revision} gave vectors of different lengths.")
+        return np.concatenate(vectors)
+
+    def _ask(self, texts: list[str]) -> NDArray[np.float32]:
+        """Vectors of a few texts by one call."""
+        settings, price = self._settings, self._settings.price
+        # Every tokeniser in use takes at least a byte for a token.
+        most = sum(len(text.encode()) + _AROUND for text in texts)
+        bound = 0.0 if price is None else price.of(most, 0)
+
+        def send(client: Any) -> Any:
+            # As numbers: left to itself the package asks for them in base64, which not every endpoint gives.
+            call = client.embeddings.with_streaming_response.create
+            return call(model=self._name, input=texts, encoding_format="float")
+
+        never = threading.Event()
+        with journal_at(settings.journal).budget.holding(bound, settings.limit, never) as held:
+            try:
+                vectors, tokens = self._transport.call(send, lambda body: _read(body, len(texts)), held, never)
+            except (GaveUp, Refused) as error:
+                self._record(held, 0, estimated=True)
+                raise UnavailableError(f"{self.revision} gave no vectors: {error}.") from None
+            self._record(held, most if tokens is None else tokens, estimated=tokens is None)
+        return vectors
+
+    def _record(self, held: Held, tokens: int, *, estimated: bool) -> None:
+        """Note what a call has cost beside the replies: one limit holds for both."""
+        price = self._settings.price
+        if price is None:
+            return
+        line = JournalLine(
+            kind="embeddings",
+            model=self._name,
+            endpoint=self._settings.url,
+            input_tokens=tokens,
+            estimated=estimated,
+            cost=price.of(tokens, 0) + held.lost,
+        )
+        journal_at(self._settings.journal).append(line)
+        held.recorded = True
+
+
+def _parts(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Texts in parts that one call can take; a text that is too long for any is a part of its own."""
+    part: list[str] = []
+    size = 0
+    for text in texts:
+        length = len(text.encode())
+        if part and size + length > _MOST_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += length
+    if part:
+        yield part
+
+
+def _read(body: Any, count: int) -> tuple[NDArray[np.float32], int | None]:
+    """The vectors of a reply in the order of the texts, and the tokens it counts; None where it does not.
+
+    Raises:
+        Malformed: it is not what the protocol has.
+    """
+    rows = body.get("data") if isinstance(body, dict) else None
+    if not isinstance(rows, list) or len(rows) != count:
+        raise Malformed(f"the reply has not the {count} vectors asked for")
+    found: dict[int, list[float]] = {}
+    for row in rows:
+        index, vector = (row.get("index"), row.get("embedding")) if isinstance(row, dict) else (None, None)
+        if type(index) is not int or not isinstance(vector, list) or not all(map(_is_number, vector)):
+            raise Malformed("a vector of the reply is no list of numbers")
+        found[index] = vector
+    lengths = set(map(len, found.values()))
+    if sorted(found) != list(range(count)) or len(lengths) != 1 or 0 in lengths:
+        raise Malformed("the vectors of the reply do not fit the texts, or each other")
+    usage = body.get("usage")
+    tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    vectors = np.array([found[i] for i in range(count)], dtype=np.float32)
+    return vectors, tokens if type(tokens) is int and 0 < tokens < 10**9 else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST

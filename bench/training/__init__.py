@@ -1,0 +1,1 @@
+"""Training the models that methods use, with a card of what each was trained on."""

@@ -1,0 +1,180 @@
+"""Drafts of queries, what retrieval with them is worth, and which of them are learnt from.
+
+Algorithm 1 of Kachuee et al. 2024, "Improving Tool Retrieval by Leveraging Large Language Models for Query Generation".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.data.gold import Gold
+from bench.data.tables import Template
+from bench.errors import UsageError
+from bench.metrics.goldranks import GoldRanks
+from bench.metrics.measures import average_precision, multiple_mean_reciprocal_rank, recall
+from bench.paths import storage_errors, write_text
+from bench.progress import Progress
+from bench.protocol import History, Library, OracleMethod
+from bench.registry import build_method
+from bench.search.interleave import round_robin
+from bench.spec import Spec
+
+Reward = Literal["mmrr", "map", "recall"]
+#: The reward `recall` is the mean of recall at these cut-offs (Table 4 of the paper).
+_RECALL_AT = (5, 11)
+_DRAFTS = 1024  # whose rankings are held at once
+
+
+class Searcher:
+    """A method indexed on a dataset's library, asked with sets of queries.
+
+    Args:
+        spec: a method that needs neither past queries nor a language model.
+        dataset, template: what the library is made of.
+        include_utterance: whether the utterance is searched with as the last query.
+        progress: where encoding reports to.
+
+    Raises:
+        UsageError: the method would look at the gold of the queries it is asked.
+    """
+
+    def __init__(
+        self, spec: Spec, dataset: Dataset, template: Template, include_utterance: bool, progress: Progress
+    ) -> None:
+        self._base = build_method(spec, progress=progress)
+        if isinstance(self._base, OracleMethod) or self._base.needs_history or self._base.needs_llm:
+            raise UsageError(f"retriever={spec} cannot reward drafts: it must search by the text of a query alone.")
+        library = Library.of(dataset, template)
+        self._base.preflight(library, History.of(dataset, library, np.arange(len(dataset.queries))))
+        self._base.index(library)
+        self._tools = len(library)
+        self._include_utterance = include_utterance
+
+    def ranks(self, utterances: Sequence[str], lines: Sequence[Sequence[str]], gold: Gold, depth: int) -> GoldRanks:
+        """Where the gold tools of each utterance stand when it is searched for by these lines."""
+        asked = [
+            tuple(dict.fromkeys([*part, *((text,) if self._include_utterance or not part else ())]))
+            for text, part in zip(utterances, lines, strict=True)
+        ]
+        found, _ = round_robin(self._base, asked, np.arange(len(asked)), self._tools, depth)
+        tools = np.full((len(found), min(depth, self._tools)), -1, dtype=np.int32)
+        for i, row in enumerate(found):
+            tools[i, : len(row)] = row
+        return GoldRanks.of(tools, gold)
+
+    def recall(self, utterances: Sequence[str], lines: Sequence[Sequence[str]], gold: Gold, k: int) -> float:
+        """Mean recall@k."""
+        return float(recall(self.ranks(utterances, lines, gold, k), np.full(len(gold), k)).mean())
+
+    def rewards(
+        self, utterances: Sequence[str], lines: Sequence[Sequence[str]], gold: Gold, reward: Reward, depth: int
+    ) -> NDArray[np.float64]:
+        """(drafts,) the reward of each draft; that of a draft without lines is 0.
+
+        Args:
+            utterances: of each draft.
+            lines: its queries.
+            gold: row i is that of draft i's utterance.
+            reward: `mmrr` and `map` are taken at `depth`.
+        """
+        values = [np.empty(0)]
+        # In blocks: the rankings of all drafts at once would take much memory.
+        for start in range(0, len(lines), _DRAFTS):
+            rows = np.arange(start, min(len(lines), start + _DRAFTS))
+            part = slice(start, start + _DRAFTS)
+            ranks = self.ranks(utterances[part], lines[part], gold.take(rows), max(depth, *_RECALL_AT))
+            if reward == "recall":
+                values.append(np.mean([recall(ranks, np.full(len(rows), k)) for k in _RECALL_AT], axis=0))
+            else:
+                measure = multiple_mean_reciprocal_rank if reward == "mmrr" else average_precision
+                values.append(measure(ranks, np.full(len(rows), depth)))
+        return np.where([bool(part) for part in lines], np.concatenate(values), 0.0)
+
+
+def kept_drafts(
+    rewards: NDArray[np.float64], texts: Sequence[Sequence[str]], n_draft: int, r_min: float, p_top: float
+) -> list[tuple[int, int]]:
+    """The drafts that are learnt from: positions (utterance, draft), in this order.
+
+    First the `n_draft` best of each utterance, of equally good ones the earlier; a text that it drew twice counts
+    once, a blank one never. Of these, those with a reward of `r_min` at least, and of all of them the best `p_top`
+    percent; at the edge equal rewards are all kept.
+
+    Args:
+        rewards: (utterances, drafts).
+        texts: of the same shape.
+    """
+    best: list[tuple[int, int]] = []
+    for row, drafts in enumerate(texts):
+        order = np.argsort(-rewards[row], kind="stable").tolist()
+        distinct = {drafts[i]: i for i in reversed(order) if drafts[i]}
+        best += [(row, i) for i in order if distinct.get(drafts[i]) == i][:n_draft]
+    if not best:
+        return []
+    values = np.array([rewards[place] for place in best])
+    edge = -np.sort(-values)[max(1, round(len(best) * p_top / 100)) - 1]
+    return sorted(place for place, value in zip(best, values.tolist(), strict=True) if value >= max(r_min, edge))
+
+
+def distribution(rewards: NDArray[np.float64], r_min: float) -> dict[str, float]:
+    """Mean, quartiles and the share of rewards of `r_min` at least."""
+    quartiles = np.percentile(rewards, (25, 50, 75))
+    return {
+        "mean": round(float(rewards.mean()), 4),
+        "lower_quartile": round(float(quartiles[0]), 4),
+        "median": round(float(quartiles[1]), 4),
+        "upper_quartile": round(float(quartiles[2]), 4),
+        "at_least_r_min": round(float((rewards >= r_min).mean()), 4),
+    }
+
+
+def drafts_in(
+    path: Path, identity: str, rows: Sequence[int], make: Callable[[Sequence[int]], list[list[str]]], block: int
+) -> list[list[str]]:
+    """The drafts of each row: what the file holds of them, and the rest as `make` gives it, put there block by block.
+
+    A training that was killed while it made drafts goes on behind the last whole block.
+
+    Args:
+        path: lines of JSON, the first with the identity.
+        identity: what the drafts depend on; a file of another one is begun anew.
+        rows: what drafts are wanted of.
+        make: gives the drafts of some rows.
+        block: rows that are made at once.
+    """
+    found = dict(_read_drafts(path, identity))
+    # Written anew, so that a line that was cut short does not stand before others.
+    write_text(path, json.dumps(identity) + "\n" + _lines(found))
+    missing = [row for row in rows if row not in found]
+    for start in range(0, len(missing), block):
+        part = missing[start : start + block]
+        made = dict(zip(part, make(part), strict=True))
+        with storage_errors(str(path)), path.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(_lines(made))
+        found |= made
+    return [found[row] for row in rows]
+
+
+def _lines(found: Mapping[int, list[str]]) -> str:
+    return "".join(json.dumps([row, drafts]) + "\n" for row, drafts in found.items())
+
+
+def _read_drafts(path: Path, identity: str) -> Iterator[tuple[int, list[str]]]:
+    """The whole lines of a file of this identity."""
+    if not path.is_file():
+        return
+    with suppress(ValueError, TypeError):
+        lines = path.read_text("utf-8").split("\n")[:-1]
+        if not lines or json.loads(lines[0]) != identity:
+            return
+        for line in lines[1:]:
+            row, drafts = json.loads(line)
+            yield int(row), [str(draft) for draft in drafts]

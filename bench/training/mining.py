@@ -1,0 +1,71 @@
+"""Hard negatives: tools that a retriever takes for the answer and that are not."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.gold import Gold
+from bench.paths import replacing
+from bench.search.dense import similarities
+from bench.search.topk import blocks, top_k
+
+Vectors = NDArray[np.float32]
+
+
+def hard_negatives(queries: Vectors, tools: Vectors, gold: Gold, depth: int) -> NDArray[np.int32]:
+    """The `depth` nearest tools of each query that are not its gold, by cosine.
+
+    Args:
+        queries: (queries, dimensions).
+        tools: (tools, dimensions), in code order.
+        gold: row i is that of query i.
+        depth: at least 1.
+
+    Returns:
+        (queries, min(depth, tools)) tool codes, nearest first, padded with -1 where too few tools are not gold.
+    """
+    found = np.full((len(queries), min(depth, len(tools))), -1, dtype=np.int32)
+    for block in blocks(len(queries), len(tools)):
+        scores = similarities(queries[block], tools, "cosine")
+        for row in range(len(scores)):
+            scores[row, gold.row(block.start + row)] = -np.inf
+        found[block] = top_k(scores, depth).tools
+    return found
+
+
+def drawn(mined: NDArray[np.int32], count: int, random: np.random.Generator) -> NDArray[np.int32]:
+    """`count` tools of each row of mined ones, drawn without replacement; -1 where a row has fewer.
+
+    Args:
+        mined: (rows, depth) tool codes, -1 padded.
+        count: how many are drawn.
+        random: gives one number per cell.
+    """
+    keys = np.where(mined >= 0, random.random(mined.shape), np.inf)
+    order = np.argsort(keys, axis=1, kind="stable")[:, :count]
+    chosen = np.take_along_axis(mined, order, axis=1)
+    missing = count - chosen.shape[1]
+    return np.pad(chosen, ((0, 0), (0, max(0, missing))), constant_values=-1)
+
+
+def kept_in(path: Path, make: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
+    """What lies in the file, else what `make` gives, which is put there.
+
+    A training that was killed finds in it what the model, which by then is another, mined before.
+    """
+    if path.is_file():
+        try:
+            return np.asarray(np.load(path, allow_pickle=False), dtype=np.int32)
+        except (OSError, ValueError, EOFError):
+            pass
+    made = make()
+    buffer = io.BytesIO()
+    np.save(buffer, made, allow_pickle=False)
+    with replacing(path) as temporary:
+        temporary.write_bytes(buffer.getbuffer())
+    return made

@@ -1,0 +1,181 @@
+"""`bench train retriever`: a dual encoder, as DPR is trained (Karpukhin et al. 2020).
+
+A query and a tool are encoded alone, by the same model, and compared by cosine. The result is a sentence-transformers
+folder, so that `dense(encoder=FOLDER)` uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.data.dataset import Dataset
+from bench.data.tables import Template
+from bench.search.dense import search
+from bench.text.batches import token_batches
+from bench.text.modelfiles import folder_revision, model_folder
+from bench.training.mining import drawn, hard_negatives, kept_in
+from bench.training.pretrained import (
+    TransformerSettings,
+    arithmetic,
+    made_ready,
+    padded,
+    quiet_transformers,
+    uses_bfloat16,
+)
+from bench.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    import torch
+
+#: Validation is one pass over the library and so many queries.
+_MOST_VALIDATION = 500
+_CUTOFF = 5
+#: Tokens that are encoded at once, with and without a backward pass.
+_BUDGET = 4096
+
+
+class RetrieverTrainer(Trainer):
+    """Learns from (query, gold tool) pairs by the multiple-negatives ranking loss.
+
+    Each query of a batch brings `positives` of its gold tools and `hard_negatives` of the tools that the model at the
+    beginning of the epoch ranked high and that are not gold. Every tool of the batch is a negative of every query
+    whose gold it is not; one that happens to be its gold counts as another positive.
+    """
+
+    class Parameters(TransformerSettings):
+        batch_size: int = Field(64, ge=1, description="queries in a step; their tools are each other's negatives")
+        learning_rate: float = Field(2e-4, gt=0, description="peak learning rate of AdamW")
+        positives: int = Field(1, ge=1, description="gold tools of each query in an epoch, drawn anew for each epoch")
+        hard_negatives: int = Field(1, ge=0, description="mined tools of each query in an epoch")
+        mining_depth: int = Field(20, ge=1, description="hard negatives are drawn from so many best tools")
+        temperature: float = Field(0.05, gt=0, description="the cosine is divided by it")
+        most_tokens: int = Field(
+            128, ge=8, description="texts are cut after so many tokens, also when the model is used"
+        )
+
+    parameters: Parameters
+    kind = "retriever"
+    measure = "recall@5 of the validation queries over the whole library"
+
+    @property
+    def base_revision(self) -> str:
+        return folder_revision(model_folder(self.base))
+
+    def prepare(
+        self, dataset: Dataset, template: Template, train: NDArray[np.int64], validation: NDArray[np.int64]
+    ) -> None:
+        quiet_transformers()
+        from sentence_transformers import SentenceTransformer
+
+        chosen = self.parameters
+        self._encoder: Any = SentenceTransformer(str(model_folder(self.base)), device="cpu")
+        longest = min(chosen.most_tokens, self._encoder.max_seq_length or chosen.most_tokens)
+        self._encoder.max_seq_length = longest
+        made_ready(self._encoder, chosen.dropout)
+        if len(validation) > _MOST_VALIDATION:
+            validation = validation[np.linspace(0, len(validation) - 1, _MOST_VALIDATION).round().astype(np.int64)]
+        self._gold = dataset.gold.take(train)
+        self._validation_gold = dataset.gold.take(validation)
+        self._tools = self._tokens([tool.text(template) for tool in dataset.tools], longest)
+        self._queries = self._tokens([dataset.queries[row].text for row in train], longest)
+        self._validation = self._tokens([dataset.queries[row].text for row in validation], longest)
+
+    def _tokens(self, texts: list[str], longest: int) -> list[list[int]]:
+        ids: list[list[int]] = self._encoder.tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
+        return ids
+
+    @property
+    def model(self) -> torch.nn.Module:
+        network: torch.nn.Module = self._encoder
+        return network
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+    def begin_epoch(self, epoch: int, scratch: Path) -> None:
+        chosen = self.parameters
+        random = np.random.default_rng([chosen.seed, epoch, 2])
+        gold, _ = self._gold.padded()
+        tools = [drawn(gold, chosen.positives, random)]
+        if chosen.hard_negatives:
+            mined = kept_in(scratch / f"negatives-{epoch}.npy", self._mine)
+            tools.append(drawn(mined, chosen.hard_negatives, random))
+        self._drawn = np.concatenate(tools, axis=1)
+
+    def _mine(self) -> NDArray[np.int32]:
+        with self.progress.stage("mine hard negatives"), arithmetic(self.model, self.parameters.precision):
+            queries, tools = self._vectors(self._queries), self._vectors(self._tools)
+        return hard_negatives(queries, tools, self._gold, self.parameters.mining_depth)
+
+    def loss(self, examples: NDArray[np.int64]) -> torch.Tensor:
+        import torch
+
+        tools = np.unique(self._drawn[examples])
+        tools = tools[tools >= 0]
+        positive = torch.from_numpy(np.stack([np.isin(tools, self._gold.row(int(row))) for row in examples]))
+        with arithmetic(self.model, self.parameters.precision):
+            queries = self._encoded([self._queries[row] for row in examples])
+            found = self._encoded([self._tools[tool] for tool in tools])
+        normalize = torch.nn.functional.normalize
+        scores = normalize(queries.float(), dim=1) @ normalize(found.float(), dim=1).T / self.parameters.temperature
+        return ranking_loss(scores, positive.to(scores.device))
+
+    def _encoded(self, ids: Sequence[list[int]]) -> torch.Tensor:
+        """(texts, dimensions), in the order given; computed in batches of about the same length."""
+        import torch
+
+        device = next(self.model.parameters()).device
+        padding = self._encoder.tokenizer.pad_token_id or 0
+        batches = token_batches([len(row) for row in ids], _BUDGET)
+        parts = [self._encoder(padded([ids[i] for i in batch], padding, device)) for batch in batches]
+        place = np.empty(len(ids), dtype=np.int64)
+        place[np.concatenate(batches)] = np.arange(len(ids))
+        return torch.cat([part["sentence_embedding"] for part in parts])[torch.from_numpy(place).to(device)]
+
+    def _vectors(self, ids: list[list[int]]) -> NDArray[np.float32]:
+        import torch
+
+        self.model.eval()
+        with torch.inference_mode():
+            vectors: NDArray[np.float32] = self._encoded(ids).float().cpu().numpy()
+        return vectors
+
+    def validate(self) -> float:
+        ranking = search(self._vectors(self._validation), self._vectors(self._tools), "cosine", _CUTOFF)
+        recalls = [np.isin(self._validation_gold.row(i), ranking.tools[i]).mean() for i in range(len(self._validation))]
+        return float(np.mean(recalls))
+
+    def save(self, folder: Path) -> None:
+        self._encoder.save_pretrained(str(folder), create_model_card=False)
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        device = next(self.model.parameters()).device.type
+        return {
+            "pairs": int(self._gold.counts.sum()),
+            "tools": len(self._tools),
+            "bfloat16": uses_bfloat16(device, self.parameters.precision),
+        }
+
+
+def ranking_loss(scores: torch.Tensor, positive: torch.Tensor) -> torch.Tensor:
+    """The multiple-negatives ranking loss (Henderson et al. 2017) where a query may have several positives.
+
+    For query i and each positive p of its: -log(exp s_ip / (exp s_ip + Σ over i's negatives n of exp s_in)); other
+    positives are in neither sum. The mean over positives, then over queries.
+
+    Args:
+        scores: (queries, tools).
+        positive: (queries, tools) bool; every row has one at least.
+    """
+    import torch
+
+    # Not -inf: a query whose gold are all the tools of the batch would have a gradient of NaN.
+    negatives = torch.logsumexp(scores.masked_fill(positive, -1e4), dim=1, keepdim=True)
+    losses = torch.nn.functional.softplus(negatives - scores) * positive
+    return (losses.sum(dim=1) / positive.sum(dim=1)).mean()

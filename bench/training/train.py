@@ -1,0 +1,169 @@
+"""`bench train`: from a dataset to a model in a folder, with its card."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import shutil
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.data.tables import SPLITS, Template
+from bench.errors import UsageError
+from bench.parameters import check_parameters, full_spec
+from bench.paths import storage_errors
+from bench.progress import QUIET, Progress
+from bench.run.code import code_hash
+from bench.run.machine import hardware, package_versions
+from bench.spec import Spec
+from bench.swap import locked, replaced_folder
+from bench.training.card import CARD, Kind, TrainingCard, read_card, text_digest, write_card
+from bench.training.loop import run_loop, training_identity
+from bench.training.trainer import Trainer
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+#: Share of the training queries that are kept for validation where the dataset has no dev split, and how many at most.
+_VALIDATION_SHARE = 0.1
+_MOST_VALIDATION = 500
+
+
+def trainer_class(kind: Kind) -> type[Trainer]:
+    """The class that trains a kind of model: the one subclass of `Trainer` in `bench.training.KIND`."""
+    module = importlib.import_module(f"bench.training.{kind}")
+    (found,) = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Trainer) and value.__module__ == module.__name__
+    ]
+    return found
+
+
+def train_model(
+    kind: Kind,
+    dataset: Dataset,
+    out: Path,
+    *,
+    base: str | None = None,
+    settings: Spec | None = None,
+    template: Template | None = None,
+    command: str = "",
+    replace: bool = False,
+    progress: Progress = QUIET,
+) -> TrainingCard:
+    """Train a model and put it in `out`, with its card.
+
+    A training that was interrupted goes on when the same one is asked for again.
+
+    Args:
+        kind: what to train.
+        dataset: gives train queries, and dev queries to validate on; test queries are never looked at.
+        out: the folder; must not be there yet, unless it holds an older training and `replace` is given.
+        base: the model to begin with; the kind's default when None.
+        settings: arguments over the defaults of the kind's `Parameters`; the name is not used.
+        template: the text of a tool; the dataset's default when None.
+        command: what the user typed, for the card.
+        replace: put the new model in the place of an older one.
+        progress: where the work reports to.
+
+    Raises:
+        UsageError: a wrong setting, an occupied folder, or a dataset without training queries.
+    """
+    found = trainer_class(kind)
+    parameters = check_parameters(found.Parameters, Spec(kind, settings.arguments if settings else ()), "training")
+    trainer = found(parameters, base or found.default_base, progress)
+    text = template or dataset.card.template
+    nothing = np.empty(0, dtype=np.int64)
+    rows = training_rows(dataset, parameters.seed) if found.needs_queries else (nothing, nothing, "")
+    train, validation, validated_on = rows
+    _check_place(out, replace)
+    with locked(out.with_name(f".{out.name}.lock"), f"training {out.name}", progress):
+        # Again: another process may have finished it while this one waited.
+        _check_place(out, replace)
+        trainer.prepare(dataset, text, train, validation)
+        if not len(trainer):
+            raise UsageError(f"{dataset.spec} has no examples to train a {kind} on.")
+        own = trainer.examples()
+        identity = training_identity(
+            kind=kind,
+            parameters=str(full_spec(kind, parameters)),
+            base=trainer.base_revision,
+            data=dataset.content_hash,
+            template=text,
+            examples=own.digest if own else "",
+            code=[code_hash(f"bench.training.{part}") for part in (kind, "loop")],
+        )
+        work = out.with_name(f".{out.name}.training")
+        state = run_loop(trainer, work, identity, progress)
+        seen = own.tools if own else {tool for row in train for tool in dataset.queries[row].gold}
+        card = TrainingCard(
+            kind=kind,
+            base=trainer.base,
+            base_revision=trainer.base_revision,
+            dataset=dataset.spec,
+            content_hash=dataset.content_hash,
+            split="tools" if own else "train",
+            template=text,
+            examples=len(trainer),
+            queries=sorted({text_digest(dataset.queries[row].text) for row in train}),
+            tools=sorted({text_digest(tool) for tool in seen}),
+            settings={name: _plain(value) for name, value in parameters.model_dump().items()},
+            validation=own.validation if own else validated_on,
+            measure=trainer.measure,
+            evaluations=state.evaluations,
+            best_step=state.best_step,
+            steps=state.step,
+            seconds=round(state.seconds, 1),
+            resumed=state.resumed,
+            command=command,
+            created=datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat(),
+            packages=package_versions(),
+            hardware=hardware(),
+            facts=trainer.facts(),
+        )
+        with replaced_folder(out) as fresh, storage_errors(str(out)):
+            shutil.copytree(work / "best", fresh, dirs_exist_ok=True)
+            write_card(fresh, card)
+        shutil.rmtree(work, ignore_errors=True)
+    return card
+
+
+def training_rows(dataset: Dataset, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:
+    """Queries to learn from, queries to validate on, and in words where the latter come from.
+
+    The dev split where there is one; else a seeded part of train, which is not learnt from.
+
+    Raises:
+        UsageError: the dataset has no train queries with gold.
+    """
+    judged = dataset.gold.counts > 0
+    train = np.flatnonzero((dataset.splits == SPLITS.index("train")) & judged)
+    dev = np.flatnonzero((dataset.splits == SPLITS.index("dev")) & judged)
+    if len(train) < 2:
+        raise UsageError(f"{dataset.spec} has no train queries to learn from; choose a dataset that has.")
+    if len(dev):
+        return train, dev, f"dev ({len(dev)} queries)"
+    size = max(1, min(_MOST_VALIDATION, round(_VALIDATION_SHARE * len(train))))
+    order = np.random.default_rng([seed, 1]).permutation(len(train))
+    kept = np.zeros(len(train), dtype=np.bool_)
+    kept[order[:size]] = True
+    return train[~kept], train[kept], f"{size} queries of train, not learnt from (seed {seed})"
+
+
+def _check_place(out: Path, replace: bool) -> None:
+    with storage_errors(str(out)):
+        if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+            return
+    if not out.is_dir() or not (out / CARD).is_file():
+        raise UsageError(f"{out} is there and holds no trained model; name another place with --out.")
+    if not replace:
+        card = read_card(out)
+        what = f"a {card.kind} trained on {card.dataset}" if card else "a model"
+        raise UsageError(f"{out} holds {what} already; --replace puts the new one in its place.")
+
+
+def _plain(value: object) -> str | int | float | bool | None:
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

@@ -1,0 +1,130 @@
+"""What a kind of model must bring to be trained; the loop does the rest."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.data.dataset import Dataset
+from bench.data.tables import Template
+from bench.parameters import ParameterSet
+from bench.progress import QUIET, Progress
+from bench.training.card import Kind
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Settings(ParameterSet):
+    """Settings that every training has; kinds add their own."""
+
+    epochs: int = Field(1, ge=1, description="passes over the examples")
+    batch_size: int = Field(32, ge=1, description="examples in a step")
+    learning_rate: float = Field(2e-5, gt=0, description="peak learning rate of AdamW")
+    schedule: Literal["linear", "constant"] = Field("linear", description="how the rate goes on after the warm-up")
+    warmup: float = Field(0.1, ge=0, le=1, description="share of the steps in which the rate rises to its peak")
+    weight_decay: float = Field(0.01, ge=0, description="decoupled weight decay, not on biases and norms")
+    clip: float = Field(1.0, gt=0, description="longest gradient (2-norm)")
+    evaluate_every: int = Field(0, ge=0, description="steps between looks at the validation examples; 0: per epoch")
+    patience: int = Field(0, ge=0, description="stop after so many looks without a better value; 0: never")
+    most_steps: int = Field(0, ge=0, description="stop after so many steps; 0: no limit")
+    checkpoint_every: int = Field(
+        0, ge=0, description="steps between checkpoints; 0: as often as a twentieth of the time allows"
+    )
+    seed: int = Field(0, ge=0, description="of the order of examples, dropout and sampled negatives")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What the card says of examples that are not the dataset's train queries.
+
+    Attributes:
+        digest: of all that is learnt from and validated on; part of the training's identity.
+        tools: ids of the tools in them.
+        validation: in words, what is validated on.
+    """
+
+    digest: str
+    tools: frozenset[str]
+    validation: str
+
+
+class Trainer(ABC):
+    """One kind of model. `prepare` is called once; the loop then calls the others.
+
+    Args:
+        parameters: an instance of `Parameters`.
+        base: the model to begin with: a name, a folder, or the kind's default.
+        progress: where long work reports to.
+    """
+
+    kind: ClassVar[Kind]
+    Parameters: ClassVar[type[Settings]] = Settings
+    default_base: ClassVar[str] = "minilm"
+    #: What `validate` returns, for the card: higher is better.
+    measure: ClassVar[str]
+    #: False for a kind that learns from tools alone: it takes datasets without train queries, and gives `examples`.
+    needs_queries: ClassVar[bool] = True
+
+    def __init__(self, parameters: Any, base: str, progress: Progress = QUIET) -> None:
+        self.parameters = parameters
+        self.base = base
+        self.progress = progress
+
+    @property
+    @abstractmethod
+    def base_revision(self) -> str:
+        """sha256 over the files of the model it begins with; empty when it begins from scratch."""
+
+    @abstractmethod
+    def prepare(
+        self, dataset: Dataset, template: Template, train: NDArray[np.int64], validation: NDArray[np.int64]
+    ) -> None:
+        """Load the model and make the examples of these queries (rows of the dataset). Must be deterministic.
+
+        Raises:
+            BenchError: the dataset has nothing to learn this from.
+        """
+
+    @property
+    @abstractmethod
+    def model(self) -> torch.nn.Module:
+        """The parameters that are learnt."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many examples an epoch has."""
+
+    @abstractmethod
+    def loss(self, examples: NDArray[np.int64]) -> torch.Tensor:
+        """The mean loss of these examples, to be minimised."""
+
+    @abstractmethod
+    def validate(self) -> float:
+        """The measure on the validation examples; higher is better."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write the model in the form in which methods load it."""
+
+    def examples(self) -> Examples | None:
+        """What the examples are made of, asked after `prepare`; None: the queries that it was given."""
+        return None
+
+    def begin_epoch(self, epoch: int, scratch: Path) -> None:
+        """Called before each epoch, and again when a killed training goes on in the middle of one.
+
+        A kind that makes its examples with the model itself keeps them in the folder `scratch`, which survives a kill:
+        by then the model is another.
+        """
+        return
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        """What the card should say beside the rest."""
+        return {}

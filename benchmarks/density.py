@@ -1,0 +1,121 @@
+"""Density of the dependency graph against what it gains, by category (TGR, Fig. 4).
+
+    python benchmarks/density.py [--base dense] [--graph rules] [--discriminator FOLDER] [--metric recall@5]
+
+Every query of the datasets named (ToolBench's I1 sets by default, which share one library) belongs to the category of
+its gold tools; a query whose gold spans several is left out. The density of a category is the share of its tools with
+an edge; its gain is the mean over its queries of TGR's value less that of its base. The rank correlation is Spearman's
+over categories with at least `--least` queries; its p-value permutes the categories' gains.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from bench.data.dataset import Dataset
+from bench.graph.agreement import densities
+from bench.graph.sources import GraphSource
+from bench.metrics import evaluate, parse_metrics
+from bench.protocol import History, Library, Queries
+from bench.registry import build_method, load_dataset
+from bench.spec import Spec, parse
+from bench.stats.bootstrap import bca_intervals
+
+I1 = ["toolbench-i1-inst", "toolbench-i1-tool", "toolbench-i1-cat"]
+_PERMUTATIONS = 10_000
+_BATCH = 64
+
+
+def per_query(spec: Spec, dataset: Dataset, metric: str) -> NDArray[np.float64]:
+    """(judged test queries,) the metric's value."""
+    rows = dataset.rows("test")
+    rows = rows[dataset.gold.counts[rows] > 0]
+    library = Library.of(dataset, dataset.card.template)
+    history = History.of(dataset, library, rows)
+    method = build_method(spec)
+    method.preflight(library, history)
+    method.fit(history)
+    method.index(library)
+    queries = Queries.of(dataset, rows)
+    ranked = [
+        method.rank(queries.take(np.arange(start, min(start + _BATCH, len(rows)))), 100).tools
+        for start in range(0, len(rows), _BATCH)
+    ]
+    (parsed,) = parse_metrics([metric])
+    return evaluate(np.concatenate(ranked), dataset.gold.take(rows), (parsed,)).column(parsed)
+
+
+def categories_of(dataset: Dataset) -> list[str | None]:
+    """The category of each judged test query; None where its gold spans several."""
+    found: list[str | None] = []
+    for row in dataset.rows("test"):
+        names = {dataset.tools[tool].category for tool in dataset.gold.row(int(row))}
+        if names:
+            found.append(names.pop() if len(names) == 1 else None)
+    return found
+
+
+def interval(values: NDArray[np.float64]) -> str:
+    low, high = bca_intervals(values[:, None])[0]
+    return f"{values.mean():+.3f} ({low:+.3f} to {high:+.3f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--base", default="dense")
+    parser.add_argument("--graph", default="rules")
+    parser.add_argument("--discriminator", default="")
+    parser.add_argument("--nearest", type=int, default=5)
+    parser.add_argument("--within", choices=["library", "category"], default="category")
+    parser.add_argument("--metric", default="recall@5")
+    parser.add_argument("--least", type=int, default=5, help="queries that a category must have to be correlated")
+    parser.add_argument("datasets", nargs="*", default=I1)
+    chosen = parser.parse_args()
+    base = parse(chosen.base)
+    graph = {"graph": chosen.graph, "discriminator": chosen.discriminator}
+    limits = {"nearest": chosen.nearest, "within": chosen.within}
+    spec = Spec.of("tgr", {"base": base, **graph, **limits})
+    gains: list[float] = []
+    places: list[str | None] = []
+    dataset = load_dataset(chosen.datasets[0])
+    source = GraphSource(chosen.graph, discriminator=chosen.discriminator, **limits)
+    edges = source.edges(Library.of(dataset, dataset.card.template))
+    for name in chosen.datasets:
+        dataset = load_dataset(name)
+        values = per_query(spec, dataset, chosen.metric) - per_query(base, dataset, chosen.metric)
+        gains.extend(values.tolist())
+        places.extend(categories_of(dataset))
+    gain = np.array(gains)
+    rows = densities(dataset.tools, edges)
+    print(f"{spec}: {len(edges)} edges; {chosen.metric} less that of {base}")
+    print(f"all {len(gain)} queries: {interval(gain)}; {sum(place is None for place in places)} in several categories")
+    print(f"{'category':32} tools  density  queries  gain")
+    members = {row.category: np.array([place == row.category for place in places]) for row in rows}
+    for row in rows:
+        own = gain[members[row.category]]
+        if len(own):
+            print(f"{row.category:32} {row.tools:5}  {row.share:7.3f}  {len(own):7}  {own.mean():+.3f}")
+    kept = [row for row in rows if members[row.category].sum() >= chosen.least]
+    share = np.array([row.share for row in kept])
+    mean = np.array([gain[members[row.category]].mean() for row in kept])
+    if np.ptp(share) == 0 or np.ptp(mean) == 0:
+        print("the categories do not differ, so there is nothing to correlate")
+        return
+    rank = spearmanr(share, mean).statistic
+    random = np.random.default_rng(0)
+    permuted = [spearmanr(share, random.permutation(mean)).statistic for _ in range(_PERMUTATIONS)]
+    p = (1 + np.count_nonzero(np.abs(permuted) >= abs(rank) - 1e-12)) / (1 + _PERMUTATIONS)
+    print(f"rank correlation over {len(kept)} categories with {chosen.least} queries or more: {rank:+.3f}, p = {p:.4f}")
+    thirds = np.array_split(np.arange(len(kept)), 3)
+    for title, third in zip(("densest third", "middle third", "sparsest third"), thirds, strict=True):
+        own = gain[np.any([members[kept[i].category] for i in third], axis=0)]
+        ends = f"{share[third].min():.3f} to {share[third].max():.3f}"
+        print(f"{title:15} density {ends}, {len(own)} queries: {interval(own)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""A whole run with a model: recorded once, it replays offline to the same bytes; killed or limited, it goes on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from chatserver import ChatServer, message, status
+
+from bench.errors import BenchError, UnavailableError
+from bench.llm import Failure, LanguageModel, Message, Request
+from bench.llm.replies import json_array
+from bench.protocol import Context, History, Library, Method, Queries, Ranking
+from bench.registry import build_method, load_dataset
+from bench.run.plan import Plan
+from bench.run.result import Result
+from bench.run.runner import Runner
+from bench.search.topk import top_k
+from bench.spec import parse
+
+
+class Asked(Method):
+    """Ranks tools by the numbers that a model gives them; by none where the reply does not parse."""
+
+    needs_llm = True
+
+    def __init__(self, parameters: Any, context: Context) -> None:
+        super().__init__(parameters, context)
+        self._model = LanguageModel("m", progress=context.progress)
+        self._unread = 0
+
+    def revisions(self) -> dict[str, str]:
+        return {"llm": self._model.identity}
+
+    def preflight(self, library: Library, history: History) -> None:
+        self._model.preflight()
+
+    def index(self, library: Library) -> None:
+        self._tools = len(library)
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        replies = self._model.complete([Request((Message("user", text),)) for text in queries.texts])
+        scores = np.zeros((len(queries), self._tools), dtype=np.float32)
+        for i, reply in enumerate(replies):
+            if not isinstance(reply, Failure) and (said := json_array(reply.text)):
+                scores[i, : len(said)] = said
+            else:
+                self._unread += 1
+        ranking = top_k(scores, depth)
+        return Ranking(ranking.tools, ranking.scores, np.array([isinstance(reply, Failure) for reply in replies]))
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        return {"unread": self._unread, "calls": self._model.usage.calls}
+
+
+def answer(body: dict[str, Any]) -> str:
+    """Numbers that hang on the prompt; now and then something else."""
+    digest = hashlib.sha256(body["messages"][0]["content"].encode()).digest()
+    return "I would rather not." if digest[0] < 20 else f"Sure:\n{list(digest)}"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[[str], Result]:
+    """Run the method above on 40 queries of starter, into a folder of results."""
+
+    def build(spec: str) -> Method:
+        if spec != "asked":
+            return build_method(spec)
+        method = Asked(Asked.Parameters(), Context(build_method))
+        method.name = "asked"
+        return method
+
+    def run(folder: str) -> Result:
+        runner = Runner(tmp_path / folder, load=load_dataset, build=build)
+        (outcome,) = runner.run([Plan(parse("starter"), parse("asked"), limit=40)])
+        if isinstance(outcome, BenchError):
+            raise outcome
+        return outcome
+
+    return run
+
+
+@contextmanager
+def changed_environment(**variables: str | None) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            if value is None:
+                patch.delenv(name)
+            else:
+                patch.setenv(name, value)
+        yield
+
+
+def test_a_recorded_run_replays_offline_to_the_same_bytes(
+    chat_server: ChatServer, run: Callable[[str], Result]
+) -> None:
+    chat_server.answer = answer
+    chat_server.faults.extend([None, message(refusal="no"), status(500), None])
+    with changed_environment(BENCH_LLM_CONCURRENCY="1"):
+        chat_server.faults.extend([status(503)] * 6)
+        recorded = run("recorded")
+    assert recorded.manifest.facts["calls"] == 40
+    assert recorded.manifest.facts["unread"] > recorded.metrics.n_failed == 2
+    chat_server.close()
+    with changed_environment(BENCH_OFFLINE="1", BENCH_LLM_URL=None, BENCH_LLM_KEY=None):
+        replayed = run("replayed")
+    assert replayed.manifest.facts["calls"] == 0
+    assert replayed.manifest.result_id == recorded.manifest.result_id
+    for name in ("run.parquet", "per_query.parquet", "metrics.json"):
+        assert (replayed.folder / name).read_bytes() == (recorded.folder / name).read_bytes()
+
+
+def test_a_run_that_the_limit_ended_goes_on_when_it_is_raised(
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], Result]
+) -> None:
+    chat_server.answer = answer
+    monkeypatch.setenv("BENCH_LLM_PRICE", "1/1")
+    monkeypatch.setenv("BENCH_LLM_LIMIT", "0.002")
+    with pytest.raises(UnavailableError, match=r"of BENCH_LLM_LIMIT=0.002 is spent"):
+        run("results")
+    asked = len(chat_server.requests)
+    assert 0 < asked < 40
+    monkeypatch.setenv("BENCH_LLM_LIMIT", "1")
+    assert run("results").metrics.n_failed == 0
+    assert len(chat_server.requests) == 40
+
+
+def test_without_an_endpoint_the_run_ends_before_it_begins(run: Callable[[str], Result]) -> None:
+    with pytest.raises(UnavailableError, match="there is no way to ask m"):
+        run("results")

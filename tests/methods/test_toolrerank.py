@@ -1,0 +1,207 @@
+"""Reranking methods on planted vectors and scores, whose answers are worked out beside them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.tables import Query, Tables, Tool
+from bench.errors import UnavailableError, UsageError
+from bench.protocol import History, Library, Method, OracleMethod, Queries
+from bench.registry import build_method
+from bench.text.sequences import SequenceModel
+from bench.vectorcache import VectorCache, text_key
+
+CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
+
+#: Tool -> parent. Each text is the tool's id; the retriever's order is that of this table.
+PARENTS = {"a1": "A", "u1": "U", "b1": "B", "a2": "A", "v1": "V", "u2": "U", "a3": "A", "u3": "U"}
+ORDER = list(PARENTS)
+#: In train, A and B are used, and in dev V: U and V are unseen.
+QUERIES = [
+    Query("1", "past one", {"a2": 1}, "train"),
+    Query("2", "past two", {"b1": 1}, "train"),
+    Query("3", "past three", {"v1": 1}, "dev"),
+    Query("4", "asked", {"u2": 1, "u3": 1}, "test"),
+    Query("5", "other", {"a1": 1, "b1": 1}, "test"),
+]
+#: The cross-encoder's logits for every query: 2 is a relevance of 0.88, 1 one of 0.73.
+LOGITS = {"a1": 0.0, "u1": 2.0, "b1": -1.0, "a2": 1.0, "v1": -2.0, "u2": 3.0, "a3": -3.0, "u3": 0.5}
+
+
+def library_of(parents: Mapping[str, str]) -> Dataset:
+    tools = [Tool(name, name, name, "category", parent) for name, parent in parents.items()]
+    return Dataset.build("made", CARD, Tables(tools, QUERIES))
+
+
+@pytest.fixture
+def answer(
+    planted: Callable[[Mapping[str, Sequence[float]]], None], tiny_models: dict[str, str]
+) -> Callable[..., list[list[str]]]:
+    """Rank the two test queries by a method with the models filled in; the ids, best first."""
+    # The tool at place i has cosine cos(0.1 i) with both queries, and neighbours a cosine of cos(0.1).
+    angles = {name: 0.1 * place for place, name in enumerate(ORDER)}
+    vectors = {name: [np.cos(angle), np.sin(angle)] for name, angle in angles.items()}
+    planted({**vectors, "asked": [1.0, 0.0], "other": [1.0, 0.0]})
+
+    def plant(model: str, values: Mapping[tuple[str, ...], Sequence[float]]) -> None:
+        cache = VectorCache(SequenceModel(tiny_models[model]).identity)
+        keys = {texts: hashlib.sha256(b"".join(map(text_key, texts))).digest() for texts in values}
+        cache.put({keys[texts]: np.array(value, dtype=np.float32) for texts, value in values.items()})
+        cache.close()
+
+    texts = ("asked", "other")
+    plant("reranker", {(query, tool): [logit] for query in texts for tool, logit in LOGITS.items()})
+    plant("classifier", {("asked",): [1.0, -1.0], ("other",): [-1.0, 1.0]})  # single, multi
+
+    def answer(name: str, depth: int = 8, **parameters: Any) -> list[list[str]]:
+        dataset = library_of(PARENTS)
+        method = prepared(build_method(name, {"reranker": tiny_models["reranker"], **parameters}), dataset)
+        ranking = method.rank(Queries.of(dataset, dataset.rows("test")), depth)
+        facts = method.facts()
+        assert facts["pairs_scored"] == 0, "a pair was scored that is not in the table"
+        return [[dataset.tools[code].tool_id for code in row if code >= 0] for row in ranking.tools]
+
+    return answer
+
+
+def prepared(method: Method, dataset: Dataset) -> Method:
+    library = Library.of(dataset, "description")
+    history = History.of(dataset, library, dataset.rows("test"))
+    method.preflight(library, history)
+    if isinstance(method, OracleMethod):
+        method.reveal(dataset.gold.take(dataset.rows("test")))
+    method.fit(history)
+    method.index(library)
+    return method
+
+
+# rerank -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_tools_are_reranked_and_the_rest_keep_their_order(answer: Callable[..., list[list[str]]]) -> None:
+    # Of a1 0, u1 2, b1 -1, a2 1 the order is u1, a2, a1, b1; the other four follow as retrieved.
+    expected = ["u1", "a2", "a1", "b1", "v1", "u2", "a3", "u3"]
+    assert answer("rerank(depth=4)") == [expected, expected]
+    assert answer("rerank(depth=4)", 2) == [expected[:2]] * 2
+    assert answer("rerank(depth=1)")[0] == ORDER
+    assert answer("rerank(depth=50)")[0] == sorted(ORDER, key=lambda tool: -LOGITS[tool])
+
+
+# Adaptive truncation ------------------------------------------------------------------------------------------------
+
+
+def test_unseen_parents_are_reranked_to_a_deeper_rank(answer: Callable[..., list[list[str]]]) -> None:
+    """Ranks of unseen tools: u1 2, v1 5 (known to dev alone), u2 6, u3 8; of seen ones: a1 1, b1 3, a2 4, a3 7."""
+    found = answer("toolrerank", classification="none", seen_depth=3, unseen_depth=6)
+    # Kept: a1 0, b1 -1 (ranks 1, 3) and u1 2, v1 -2, u2 3. The rest, a2, a3, u3, follows as retrieved.
+    assert found == [["u2", "u1", "a1", "b1", "v1", "a2", "a3", "u3"]] * 2
+    # The other way round: a1, b1, a2 and u1, so that u2 stays far below.
+    found = answer("toolrerank", classification="none", seen_depth=4, unseen_depth=2)
+    assert found == [["u1", "a2", "a1", "b1", "v1", "u2", "a3", "u3"]] * 2
+
+
+def test_a_deeper_answer_begins_with_the_shallower_one(answer: Callable[..., list[list[str]]]) -> None:
+    options = {"classification": "none", "seen_depth": 3, "unseen_depth": 6}
+    assert answer("toolrerank", 3, **options) == [row[:3] for row in answer("toolrerank", 8, **options)]
+
+
+# Algorithm 1 --------------------------------------------------------------------------------------------------------
+
+
+def test_unseen_likely_parents_bring_all_their_tools(answer: Callable[..., list[list[str]]]) -> None:
+    found = answer("toolrerank", classification="single", seen_depth=4, unseen_depth=5)
+    # R: u1 2, a2 1, a1 0, b1 -1, v1 -2. Above 0.85 is u1 alone: X = {U}, unseen. F1 = U's tools, reranked: u2 3, u1 2,
+    # u3 0.5. F2 = a2, a1, b1, v1. What is left: a3.
+    assert found[0] == ["u2", "u1", "u3", "a2", "a1", "b1", "v1", "a3"]
+
+
+def test_without_the_extension_they_do_not(answer: Callable[..., list[list[str]]]) -> None:
+    found = answer("toolrerank", classification="single", seen_depth=4, unseen_depth=5, extend_unseen=False)
+    # F1 = u1 alone; u2, a3 and u3 follow in the retriever's order.
+    assert found[0] == ["u1", "a2", "a1", "b1", "v1", "u2", "a3", "u3"]
+
+
+def test_a_lower_threshold_makes_seen_parents_likely_and_they_bring_tools_if_asked_to(
+    answer: Callable[..., list[list[str]]],
+) -> None:
+    options = {"classification": "single", "seen_depth": 4, "unseen_depth": 5, "single_threshold": 0.7}
+    # X = {U, A}: a2 has 0.73. F1: u2 3, u1 2, a2 1, u3 0.5, a1 0; F2: b1, v1; then a3.
+    assert answer("toolrerank", **options)[0] == ["u2", "u1", "a2", "u3", "a1", "b1", "v1", "a3"]
+    # With A's tools as well, a3 -3 joins F1.
+    found = answer("toolrerank", **options, extend_seen=True)[0]
+    assert found == ["u2", "u1", "a2", "u3", "a1", "a3", "b1", "v1"]
+    found = answer("toolrerank", **options, extend_seen=True, extend_unseen=False)[0]
+    assert found == ["u1", "a2", "a1", "a3", "b1", "v1", "u2", "u3"]
+
+
+# Algorithm 2 --------------------------------------------------------------------------------------------------------
+
+
+def test_the_best_of_each_group_come_first(answer: Callable[..., list[list[str]]]) -> None:
+    options = {"classification": "multi", "seen_depth": 8, "unseen_depth": 8}
+    # A threshold above every cosine: groups are parents. R: u2, u1, a2, u3, a1, b1, v1, a3.
+    # One of each first: u2, a2, b1, v1; then u1, u3, a1, a3.
+    found = answer("toolrerank", **options, multi_threshold=1.0, group_size=1)
+    assert found == [["u2", "a2", "b1", "v1", "u1", "u3", "a1", "a3"]] * 2
+    # Neighbours in the retriever's order have a cosine of cos 0.1 = 0.995: all hang together, and nothing moves.
+    found = answer("toolrerank", **options, multi_threshold=0.99, group_size=1)
+    assert found == [["u2", "u1", "a2", "u3", "a1", "b1", "v1", "a3"]] * 2
+
+
+# Classification -----------------------------------------------------------------------------------------------------
+
+
+def test_the_classifier_chooses_the_algorithm_query_by_query(
+    answer: Callable[..., list[list[str]]], tiny_models: dict[str, str]
+) -> None:
+    options = {"seen_depth": 4, "unseen_depth": 5, "multi_threshold": 1.0, "group_size": 1}
+    asked = answer("toolrerank", **options, classifier=tiny_models["classifier"])
+    single, multi = (answer("toolrerank", **options, classification=kind) for kind in ("single", "multi"))
+    assert asked == [single[0], multi[1]]
+    assert single[0] != multi[0]
+
+
+def test_the_oracle_knows_the_number_of_parents(answer: Callable[..., list[list[str]]]) -> None:
+    options = {"seen_depth": 4, "unseen_depth": 5, "multi_threshold": 1.0, "group_size": 1}
+    # "asked" takes U alone, "other" takes A and B.
+    single, multi = (answer("toolrerank", **options, classification=kind) for kind in ("single", "multi"))
+    assert answer("toolrerank-oracle", **options) == [single[0], multi[1]]
+
+
+# Refusals -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["rerank", "toolrerank", "toolrerank-oracle"])
+def test_without_a_reranker_the_sentence_says_how_to_train_one(name: str) -> None:
+    with pytest.raises(UsageError, match="bench train reranker"):
+        prepared(build_method(name), library_of(PARENTS))
+
+
+def test_without_a_classifier_the_sentence_says_what_to_do(tiny_models: dict[str, str]) -> None:
+    method = build_method("toolrerank", {"reranker": tiny_models["reranker"]})
+    with pytest.raises(UsageError, match=r"bench train classifier.*classification to none"):
+        prepared(method, library_of(PARENTS))
+
+
+def test_a_classifier_of_something_else_is_refused(tiny_models: dict[str, str]) -> None:
+    reranker = tiny_models["reranker"]
+    with pytest.raises(UnavailableError, match="labels: relevant"):
+        prepared(build_method("toolrerank", {"reranker": reranker, "classifier": reranker}), library_of(PARENTS))
+
+
+def test_a_retriever_without_vectors_is_refused() -> None:
+    with pytest.raises(UsageError, match="base=bm25: it compares tools by vectors"):
+        build_method("toolrerank(base=bm25)")
+
+
+@pytest.mark.parametrize("spec", ["rerank(base=oracle)"])
+def test_an_oracle_is_not_reranked(spec: str) -> None:
+    with pytest.raises(UsageError, match="oracle"):
+        prepared(build_method(spec), library_of(PARENTS))

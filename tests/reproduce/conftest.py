@@ -1,0 +1,186 @@
+"""A small world to reproduce in: a tiny dataset, methods whose answers are known, and the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.__main__ import run
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.tables import Query, Tables, Tool
+from bench.errors import UnavailableError
+from bench.protocol import Context, History, Library, Method, Queries, Ranking, ToolSets
+from bench.registry import build_method
+from bench.reproduce.cells import Cell
+from bench.reproduce.laboratory import Laboratory
+from bench.reproduce.recipes import Recipe
+
+CARD = Card(
+    id="tiny", title="Tiny", summary="Made here.", licence="CC0-1.0", redistribution=True, template="description"
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """Exit code, standard output and standard error of one command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as JSON."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Said]:
+    """Run one command in a working folder of its own; its exit code must be the expected one."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+
+    def bench(*arguments: object, code: int = 0) -> Said:
+        capsys.readouterr()
+        found = run([str(argument) for argument in arguments])
+        said = Said(found, *capsys.readouterr())
+        assert said.code == code, said.err or said.out
+        assert "Traceback" not in said.err
+        return said
+
+    return bench
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Dataset:
+    """Ten tools and 40 test queries of one gold tool each; every fourth query is of the slice kind=odd."""
+    tools = [Tool(f"t{i}", f"tool {i}", f"Does thing {i}.") for i in range(10)]
+    queries = [
+        Query(f"q{i:02}", f"request {i}", {f"t{i % 10}": 1}, "test", {"kind": "odd" if i % 4 == 0 else "even"})
+        for i in range(40)
+    ]
+    return Dataset.build("tiny", CARD, Tables(tools, queries))
+
+
+class Fixed(Method):
+    """Puts the gold tool first for the share of queries that its name says, and last for the others."""
+
+    share = 0.0
+
+    def index(self, library: Library) -> None:
+        self._tools = len(library)
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        rows = []
+        for text in queries.texts:
+            number = int(text.split()[1])
+            gold = number % 10
+            others = [tool for tool in range(self._tools) if tool != gold]
+            rows.append(([gold, *others] if self.right(number) else [*others, gold])[:depth])
+        return Ranking.of_lists(rows)
+
+    def right(self, number: int) -> bool:
+        return number < 40 * self.share
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        return {"connected_share": 0.5}
+
+
+class Half(Fixed):
+    """Right on the first half of the queries."""
+
+    share = 0.5
+
+
+class Most(Fixed):
+    """Right on nine of ten."""
+
+    share = 0.9
+
+
+class Same(Fixed):
+    """As Half, under another name."""
+
+    share = 0.5
+
+
+class Narrow(Half):
+    """Recommends one tool."""
+
+    size = 1
+
+    def recommend(self, queries: Queries) -> ToolSets:
+        return ToolSets.of([np.arange(self.size, dtype=np.int32) for _ in queries.texts])
+
+
+class Wide(Narrow):
+    """Recommends three."""
+
+    size = 3
+
+
+class Missing(Fixed):
+    """Needs a model that is not here."""
+
+    def preflight(self, library: Library, history: History) -> None:
+        raise UnavailableError("there is no encoder here.")
+
+
+class Broken(Fixed):
+    """Has a fault."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        raise ZeroDivisionError("division by zero")
+
+
+METHODS: dict[str, type[Method]] = {
+    "half": Half,
+    "most": Most,
+    "same": Same,
+    "narrow": Narrow,
+    "wide": Wide,
+    "missing": Missing,
+    "broken": Broken,
+}
+
+
+@pytest.fixture
+def laboratory(tmp_path: Path, tiny: Dataset) -> Callable[..., Laboratory]:
+    """A laboratory over the tiny dataset (as `tiny` or `tiny-2`) and the methods of this module."""
+
+    def laboratory(*metrics: str) -> Laboratory:
+        def load(spec: str) -> Dataset:
+            if spec in {"tiny", "tiny-2"}:
+                return tiny
+            raise UnavailableError(f"there is no dataset {spec} here.")
+
+        def build(spec: str) -> Method:
+            if spec not in METHODS:
+                return build_method(spec)
+            method = METHODS[spec](METHODS[spec].Parameters(), Context(build_method))
+            method.name = spec
+            return method
+
+        return Laboratory(tmp_path / "results", load=load, build=build, metrics=metrics)
+
+    return laboratory
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[Cell], Sequence[dict[str, Any]]], None]:
+    """Put cells and recipes of the test's own in the place of the papers'; the table is called tgr-2."""
+
+    def written(cells: Sequence[Cell], recipes: Sequence[dict[str, Any]]) -> None:
+        monkeypatch.setattr("bench.reproduce.cells.cells", lambda: tuple(cells))
+        made = tuple(Recipe.model_validate({"table": "tgr-2", **recipe}) for recipe in recipes)
+        monkeypatch.setattr("bench.reproduce.recipes.recipes", lambda: made)
+
+    return written

@@ -1,0 +1,95 @@
+"""The registry of trained models: commands, order, what is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.errors import DataError
+from bench.reproduce.artefacts import (
+    artefacts,
+    command,
+    folder_of,
+    is_there,
+    named_in,
+    read_artefacts,
+    resolved,
+    with_needed,
+)
+from bench.reproduce.commands import adding_command, commands_for
+from bench.reproduce.recipes import Question
+from bench.spec import parse
+from bench.training.card import CARD
+
+
+def test_the_command_of_an_artefact_names_what_it_is_made_from() -> None:
+    words = command("unseen-reranker")
+    assert words[:4] == ["train", "reranker", "--dataset", "toollens-unseen"]
+    assert words[words.index("--out") + 1] == str(folder_of("unseen-reranker"))
+    assert f"retriever={folder_of('unseen-retriever')}" in words
+
+
+def test_a_reference_in_a_spec_becomes_its_folder_whatever_the_folder_is_called(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "a folder, with (odd) signs"))
+    spec = parse(resolved("dense(encoder=$toollens-retriever)"))
+    assert dict(spec.arguments)["encoder"] == str(folder_of("toollens-retriever"))
+    spec = parse(resolved("query-generation(llm=local:$domains-generator, queries=3)"))
+    assert dict(spec.arguments) == {"llm": f"local:{folder_of('domains-generator')}", "queries": 3}
+    assert named_in("tgr(base=dense(encoder=$toollens-retriever), discriminator=$starter-discriminator)") == [
+        "toollens-retriever",
+        "starter-discriminator",
+    ]
+
+
+def test_what_an_artefact_is_made_from_is_made_before_it() -> None:
+    assert with_needed(["unseen-reranker"]) == ["unseen-retriever", "unseen-reranker"]
+    assert with_needed(["unseen-classifier"]) == ["unseen-classifier"]
+    assert with_needed(list(artefacts())) == list(artefacts())
+
+
+def test_an_artefact_is_there_once_it_has_its_card() -> None:
+    folder = folder_of("toollens-retriever")
+    assert not is_there("toollens-retriever")
+    folder.mkdir(parents=True)
+    assert not is_there("toollens-retriever")
+    (folder / CARD).write_text(json.dumps({"kind": "retriever"}))
+    with pytest.raises(DataError, match="train the model again"):
+        is_there("toollens-retriever")
+
+
+def test_the_commands_begin_with_what_must_come_first() -> None:
+    question = Question(on=("toolbench-i1-inst", "toolbench-i1-tool"), template="description")
+    found = commands_for(["rerank(reranker=$toolbench-reranker)"], question, ["recall@5", "recall@11", "tools"])
+    assert found[0] == "bench data add toolbench-g1 --from FOLDER"
+    assert found[1].startswith("bench train retriever --dataset toolbench-g1 ")
+    assert found[2].startswith("bench train reranker --dataset toolbench-g1 ")
+    assert found[3].startswith("bench run --method ")
+    assert found[3].endswith(
+        "--dataset toolbench-i1-inst --dataset toolbench-i1-tool --template description --metric recall@11"
+    )
+    assert len(found) == 4
+
+
+def test_only_a_dataset_that_must_be_brought_is_added() -> None:
+    assert adding_command("apibank-full") == "bench data add apibank-full --from FOLDER"
+    assert adding_command("starter") is None
+    assert adding_command("nothing-of-the-kind") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[a]\nkind = "toaster"\ndataset = "starter"\nsummary = "x"\n', "kind"),
+        ('[a]\nkind = "reranker"\ndataset = "starter"\nsummary = "x"\nbase = "$b"\n', "a is made from b"),
+        ("[a\n", "cannot read the artefacts"),
+    ],
+)
+def test_a_damaged_registry_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(text)
+    with pytest.raises(DataError, match=sentence):
+        read_artefacts(path)

@@ -1,0 +1,167 @@
+"""Training a dual encoder: the loss by hand, mined negatives, a model that `dense` uses, and kills."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.data.dataset import Dataset
+from bench.data.gold import Gold
+from bench.protocol import History, Library, Queries
+from bench.registry import build_method
+from bench.spec import Spec, Value
+from bench.text.encoders import Encoder
+from bench.training.card import TrainingCard, text_digest
+from bench.training.mining import drawn, hard_negatives, kept_in
+from bench.training.retriever import RetrieverTrainer, ranking_loss
+from bench.training.train import train_model
+
+SETTINGS: dict[str, Value] = {
+    "batch_size": 8,
+    "epochs": 6,
+    "learning_rate": 0.003,
+    "mining_depth": 4,
+    "precision": "float32",
+    "checkpoint_every": 1,
+    "most_tokens": 24,
+}
+
+
+def trained(lessons: Dataset, out: Path, base: str, **more: Value) -> TrainingCard:
+    return train_model("retriever", lessons, out, base=base, settings=Spec.of("retriever", {**SETTINGS, **more}))
+
+
+# The loss -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_loss_by_hand() -> None:
+    import torch
+
+    scores = torch.tensor([[2.0, 1.0, 0.0], [1.0, 3.0, 2.0]])
+    positive = torch.tensor([[True, True, False], [False, True, False]])
+    # Query 1: its positives 2 and 1, each against the negative 0 alone. Query 2: 3 against 1 and 2.
+    first = [math.log(1 + math.exp(0 - 2)), math.log(1 + math.exp(0 - 1))]
+    second = -math.log(math.exp(3) / (math.exp(3) + math.exp(1) + math.exp(2)))
+    assert float(ranking_loss(scores, positive)) == pytest.approx((sum(first) / 2 + second) / 2, rel=1e-6)
+
+
+def test_a_batch_that_holds_nothing_but_gold_teaches_nothing() -> None:
+    import torch
+
+    scores = torch.tensor([[0.5, 0.2]], requires_grad=True)
+    loss = ranking_loss(scores, torch.tensor([[True, True]]))
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert scores.grad is not None
+    assert scores.grad.tolist() == [[0, 0]]
+
+
+# Negatives ----------------------------------------------------------------------------------------------------------
+
+
+def test_hard_negatives_are_the_nearest_tools_that_are_not_gold() -> None:
+    tools = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.5, 0.5]], dtype=np.float32)
+    queries = np.array([[1, 0], [0, 1]], dtype=np.float32)
+    gold = Gold.of([{0: 1}, {2: 1, 3: 1, 0: 1}])
+    # From the first query: 1, 3, 2 (0 is gold). From the second: 1 alone, since the others are gold.
+    assert hard_negatives(queries, tools, gold, 2).tolist() == [[1, 3], [1, -1]]
+    assert hard_negatives(queries, tools, gold, 9).tolist() == [[1, 3, 2, -1], [1, -1, -1, -1]]
+
+
+def test_negatives_are_drawn_from_all_that_were_mined() -> None:
+    mined = np.array([[5, 6, 7, -1], [8, -1, -1, -1]], dtype=np.int32)
+    seen = [drawn(mined, 2, np.random.default_rng(seed)) for seed in range(40)]
+    assert {int(tool) for draw in seen for tool in draw[0]} == {5, 6, 7}
+    assert all(len(set(draw[0].tolist())) == 2 for draw in seen)
+    assert all(sorted(draw[1].tolist()) == [-1, 8] for draw in seen)
+    assert drawn(mined, 6, np.random.default_rng(0)).shape == (2, 6)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", b"nonsense"])
+def test_what_was_mined_is_kept_and_a_damaged_file_is_made_again(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "scratch" / "negatives.npy"
+    first = kept_in(path, lambda: np.array([[1, 2]], dtype=np.int32))
+    assert kept_in(path, lambda: np.array([[3, 4]], dtype=np.int32)).tolist() == first.tolist() == [[1, 2]]
+    path.write_bytes(damage)
+    assert kept_in(path, lambda: np.array([[3, 4]], dtype=np.int32)).tolist() == [[3, 4]]
+
+
+# Training -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_loss_falls_and_dense_uses_the_model(lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]) -> None:
+    base = tiny_models["encoder"]
+    card = trained(lessons, tmp_path / "model", base)
+    losses = [seen.loss for seen in card.evaluations]
+    assert losses[-1] < 0.7 * losses[0]
+    assert card.evaluations[-1].value > recall(lessons, base) + 0.1
+    best = next(seen.value for seen in card.evaluations if seen.step == card.best_step)
+    assert recall(lessons, str(tmp_path / "model")) == pytest.approx(best)
+    # Where it was cut in training, it is cut in use.
+    encoder = Encoder(str(tmp_path / "model"))
+    long = "send a letter " * 20
+    same, other = encoder.encode([long, long + "rain"])
+    assert (same == other).all()
+
+
+def recall(dataset: Dataset, encoder: str) -> float:
+    """recall@5 of `dense` with this encoder on the dev queries."""
+    library = Library.of(dataset, "description")
+    method = build_method("dense", {"encoder": encoder})
+    method.preflight(library, History.of(dataset, library, dataset.rows("dev")))
+    method.index(library)
+    rows = dataset.rows("dev")
+    found = method.rank(Queries.of(dataset, rows), 5).tools
+    return float(np.mean([np.isin(dataset.gold.row(int(row)), found[i]).mean() for i, row in enumerate(rows)]))
+
+
+def test_the_card_says_what_it_was_trained_on(lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]) -> None:
+    card = trained(lessons, tmp_path / "model", tiny_models["encoder"], epochs=1)
+    train = [query for query in lessons.queries if query.split == "train"]
+    assert card.queries == sorted(text_digest(query.text) for query in train)
+    assert card.tools == sorted({text_digest(tool) for query in train for tool in query.gold})
+    assert (card.kind, card.examples, card.validation) == ("retriever", 32, "dev (8 queries)")
+    assert card.facts["pairs"] == sum(len(query.gold) for query in train)
+    asked = {text_digest(query.text) for query in lessons.queries if query.split == "test"}
+    assert not asked & set(card.queries)
+
+
+@pytest.mark.parametrize("steps", [1, 4, 6, 11])
+def test_a_training_cut_off_goes_on_to_the_same_model(
+    lessons: Dataset,
+    tmp_path: Path,
+    tiny_models: dict[str, str],
+    cut_off: Callable[[str, int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    steps: int,
+) -> None:
+    mined = []
+    mine = RetrieverTrainer._mine
+    monkeypatch.setattr(RetrieverTrainer, "_mine", lambda self: mined.append(1) or mine(self))
+    base = tiny_models["encoder"]
+    whole = trained(lessons, tmp_path / "whole", base, epochs=3)
+    assert len(mined) == 3
+    cut_off("retriever", steps)
+    with pytest.raises(KeyboardInterrupt):
+        trained(lessons, tmp_path / "cut", base, epochs=3)
+    assert not (tmp_path / "cut").exists()
+    card = trained(lessons, tmp_path / "cut", base, epochs=3)
+    assert card.resumed == 1
+    # An epoch that was cut in its middle goes on with the negatives of its beginning.
+    assert len(mined) == 6
+    assert [seen.value for seen in card.evaluations] == [seen.value for seen in whole.evaluations]
+    assert [seen.loss for seen in card.evaluations] == pytest.approx([seen.loss for seen in whole.evaluations])
+    left, right = (Encoder(str(tmp_path / name)).encode(["send a letter"]) for name in ("whole", "cut"))
+    assert left == pytest.approx(right, abs=1e-6)
+
+
+def test_without_mining_the_batch_alone_gives_negatives(
+    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(RetrieverTrainer, "_mine")
+    card = trained(lessons, tmp_path / "model", tiny_models["encoder"], epochs=1, hard_negatives=0)
+    assert card.steps == 4
