@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
@@ -12,7 +11,7 @@ import numpy as np
 from bench.errors import UnavailableError
 from bench.progress import QUIET, Progress
 from bench.text.batches import token_batches
-from bench.text.modelfiles import folder_revision, model_folder
+from bench.text.modelfiles import folder_revision, model_folder, quiet_transformers
 from bench.text.prompts import Prompt
 
 if TYPE_CHECKING:
@@ -185,17 +184,6 @@ class _Sampler:
         noise = self._noise[:, input_ids.shape[1] - self._begin, :width]
         chosen = (values + noise).masked_fill(outside, -torch.inf).argmax(dim=1, keepdim=True)
         return torch.full_like(scores, -torch.inf).scatter_(1, tokens.gather(1, chosen), 0.0)
-
-
-def quiet_transformers() -> None:
-    """Keep transformers from drawing bars and writing warnings of its own."""
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def causal_revision(name: str) -> str:

@@ -8,7 +8,6 @@ imported.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from bench.errors import UnavailableError
 from bench.paths import env_flag
 from bench.progress import QUIET, Progress
 from bench.text.endpoint import PREFIX, EndpointModel
-from bench.text.modelfiles import EMBEDDED, embedded_model, folder_revision, model_folder
+from bench.text.modelfiles import EMBEDDED, embedded_model, folder_revision, model_folder, quiet_transformers
 from bench.vectorcache import VectorCache, text_key
 
 __all__ = ["EMBEDDED", "Encoder", "Timing", "embedded_model", "uncached_queries", "use_cache"]
@@ -236,12 +235,7 @@ def use_cache() -> bool:
 
 
 def _load_model(folder: Path) -> Any:
-    # transformers draws its own bars and warns at import; ours are drawn by the caller.
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    quiet_transformers()
     from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     return SentenceTransformer(str(folder))

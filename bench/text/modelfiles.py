@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 from pathlib import Path
 
 from bench.errors import UnavailableError
@@ -95,3 +96,14 @@ def _remembered_sha256(path: Path) -> str:
     digest = sha256_of(path)
     write_text(note, digest + "\n")
     return digest
+
+
+def quiet_transformers() -> None:
+    """Keep transformers from drawing bars and writing warnings of its own; ours are drawn by the caller."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -22,7 +21,7 @@ from bench.errors import UnavailableError
 from bench.progress import QUIET, Progress
 from bench.text.batches import token_batches
 from bench.text.encoders import current_timing, use_cache
-from bench.text.modelfiles import folder_revision, model_folder
+from bench.text.modelfiles import folder_revision, model_folder, quiet_transformers
 from bench.vectorcache import VectorCache, text_key
 
 Backend = Literal["torch", "openvino", "openvino-bf16"]
@@ -185,14 +184,10 @@ def _padded(tokens: Any, batch: NDArray[np.int64], padding: int) -> dict[str, ND
 
 
 def _load_model(folder: Path, backend: Backend) -> tuple[Any, _Run]:
-    # transformers draws its own bars and warns at import; ours are drawn by the caller.
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    quiet_transformers()
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder))
         model = AutoModelForSequenceClassification.from_pretrained(str(folder), dtype=torch.float32).eval()

@@ -75,6 +75,11 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
     if state.step:
         state.resumed += 1
         progress.note(f"going on after step {state.step}")
+    # Of this training alone: what another one kept must not be taken for its own.
+    scratch = work / f"scratch-{identity[:12]}"
+    if state.stopped:
+        # All that is left is to be put in its place; the card asks the trainer what its epochs were made of.
+        trainer.begin_epoch(settings.epochs - 1 if not state.place else state.epoch, scratch)
     written, cost = time.perf_counter(), 0.0
     begun = -1
     with progress.stage("train", None, "steps") as bar:
@@ -82,7 +87,7 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
         while not state.stopped:
             started = time.perf_counter()
             if begun != state.epoch:
-                trainer.begin_epoch(state.epoch, work / "scratch")
+                trainer.begin_epoch(state.epoch, scratch)
                 begun = state.epoch
                 order = np.random.default_rng([settings.seed, begun]).permutation(len(trainer))
                 steps = math.ceil(len(trainer) / settings.batch_size)

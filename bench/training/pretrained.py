@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from bench.errors import UnavailableError
-from bench.text.modelfiles import model_folder
+from bench.text.modelfiles import model_folder, quiet_transformers
 from bench.training.trainer import Settings
 
 if TYPE_CHECKING:
@@ -47,17 +46,6 @@ def transformer_folder(base: str) -> Path:
     if not (first / "config.json").is_file():
         raise UnavailableError(f"the model {base!r} has no transformer to train (no config.json in {first}).")
     return first
-
-
-def quiet_transformers() -> None:
-    """Keep transformers from drawing bars and writing warnings of its own."""
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def classifier_and_tokenizer(base: str, labels: Sequence[str], most_tokens: int, seed: int) -> tuple[Any, Any]:

@@ -18,14 +18,13 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.search.dense import search
 from bench.text.batches import token_batches
-from bench.text.modelfiles import folder_revision, model_folder
+from bench.text.modelfiles import folder_revision, model_folder, quiet_transformers
 from bench.training.mining import drawn, hard_negatives, kept_in
 from bench.training.pretrained import (
     TransformerSettings,
     arithmetic,
     made_ready,
     padded,
-    quiet_transformers,
     uses_bfloat16,
 )
 from bench.training.trainer import Trainer

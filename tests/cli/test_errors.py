@@ -116,7 +116,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("run -m bm25 -m tfidf --set k1=1", "--set goes with one method"),
         ("run -m bm25(", "cannot read 'bm25(': expected an argument's name at character 6."),
         ("run -m tgr(base=popularity)", "tgr cannot use base=popularity"),
-        ("run -m tgr(graph=absent.tsv)", "graph=absent.tsv is neither `rules` nor `manual` nor a file that is there."),
+        ("run -m tgr(graph=absent.tsv)", "graph=absent.tsv is none of `rules`, `manual`, `discriminator`, and no file"),
         ("run -m broken:Absent", "the module broken has no class 'Absent'."),
         ("run -m absent:Method", "there is no module 'absent' to import for the method 'absent:Method'."),
         ("run -m popularity --split all", "method popularity learns from past queries, and starter has none when all"),
