@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from bench.data.dataset import Dataset
-from bench.graph.candidates import NEAREST, Pairs, candidate_pairs, parent_pairs, schema_pairs, text_pairs
+from bench.graph.candidates import Pairs, candidate_pairs, parent_pairs, schema_pairs, text_pairs
 from bench.graph.documents import document
 from bench.registry import load_dataset
 from bench.text.encoders import EMBEDDED, Encoder
@@ -33,18 +33,18 @@ def report(dataset: Dataset) -> None:
     rows = {"schema": schema_pairs(tools), "parent": parent_pairs(tools)}
     for nearest in (5, 10, 20):
         rows[f"text, nearest {nearest}"] = text_pairs(tools, vectors, nearest)
-    for nearest in (0, 5, NEAREST, 20):
+    for nearest in (0, 5, 10, 20):
         rows[f"all three, nearest {nearest}"] = candidate_pairs(tools, vectors, nearest)
     if len({tool.category for tool in tools}) > 1:
-        for nearest in (5, NEAREST):
+        for nearest in (5, 10):
             rows[f"within categories, nearest {nearest}"] = candidate_pairs(tools, vectors, nearest, "category")
     started = time.perf_counter()
     candidate_pairs(tools, vectors)
     seconds = time.perf_counter() - started
     print(f"{dataset.spec}: {len(tools)} tools, {every} pairs, {len(edges)} annotated edges; found in {seconds:.2f} s")
     for name, pairs in rows.items():
-        kept = len(as_set(pairs) & edges) / len(edges) if edges else float("nan")
-        print(f"  {name:32} pairs {len(pairs):7} ({len(pairs) / every:7.2%})  recall of edges {kept:.3f}")
+        kept = f"  recall of edges {len(as_set(pairs) & edges) / len(edges):.3f}" if edges else ""
+        print(f"  {name:32} pairs {len(pairs):7} ({len(pairs) / every:7.2%}){kept}")
 
 
 def main() -> None:

@@ -276,7 +276,8 @@ def latest(results: Sequence[Result]) -> list[Result]:
 
 
 def _question(manifest: Manifest) -> tuple[object, ...]:
-    """What was asked: all of a result's identity but the version of the method's code."""
+    """What was asked: all of a result's identity but the version of the method: its code, models and defaults."""
     data, method = manifest.dataset, manifest.method
     asked = (data.spec, data.content_hash, data.split, data.limit, data.template, manifest.depth, manifest.protocol)
-    return (*asked, method.full_spec, method.cut, method.run_file)
+    # Not the full spec: a version that has a parameter more asks the same when it is left at its default.
+    return (*asked, method.spec, method.cut, method.run_file)

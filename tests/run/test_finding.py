@@ -50,6 +50,15 @@ def test_a_name_finds_no_result_on_another_dataset(run: Run) -> None:
             find_result(results, "bm25(k1=2.0)@other")
 
 
+def test_a_version_with_another_parameter_left_at_its_default_is_an_older_answer(run: Run) -> None:
+    result = run("bm25")
+    results = result.folder.parent.parent
+    copy(result, "0" * 12, "2000-01-01T00:00:00+00:00", full_spec="bm25(b=0.75, k1=1.2)")
+    assert find_result(results, "bm25@tiny").folder == result.folder
+    stored = [item for item in find_results(results) if isinstance(item, Result)]
+    assert [item.folder for item in latest(stored)] == [result.folder]
+
+
 def test_a_name_too_short_for_an_id_is_told(run: Run) -> None:
     result = run("bm25")
     for name in (result.manifest.result_id[:3], "z"):
