@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -52,6 +53,9 @@ def command(
     model's name: `bench run --method 'dense(encoder=FOLDER)'`.
     """
     go_offline(offline)
+    if mirror is not None:
+        # As --offline: a kind may need a second dataset.
+        os.environ["BENCH_MIRROR"] = str(mirror)
     if list_settings:
         _print_settings(kind, as_json)
         return
@@ -94,11 +98,18 @@ def _parsed(settings: tuple[str, ...]) -> dict[str, Value]:
 def _print_settings(kind: Kind, as_json: bool) -> None:
     fields = trainer_class(kind).Parameters.model_fields
     if as_json:
-        print_json(
-            {name: {"default": field.get_default(), "description": field.description} for name, field in fields.items()}
-        )
+        described = {
+            name: {"default": _plain(field.get_default()), "description": field.description}
+            for name, field in fields.items()
+        }
+        print_json(described)
         return
     table = plain_table("setting", "default", "what it is")
     for name, field in fields.items():
         table.add_row(name, str(field.get_default()), field.description or "")
     console().print(table)
+
+
+def _plain(value: object) -> object:
+    """A default as JSON has it: methods among them as their text."""
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

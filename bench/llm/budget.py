@@ -67,6 +67,11 @@ class Budget:
             self._running += 1
             held.fresh, held.running = held.bound, True
 
+    def _lose(self, held: Held) -> None:
+        with self._changed:
+            held.lost += held.fresh
+            held.fresh = 0.0
+
     def _take_again(self, held: Held) -> None:
         with self._changed:
             # While it waits it cannot make room: two that waited for each other would wait for ever.
@@ -83,6 +88,7 @@ class Held:
         fresh: for the try under way or the next.
         lost: what tries that brought no answer may have cost all the same.
         recorded: to be set once the journal has the cost, lost tries included; else what is lost stays held.
+        settled: what the journal already has of it, from when the work was given up before the call ended.
     """
 
     def __init__(self, budget: Budget, bound: float, limit: float | None, stop: threading.Event) -> None:
@@ -93,12 +99,12 @@ class Held:
         self.lost = 0.0
         self.running = False
         self.recorded = False
+        self.settled = 0.0
         self._budget = budget
 
     def lose(self) -> None:
         """The last try may have been charged for: what was held for it is kept."""
-        self.lost += self.fresh
-        self.fresh = 0.0
+        self._budget._lose(self)
 
     def renew(self) -> None:
         """Hold as much again for one more try, if the last one was lost; raises as `Budget.holding` does."""

@@ -52,6 +52,7 @@ class LanguageModel:
         self._calls = self._from_journal = self._failures = self._input = self._output = 0
         self._told = False
         self._length_name = "max_tokens"
+        self._under_way: set[Held] = set()
 
     @cached_property
     def _settings(self) -> Settings:
@@ -67,7 +68,7 @@ class LanguageModel:
 
     @property
     def identity(self) -> str:
-        """Model and endpoint; without an endpoint, where the journal's replies come from."""
+        """Model and the endpoint that is asked for what the journal lacks; without one, all that the journal has."""
         if self._settings.named:
             return f"{self.model} at {self._settings.url}"
         return f"{self.model} at {shown(', '.join(self._journal.endpoints(self.model))) or 'no endpoint'}"
@@ -155,6 +156,9 @@ class LanguageModel:
             for thread in threads:
                 if thread.ident is not None:
                     thread.join(max(0.0, until - time.monotonic()))
+            # What is still under way was sent, and nobody waits for what it has cost.
+            for held in list(self._under_way):
+                self._settle(held, held.lost + held.fresh)
             raise
         if failed is not None:
             raise failed
@@ -187,8 +191,17 @@ class LanguageModel:
             answer = self._journal.find(key)
             if answer is not None and answer.kind != "gave-up":
                 return answer
-            got = self._completion(request, held, stop)
-            cost = None if price is None else price.of(got.input_tokens, got.output_tokens) + held.lost
+            self._under_way.add(held)
+            try:
+                got = self._completion(request, held, stop)
+            except BaseException:
+                # No room for another try, the key refused, Ctrl-C: what was lost is paid all the same.
+                self._settle(held, held.lost)
+                raise
+            finally:
+                self._under_way.discard(held)
+            paid = 0.0 if price is None else price.of(got.input_tokens, got.output_tokens) + held.lost
+            cost = None if price is None else max(0.0, paid - held.settled)
             line = JournalLine(
                 key=key,
                 model=self.model,
@@ -200,6 +213,15 @@ class LanguageModel:
             answer = self._journal.append(line)
             held.recorded = True
         return answer
+
+    def _settle(self, held: Held, cost: float) -> None:
+        """Note what a call may have cost that gives no answer to record it with."""
+        if cost > held.settled:
+            line = JournalLine(
+                kind="lost", model=self.model, endpoint=self._settings.url, estimated=True, cost=cost - held.settled
+            )
+            self._journal.append(line)
+            held.settled, held.recorded = cost, True
 
     def _completion(self, request: Request, held: Held, stop: threading.Event) -> Completion:
         """What the endpoint makes of a request."""

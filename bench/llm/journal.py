@@ -22,7 +22,7 @@ from bench.llm.budget import Budget
 from bench.paths import storage_errors
 from bench.swap import locked
 
-Kind = Literal["reply", "refusal", "gave-up", "embeddings"]
+Kind = Literal["reply", "refusal", "gave-up", "lost", "embeddings"]
 Count = Annotated[int, Field(ge=0)]
 
 _CHECK = 16  # hexadecimal digits of the checksum
@@ -55,8 +55,9 @@ class JournalLine(BaseModel):
 
     Attributes:
         kind: `reply`; `refusal`, a failure that asking again would not change; `gave-up`, a failure after the last
-            try, which is asked again when an endpoint can be reached; `embeddings`, money spent on vectors.
-        key: of the request (`request_key`); empty for embeddings.
+            try, which is asked again when an endpoint can be reached; `lost`, money that a request may have cost which
+            was broken off; `embeddings`, money spent on vectors.
+        key: of the request (`request_key`); empty for what is lost and for embeddings.
         endpoint: where it was asked; for information.
         served: the model that the endpoint says has answered.
         text: the reply, or the reason of a failure.
@@ -222,7 +223,7 @@ class Journal:
 
     def _take(self, line: JournalLine) -> None:
         self._paid += line.cost or 0.0
-        if line.kind == "embeddings":
+        if line.kind in {"lost", "embeddings"}:
             return
         self._endpoints.setdefault(line.model, set()).add(line.endpoint)
         stands = self._answers.get(line.key)

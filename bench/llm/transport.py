@@ -111,6 +111,12 @@ class Transport:
                 trouble = _Again(str(error), charged=True)
             except _Again as error:
                 trouble = error
+            except (BenchError, Refused, Unsupported):
+                raise
+            except BaseException:
+                # Ctrl-C, or a mistake of ours: it was sent, and may be charged for.
+                held.lose()
+                raise
             if trouble.charged:
                 held.lose()
             if tries == TRIES or (trouble.wait or 0.0) > LONGEST_ASKED:

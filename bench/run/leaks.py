@@ -38,7 +38,7 @@ def training_marks(models: Iterable[str], dataset: Dataset, rows: NDArray[np.int
         card = read_card(Path(name).expanduser())
         if card is None:
             continue
-        what = f"the {card.kind} {Path(name).name} (trained on {card.dataset})"
+        what = f"the {card.kind} {Path(name).name} (trained on {', then '.join([*card.before, card.dataset])})"
         queries, digests = set(card.queries), set(card.tools)
         known = sum(text in queries for text in texts)
         if known:

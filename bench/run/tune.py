@@ -59,7 +59,8 @@ def tune(
         All points, the best first.
 
     Raises:
-        UsageError: no dev split, an empty or huge grid, a metric on sets, an oracle, a wrong parameter.
+        UsageError: no dev split, no past queries for a method that learns from them, an empty or huge grid, a metric
+            on sets, an oracle, a wrong parameter.
     """
     rows = dataset.rows("dev")
     if not dataset.gold.counts[rows].any():
@@ -78,6 +79,8 @@ def tune(
     if isinstance(methods[0], OracleMethod):
         raise UsageError(f"{spec.name} is an oracle; there is nothing to tune in one.")
     for method in methods:
+        if method.needs_history and not history.gold.counts.any():
+            raise UsageError(f"method {method.spec} learns from past queries, and {dataset.spec} has none beside dev.")
         with method_errors(method, "checking that it can run"):
             method.preflight(library, history)
     depth = min(len(library), metric.cutoff if isinstance(metric.cutoff, int) else int(gold.counts.max()))

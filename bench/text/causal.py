@@ -208,7 +208,7 @@ def load_causal(name: str, *, single_precision: bool = False) -> CausalModel:
     import torch
 
     quiet_transformers()
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
     folder = model_folder(name)
     cuda = torch.cuda.is_available()
@@ -222,4 +222,6 @@ def load_causal(name: str, *, single_precision: bool = False) -> CausalModel:
         raise UnavailableError(f"{name!r} cannot be loaded from {folder} as a causal model: {first}.") from None
     if tokenizer.eos_token_id is None:
         raise UnavailableError(f"the tokenizer of {name!r} has no end of text; choose a model that generates.")
+    # Settings that came with the model (a penalty on repetition, ...) would fill in what ours leave open.
+    network.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
     return CausalModel(network.to("cuda" if cuda else "cpu").eval(), tokenizer)

@@ -173,7 +173,7 @@ class _LocalModel:
 
     @property
     def loaded(self) -> bool:
-        return str(self.folder) in _MODELS
+        return self._key in _MODELS
 
     def identity(self, prompt: str) -> str:
         versions = {name: version(name) for name in _PACKAGES}
@@ -189,15 +189,22 @@ class _LocalModel:
 
     def _load(self) -> Any:
         """The model, loaded once in a process however many encoders share it."""
-        folder = str(self.folder)
-        if folder not in _MODELS:
+        if self._key not in _MODELS:
             with self._progress.stage(f"load {self._name}"):
-                _MODELS[folder] = _load_model(self.folder)
-        return _MODELS[folder]
+                loaded = _load_model(self.folder)
+            # Vectors are stored under the revision: those of other weights must not get there.
+            if folder_revision(self.folder) != self.revision:
+                raise UnavailableError(f"the model {self.folder} was replaced just now; run the same command again.")
+            _MODELS[self._key] = loaded
+        return _MODELS[self._key]
+
+    @property
+    def _key(self) -> tuple[str, str]:
+        return str(self.folder), self.revision
 
 
-#: Loaded models by folder.
-_MODELS: dict[str, Any] = {}
+#: Loaded models by folder and revision: a model may be trained anew in its place.
+_MODELS: dict[tuple[str, str], Any] = {}
 
 
 @dataclass

@@ -101,6 +101,11 @@ class EndpointModel:
             except (GaveUp, Refused) as error:
                 self._record(held, 0, estimated=True)
                 raise UnavailableError(f"{self.revision} gave no vectors: {error}.") from None
+            except BaseException:
+                # No room for another try, the key refused, Ctrl-C: what was lost is paid all the same.
+                if held.lost:
+                    self._record(held, 0, estimated=True)
+                raise
             self._record(held, most if tokens is None else tokens, estimated=tokens is None)
         return vectors
 

@@ -88,8 +88,11 @@ class SequenceModel:
     @cached_property
     def revision(self) -> str:
         """sha256 over the model's files (weights, tokenizer, settings), and what computes them if not torch."""
-        files = folder_revision(self.folder)
-        return files if self.backend == "torch" else f"{files} {self.backend} {_version('openvino')}"
+        return self._files if self.backend == "torch" else f"{self._files} {self.backend} {_version('openvino')}"
+
+    @cached_property
+    def _files(self) -> str:
+        return folder_revision(self.folder)
 
     @property
     def identity(self) -> str:
@@ -118,7 +121,7 @@ class SequenceModel:
         """
         keys = [hashlib.sha256(b"".join(map(text_key, texts))).digest() for texts in inputs]
         timing = current_timing()
-        if timing is not None and (str(self.folder), self.backend) in _MODELS:
+        if timing is not None and self._key in _MODELS:
             return self._rows(keys, self._compute(dict(zip(keys, inputs, strict=True)), keep=False))
         found = self._stored().get(keys) if use_cache() else {}
         if timing is not None and found:
@@ -161,15 +164,22 @@ class SequenceModel:
 
     def _load(self) -> tuple[Any, _Run]:
         """Tokenizer and model, loaded once in a process however many methods share them."""
-        key = (str(self.folder), self.backend)
-        if key not in _MODELS:
+        if self._key not in _MODELS:
             with self.progress.stage(f"load {self.name}"):
-                _MODELS[key] = _load_model(self.folder, self.backend)
-        return _MODELS[key]
+                loaded = _load_model(self.folder, self.backend)
+            # Numbers are stored under the revision: those of other weights must not get there.
+            if folder_revision(self.folder) != self._files:
+                raise UnavailableError(f"the model {self.folder} was replaced just now; run the same command again.")
+            _MODELS[self._key] = loaded
+        return _MODELS[self._key]
+
+    @property
+    def _key(self) -> tuple[str, str, Backend]:
+        return str(self.folder), self._files, self.backend
 
 
-#: Loaded models by folder and backend.
-_MODELS: dict[tuple[str, str], tuple[Any, _Run]] = {}
+#: Loaded models by folder, revision of its files (it may be trained anew in its place) and backend.
+_MODELS: dict[tuple[str, str, Backend], tuple[Any, _Run]] = {}
 
 
 def _padded(tokens: Any, batch: NDArray[np.int64], padding: int) -> dict[str, NDArray[np.int64]]:

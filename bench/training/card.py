@@ -37,10 +37,11 @@ class TrainingCard(_Strict):
 
     Attributes:
         base, base_revision: the model it began as, and the sha256 over that model's files (empty: from scratch).
+        before: the datasets that the base had learnt from, in their order, where bench trained it.
         dataset, content_hash, split, template: what its examples were made of.
         examples: how many there were; `queries` and `tools`: digests of the texts of the training queries and of the
             ids of the tools that were gold for them. A kind that learns from tools alone has the split `tools`, no
-            queries, and the ids of all tools in its examples.
+            queries, and the ids of all tools in its examples. What the base had learnt from is among both.
         validation: which queries the best state was chosen on; `measure`: by what.
     """
 
@@ -69,6 +70,7 @@ class TrainingCard(_Strict):
     packages: dict[str, str]
     hardware: dict[str, str | int]
     facts: dict[str, str | int | float | bool] = {}
+    before: list[str] = []
 
 
 def text_digest(text: str) -> str:

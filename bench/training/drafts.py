@@ -24,6 +24,7 @@ from bench.paths import storage_errors, write_text
 from bench.progress import Progress
 from bench.protocol import History, Library, OracleMethod
 from bench.registry import build_method
+from bench.run.plan import method_hash
 from bench.search.interleave import round_robin
 from bench.spec import Spec
 
@@ -57,6 +58,11 @@ class Searcher:
         self._base.index(library)
         self._tools = len(library)
         self._include_utterance = include_utterance
+
+    @property
+    def revision(self) -> str:
+        """sha256 over the method: its parameters, its code and the models it searches with."""
+        return method_hash(self._base)
 
     def ranks(self, utterances: Sequence[str], lines: Sequence[Sequence[str]], gold: Gold, depth: int) -> GoldRanks:
         """Where the gold tools of each utterance stand when it is searched for by these lines."""

@@ -19,6 +19,7 @@ from bench.data.tables import Parameter, Tool
 from bench.errors import DataError, UnavailableError, UsageError
 from bench.graph.documents import document
 from bench.llm.client import Failure, LanguageModel, Message, Reply, Request
+from bench.llm.replies import json_object
 from bench.paths import expanded
 from bench.progress import QUIET, Progress
 from bench.training.pairs import ToolPair
@@ -133,17 +134,12 @@ def _parsed(replies: Sequence[Reply | Failure], kind: type[D]) -> list[D | None]
 
 
 def _read(text: str, kind: type[D]) -> D | None:
-    """The first JSON object in a reply; models put fences and sentences around it."""
-    start = text.find("{")
-    while start >= 0:
-        try:
-            _, end = json.JSONDecoder().raw_decode(text, start)
-            return kind.model_validate_json(text[start:end], strict=True)
-        except ValidationError:
-            return None
-        except (ValueError, RecursionError):
-            start = text.find("{", start + 1)
-    return None
+    found = json_object(text)
+    try:
+        # By way of JSON, in which a list may stand for a tuple.
+        return None if found is None else kind.model_validate_json(json.dumps(found), strict=True)
+    except ValidationError:
+        return None
 
 
 def read_functions(path: Path) -> list[str]:

@@ -129,7 +129,8 @@ class GeneratorTrainer(Trainer):
             for prompt, target in zip(self._prompts, targets, strict=True)
         ]
         # What drafts depend on: the rest follows from it.
-        self._identity = f"{full_spec('generator', chosen)} {self.base_revision} {dataset.content_hash} {template}"
+        parts = (full_spec("generator", chosen), self.base_revision, self._search.revision)
+        self._identity = " ".join(map(str, (*parts, dataset.content_hash, template)))
 
     def _begin(self, texts: Sequence[str]) -> CausalModel:
         """The model to begin with."""
@@ -162,13 +163,17 @@ class GeneratorTrainer(Trainer):
     def __len__(self) -> int:
         return len(self._examples)
 
+    def revisions(self) -> dict[str, str]:
+        return {"retriever": self._search.revision}
+
     # Alignment --------------------------------------------------------------------------------------------------------
 
     def begin_epoch(self, epoch: int, scratch: Path) -> None:
         chosen = self.parameters
+        self._calibration = scratch / "calibration.json"
+        self._recall_facts(self._calibration, *(scratch / f"rewards-{before}.json" for before in range(epoch)))
         if chosen.stage == "sft":
             return
-        self._recall_facts(epoch, scratch)
         size = min(len(self._texts), chosen.utterances or len(self._texts))
         order = np.random.default_rng([chosen.seed, epoch, 3]).permutation(len(self._texts))
         rows = np.sort(order[:size])
@@ -226,10 +231,10 @@ class GeneratorTrainer(Trainer):
         self._facts |= facts
         write_text(path, json.dumps({"identity": self._identity, "facts": facts}))
 
-    def _recall_facts(self, epoch: int, scratch: Path) -> None:
-        for before in range(epoch):
+    def _recall_facts(self, *paths: Path) -> None:
+        for path in paths:
             try:
-                record = json.loads((scratch / f"rewards-{before}.json").read_text("utf-8"))
+                record = json.loads(path.read_text("utf-8"))
                 if record["identity"] == self._identity:
                     self._facts |= record["facts"]
             except (OSError, ValueError, LookupError, TypeError):
@@ -273,9 +278,10 @@ class GeneratorTrainer(Trainer):
                 for temperature in TEMPERATURES:
                     values[temperature] = self._validated(temperature)
                     bar.advance()
-            self._facts |= {f"recall@5_at_temperature_{t}": round(value, 4) for t, value in values.items()}
+            facts: Facts = {f"recall@5_at_temperature_{t}": round(value, 4) for t, value in values.items()}
             # Of equally good ones the lowest.
-            self._facts["best_temperature"] = max(values, key=lambda t: (values[t], -t))
+            facts["best_temperature"] = max(values, key=lambda t: (values[t], -t))
+            self._remember(self._calibration, facts)
 
     def facts(self) -> Facts:
         device = next(self.model.parameters()).device.type

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import StorageError
+from bench.errors import StorageError, UsageError
 from bench.paths import replacing, storage_errors
 from bench.progress import Progress
 from bench.training.card import Evaluation
@@ -63,6 +63,7 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
 
     Raises:
         StorageError: the disk is full or the folder cannot be written; the last checkpoint stays.
+        UsageError: the loss or the measure is no finite number.
     """
     import torch
 
@@ -79,7 +80,7 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
     scratch = work / f"scratch-{identity[:12]}"
     if state.stopped:
         # All that is left is to be put in its place; the card asks the trainer what its epochs were made of.
-        trainer.begin_epoch(settings.epochs - 1 if not state.place else state.epoch, scratch)
+        trainer.begin_epoch(state.epoch if state.place else state.epoch - 1, scratch)
     written, cost = time.perf_counter(), 0.0
     begun = -1
     with progress.stage("train", None, "steps") as bar:
@@ -155,10 +156,16 @@ def _step(
     trainer.model.train()
     optimizer.zero_grad(set_to_none=True)
     loss = trainer.loss(examples)
+    _check_finite(float(loss.detach()), "loss", step + 1)
     loss.backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(trainer.model.parameters(), settings.clip)
     optimizer.step()
     return float(loss.detach())
+
+
+def _check_finite(value: float, what: str, step: int) -> None:
+    if not math.isfinite(value):
+        raise UsageError(f"the {what} is not finite at step {step}; lower learning_rate with --set.")
 
 
 def _evaluate(trainer: Trainer, state: State, best: Path, patience: int, progress: Progress) -> None:
@@ -167,6 +174,7 @@ def _evaluate(trainer: Trainer, state: State, best: Path, patience: int, progres
     trainer.model.eval()
     with torch.inference_mode(), progress.stage("validate"):
         value = trainer.validate()
+    _check_finite(value, "measure", state.step)
     loss = float(np.mean(state.losses))
     state.losses = []
     before = max((seen.value for seen in state.evaluations), default=-math.inf)
@@ -218,11 +226,17 @@ def _resume(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer
         fields = json.loads(record["state"])
         fields["evaluations"] = [Evaluation.model_validate(seen) for seen in fields["evaluations"]]
         state = State(**fields)
-        model.load_state_dict(record["model"])
+        # All or nothing: torch copies what fits before it says that something does not.
+        held, kept = model.state_dict(), record["model"]
+        if {name: part.shape for name, part in held.items()} != {name: part.shape for name, part in kept.items()}:
+            return None
         optimizer.load_state_dict(record["optimizer"])
+        model.load_state_dict(kept)
     except OSError as error:
         raise StorageError(f"cannot read the checkpoint {path}: {error.strerror}.") from None
-    except (RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile):
+    except (RuntimeError, LookupError, AttributeError, TypeError, ValueError, EOFError):
+        return None
+    except (pickle.UnpicklingError, zipfile.BadZipFile):
         return None
     return state
 

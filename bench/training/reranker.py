@@ -73,6 +73,9 @@ class RerankerTrainer(SequenceTrainer):
         self._retrieved: Ranking = search(encoder.encode(self._validation), tools, "cosine", _VALIDATION_DEPTH)
         self.load()
 
+    def revisions(self) -> dict[str, str]:
+        return {"retriever": self._retriever}
+
     def __len__(self) -> int:
         return len(self._pairs)
 

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
+from bench.errors import UnavailableError
 from bench.search.dense import search
 from bench.text.batches import token_batches
 from bench.text.modelfiles import folder_revision, model_folder, quiet_transformers
@@ -73,7 +74,12 @@ class RetrieverTrainer(Trainer):
         from sentence_transformers import SentenceTransformer
 
         chosen = self.parameters
-        self._encoder: Any = SentenceTransformer(str(model_folder(self.base)), device="cpu")
+        folder = model_folder(self.base)
+        try:
+            self._encoder: Any = SentenceTransformer(str(folder), device="cpu")
+        except Exception as error:  # the readers of these files raise errors of their own kinds
+            first = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UnavailableError(f"the model {self.base!r} cannot be loaded from {folder}: {first}.") from None
         longest = min(chosen.most_tokens, self._encoder.max_seq_length or chosen.most_tokens)
         self._encoder.max_seq_length = longest
         made_ready(self._encoder, chosen.dropout)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import os
 import shutil
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,13 @@ from bench.data.dataset import Dataset
 from bench.data.tables import SPLITS, Template
 from bench.errors import UsageError
 from bench.parameters import check_parameters, full_spec
-from bench.paths import storage_errors
+from bench.paths import expanded, storage_errors
 from bench.progress import QUIET, Progress
 from bench.run.code import code_hash
 from bench.run.machine import hardware, package_versions
 from bench.spec import Spec
 from bench.swap import locked, replaced_folder
+from bench.text.modelfiles import model_folder
 from bench.training.card import CARD, Kind, TrainingCard, read_card, text_digest, write_card
 from bench.training.loop import run_loop, training_identity
 from bench.training.trainer import Trainer
@@ -71,7 +73,10 @@ def train_model(
 
     Raises:
         UsageError: a wrong setting, an occupied folder, or a dataset without training queries.
+        DataError: the base has a training card that cannot be read.
     """
+    # A name to put others beside: `.` has none.
+    out = Path(os.path.abspath(expanded(out)))
     found = trainer_class(kind)
     parameters = check_parameters(found.Parameters, Spec(kind, settings.arguments if settings else ()), "training")
     trainer = found(parameters, base or found.default_base, progress)
@@ -83,6 +88,7 @@ def train_model(
     with locked(out.with_name(f".{out.name}.lock"), f"training {out.name}", progress):
         # Again: another process may have finished it while this one waited.
         _check_place(out, replace)
+        learnt = _learnt_before(trainer)
         trainer.prepare(dataset, text, train, validation)
         if not len(trainer):
             raise UsageError(f"{dataset.spec} has no examples to train a {kind} on.")
@@ -94,7 +100,8 @@ def train_model(
             data=dataset.content_hash,
             template=text,
             examples=own.digest if own else "",
-            code=[code_hash(f"bench.training.{part}") for part in (kind, "loop")],
+            others=trainer.revisions(),
+            code=_code(),
         )
         work = out.with_name(f".{out.name}.training")
         state = run_loop(trainer, work, identity, progress)
@@ -108,8 +115,8 @@ def train_model(
             split="tools" if own else "train",
             template=text,
             examples=len(trainer),
-            queries=sorted({text_digest(dataset.queries[row].text) for row in train}),
-            tools=sorted({text_digest(tool) for tool in seen}),
+            queries=sorted({text_digest(dataset.queries[row].text) for row in train} | set(learnt.queries)),
+            tools=sorted({text_digest(tool) for tool in seen} | set(learnt.tools)),
             settings={name: _plain(value) for name, value in parameters.model_dump().items()},
             validation=own.validation if own else validated_on,
             measure=trainer.measure,
@@ -123,12 +130,32 @@ def train_model(
             packages=package_versions(),
             hardware=hardware(),
             facts=trainer.facts(),
+            before=learnt.datasets,
         )
         with replaced_folder(out) as fresh, storage_errors(str(out)):
             shutil.copytree(work / "best", fresh, dirs_exist_ok=True)
             write_card(fresh, card)
         shutil.rmtree(work, ignore_errors=True)
     return card
+
+
+class _Learnt(NamedTuple):
+    """What a model knows, as its card has it: datasets, and digests of queries and tools."""
+
+    datasets: list[str]
+    queries: list[str]
+    tools: list[str]
+
+
+def _learnt_before(trainer: Trainer) -> _Learnt:
+    """What the base has learnt, and its base before it: a model keeps what it was trained on."""
+    card = read_card(model_folder(trainer.base)) if trainer.base_revision else None
+    return _Learnt([*card.before, card.dataset], card.queries, card.tools) if card else _Learnt([], [], [])
+
+
+def _code() -> list[str]:
+    """Hashes of all that trains. A kind's own module is not enough: examples are made in others."""
+    return [code_hash(f"bench.training.{file.stem}") for file in sorted(Path(__file__).parent.glob("*.py"))]
 
 
 def training_rows(dataset: Dataset, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:

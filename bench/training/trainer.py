@@ -37,7 +37,7 @@ class Settings(ParameterSet):
     checkpoint_every: int = Field(
         0, ge=0, description="steps between checkpoints; 0: as often as a twentieth of the time allows"
     )
-    seed: int = Field(0, ge=0, description="of the order of examples, dropout and sampled negatives")
+    seed: int = Field(0, ge=0, lt=1 << 32, description="of the order of examples, dropout and sampled negatives")
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,10 @@ class Trainer(ABC):
     def examples(self) -> Examples | None:
         """What the examples are made of, asked after `prepare`; None: the queries that it was given."""
         return None
+
+    def revisions(self) -> dict[str, str]:
+        """Other models that the examples hang on (role -> revision), asked after `prepare`; part of the identity."""
+        return {}
 
     def begin_epoch(self, epoch: int, scratch: Path) -> None:
         """Called before each epoch, and again when a killed training goes on in the middle of one.

@@ -13,7 +13,8 @@ import pytest
 from chatserver import ChatServer, drop, hang, message, raw, status, usage
 
 from bench.errors import UnavailableError
-from bench.llm import Failure, LanguageModel, Message, Reply, Request, transport
+from bench.llm import Failure, LanguageModel, Message, Reply, Request, client, transport
+from bench.llm import journal as journals
 from bench.llm.budget import Budget, Stopped
 
 Ask = Callable[..., Any]
@@ -31,8 +32,12 @@ def priced(chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "FIRST_WAIT", 0.001)
 
 
+def rows(journal: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in journal.read_text().splitlines()]
+
+
 def costs(journal: Path) -> list[float]:
-    return [json.loads(line)["cost"] for line in journal.read_text().splitlines()]
+    return [row["cost"] for row in rows(journal)]
 
 
 def test_the_run_stops_before_the_call_that_might_pass_the_limit(
@@ -152,18 +157,97 @@ def test_a_request_given_up_is_paid_for_in_the_journal(chat_server: ChatServer, 
     assert costs(journal) == [6 * BOUND]
 
 
+@pytest.fixture
+def new_process(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Forget what this process knows of journals, as a new one does."""
+    return lambda: monkeypatch.setattr(journals, "_OPEN", {})
+
+
 def test_no_try_is_made_that_might_pass_the_limit(
-    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, ask: Ask
+    chat_server: ChatServer,
+    monkeypatch: pytest.MonkeyPatch,
+    ask: Ask,
+    journal: Path,
+    new_process: Callable[[], None],
 ) -> None:
     monkeypatch.setenv("BENCH_LLM_LIMIT", str(3 * BOUND - 1))
     chat_server.fault = raw(b"{")
     with pytest.raises(UnavailableError, match=f"{2 * BOUND} of BENCH"):
         ask("a", max_tokens=20)
     assert len(chat_server.requests) == 2
-    # What was lost stays lost in this process, though no line tells of it.
+    # What was lost stays lost, and the same command in a new process finds it spent.
+    assert [(row["kind"], row["key"], row["cost"]) for row in rows(journal)] == [("lost", "", 2 * BOUND)]
     chat_server.fault = None
-    with pytest.raises(UnavailableError, match=f"{2 * BOUND} of BENCH"):
-        ask("b", max_tokens=20)
+    for _ in range(3):
+        with pytest.raises(UnavailableError, match=f"{2 * BOUND} of BENCH"):
+            ask("a", max_tokens=20)
+        new_process()
+    assert len(chat_server.requests) == 2
+    # It answers nothing: asked with a higher limit, the request is answered.
+    monkeypatch.setenv("BENCH_LLM_LIMIT", str(3 * BOUND))
+    assert isinstance(ask("a", max_tokens=20), Reply)
+
+
+def test_a_try_that_was_lost_before_the_key_is_refused_is_paid_for(
+    chat_server: ChatServer, ask: Ask, journal: Path
+) -> None:
+    chat_server.faults.extend([raw(b"{"), drop(), status(401)])
+    with pytest.raises(UnavailableError, match="refused the key"):
+        ask("a", max_tokens=20)
+    assert costs(journal) == [2 * BOUND]
+
+
+def test_a_try_that_was_lost_before_ctrl_c_is_paid_for(
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, ask: Ask, journal: Path
+) -> None:
+    # The first try is lost; Ctrl-C comes in the wait for the second.
+    monkeypatch.setattr(transport, "FIRST_WAIT", 60.0)
+    chat_server.fault = raw(b"{")
+    monkeypatch.setattr(client, "_next", interrupted_after(lambda: len(chat_server.requests) == 1))
+    with pytest.raises(KeyboardInterrupt):
+        ask("a", max_tokens=20)
+    assert costs(journal) == [BOUND]
+
+
+def test_calls_under_way_at_ctrl_c_are_paid_for_at_their_most_and_once(
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, ask: Ask, journal: Path
+) -> None:
+    monkeypatch.setenv("BENCH_LLM_CONCURRENCY", "2")
+    monkeypatch.setattr(client, "_GRACE", 0.1)
+    go_on = threading.Event()
+    chat_server.answer = lambda body: str(go_on.wait(20))
+    monkeypatch.setattr(client, "_next", interrupted_after(lambda: len(chat_server.requests) == 2))
+    with pytest.raises(KeyboardInterrupt):
+        ask("a", "b", max_tokens=20)
+    assert costs(journal) == [BOUND, BOUND]
+    # Their replies come all the same, as this process goes on: they are kept, and not paid for again.
+    go_on.set()
+    until = time.monotonic() + 20
+    while len(costs(journal)) < 4:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert costs(journal) == [BOUND, BOUND, 0, 0]
+    # And nothing is held any more.
+    monkeypatch.undo()
+    budget = journals.journal_at(journal).budget
+    until = time.monotonic() + 20
+    while budget._held:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def interrupted_after(seen: Callable[[], bool]) -> Callable[[Any], Any]:
+    """Ctrl-C in the thread that waits for replies, once something is seen."""
+
+    def wait(items: Any) -> Any:
+        until = time.monotonic() + 20
+        while not seen():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        time.sleep(0.1)  # until the client has made of it what it makes
+        raise KeyboardInterrupt
+
+    return wait
 
 
 def test_two_calls_that_each_want_the_room_of_the_other_do_not_wait_for_ever(

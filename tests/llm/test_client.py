@@ -300,6 +300,25 @@ def test_the_identity_is_model_and_endpoint_and_survives_a_replay(
     assert LanguageModel("m").identity == "m at https://api.openai.com/v1"
 
 
+def test_a_journal_of_several_endpoints_keeps_the_identity_where_the_address_is_named(
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    ask("a")
+    first, second = chat_server.url, chat_server.url.replace("127.0.0.1", "localhost")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    monkeypatch.setenv("BENCH_LLM_URL", second)
+    ask("a", "b")
+    # The endpoint that is asked for what the journal lacks; the journal's own are told in a note.
+    identity = LanguageModel("m").identity
+    assert identity == f"m at {second}"
+    monkeypatch.setenv("BENCH_OFFLINE", "1")
+    assert LanguageModel("m").identity == identity
+    # Without an address nothing says which of them is meant.
+    monkeypatch.delenv("BENCH_LLM_URL")
+    assert LanguageModel("m").identity == f"m at {', '.join(sorted([first, second]))}"
+    assert all(reply.from_journal for reply in ask("a", "b"))
+
+
 def test_replies_made_elsewhere_are_used_and_said_once(
     chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, ask: Ask, journal: Path
 ) -> None:

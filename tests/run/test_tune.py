@@ -119,3 +119,14 @@ def test_axes_that_cannot_be_read_are_refused(axes: list[str]) -> None:
     options = [word for axis in axes for word in ("-g", axis)]
     with pytest.raises(UsageError, match="--grid"):
         CliRunner().invoke(command, ["-m", "bm25", "-d", "starter", *options], catch_exceptions=False)
+
+
+def test_a_method_that_learns_is_not_tuned_without_anything_to_learn_from(dials: Dataset) -> None:
+    rows = dials.rows_again()
+    without = replace(rows, queries=[query for query in rows.queries if query.split != "train"])
+    models: Callable[[Spec], Method] = build_method
+    with pytest.raises(UsageError, match=r"method nearest-query.* learns from past queries, and dials has none"):
+        tune(models, Spec("nearest-query"), {"neighbours": [1, 2]}, Dataset.build("dials", CARD, without), RECALL)
+    # One that only searches is tuned as before.
+    points = tune(models, Spec("bm25"), {"k1": [1, 2]}, Dataset.build("dials", CARD, without), RECALL)
+    assert len(points) == 2

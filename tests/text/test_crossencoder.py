@@ -162,6 +162,47 @@ def test_without_a_model_the_sentence_says_how_to_train_one() -> None:
         CrossEncoder("").preflight()
 
 
+def test_a_model_that_was_trained_anew_in_its_place_gives_its_own_scores(reranker: str, tmp_path: Path) -> None:
+    place = tmp_path / "model"
+    shutil.copytree(reranker, place)
+    before = CrossEncoder(str(place))
+    old = before.score(PAIRS[:2])
+    retrained(place)
+    new = CrossEncoder(str(place)).score(PAIRS)
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(place, elsewhere)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_NO_CACHE", "1")
+        assert CrossEncoder(str(elsewhere)).score(PAIRS).tolist() == pytest.approx(new.tolist(), abs=1e-5)
+    assert new[:2] != pytest.approx(old, abs=1e-3)
+    # One that is still in use goes on as what it was.
+    assert before.score(PAIRS[:2]).tolist() == old.tolist()
+    assert before.score(PAIRS[2:3]) == pytest.approx(CrossEncoder(reranker).score(PAIRS[2:3]), abs=1e-5)
+
+
+def test_a_model_that_is_replaced_before_it_is_loaded_stores_no_score(reranker: str, tmp_path: Path) -> None:
+    place = tmp_path / "model"
+    shutil.copytree(reranker, place)
+    scorer = CrossEncoder(str(place))
+    scorer.revisions()
+    retrained(place)
+    with pytest.raises(UnavailableError, match="was replaced just now; run the same command again"):
+        scorer.score(PAIRS)
+    assert CrossEncoder(reranker).model._stored().get([]) == {}
+    fresh = CrossEncoder(reranker)
+    fresh.score(PAIRS)
+    assert fresh.facts()["pairs_from_cache"] == 0
+
+
+def retrained(folder: Path) -> None:
+    """Other weights of the same shapes in a model's folder."""
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    model.classifier.weight.data *= -2
+    model.save_pretrained(folder)
+
+
 @pytest.mark.parametrize(
     ("name", "match"),
     [("classifier", "2 outputs and not one"), ("encoder", "no sequence classifier"), ("missing", "no folder")],

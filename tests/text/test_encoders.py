@@ -202,6 +202,35 @@ def test_a_model_is_loaded_once_however_many_encoders_share_it(folder: Path, tmp
     assert model.loaded == [folder, tmp_path / "other"]
 
 
+def test_a_model_that_was_trained_anew_in_its_place_is_loaded_anew(folder: Path, model: Counting) -> None:
+    before = Encoder(str(folder))
+    before.encode(["a"])
+    put(folder, "config.json", b'{"other": 1}')
+    after = Encoder(str(folder))
+    with uncached_queries():
+        # Not by the one that is loaded.
+        after.encode(["a"])
+    assert after.encode(["b"]).tolist() == [[1, ord("b")]]
+    assert model.loaded == [folder, folder]
+    # The one that was in use goes on as what it was.
+    before.encode(["c"])
+    assert model.loaded == [folder, folder]
+
+
+def test_a_model_that_is_replaced_before_it_is_loaded_stores_no_vector(folder: Path, model: Counting) -> None:
+    encoder = Encoder(str(folder))
+    before = encoder.identity
+    put(folder, "config.json", b'{"other": 1}')
+    with pytest.raises(UnavailableError, match="was replaced just now; run the same command again"):
+        encoder.encode(["a"])
+    assert model.asked == []
+    put(folder, "config.json", FILES["config.json"])
+    again = Encoder(str(folder))
+    assert again.identity == before
+    again.encode(["a"])
+    assert (again.computed, again.from_cache) == (1, 0)
+
+
 def test_vectors_are_computed_once_and_then_need_no_model(
     folder: Path, model: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

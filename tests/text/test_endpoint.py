@@ -14,6 +14,7 @@ from chatserver import ChatServer, Fault, changed, drop, raw, status
 
 from bench.errors import BenchError, UnavailableError, UsageError
 from bench.llm import LanguageModel, Message, Request
+from bench.llm.transport import Transport
 from bench.registry import build_method
 from bench.text import endpoint
 from bench.text.encoders import Encoder, uncached_queries
@@ -206,6 +207,35 @@ def test_tokens_that_are_not_counted_and_lost_tries_are_paid_for_at_their_most(
     with pytest.raises(UnavailableError):
         Encoder(NAME).encode(["five"])
     assert json.loads((tmp_path / "journal.jsonl").read_text().splitlines()[1])["cost"] == 6 * 12
+
+
+@pytest.mark.parametrize("end", ["limit", "key", "Ctrl-C"])
+def test_lost_tries_are_paid_for_however_the_asking_ends(
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str
+) -> None:
+    # A call of "four" may cost 12.
+    monkeypatch.setenv("BENCH_EMBEDDING_PRICE", "1000000")
+    chat_server.faults.append(drop())
+    if end == "limit":
+        monkeypatch.setenv("BENCH_LLM_LIMIT", "23")
+    elif end == "key":
+        chat_server.faults.append(status(401))
+    else:
+        whole = Transport._try
+        tries = iter([whole])
+
+        def interrupted(self: Transport, send: Any) -> Any:
+            try:
+                return next(tries)(self, send)
+            except StopIteration:
+                raise KeyboardInterrupt from None
+
+        monkeypatch.setattr(Transport, "_try", interrupted)
+    with pytest.raises(KeyboardInterrupt if end == "Ctrl-C" else UnavailableError):
+        Encoder(NAME).encode(["four"])
+    (line,) = map(json.loads, (tmp_path / "journal.jsonl").read_text().splitlines())
+    # The try that Ctrl-C broke off was sent, too.
+    assert (line["kind"], line["cost"]) == ("embeddings", 24 if end == "Ctrl-C" else 12)
 
 
 def test_a_limit_without_a_price_of_embeddings_is_told(

@@ -177,3 +177,23 @@ def test_nothing_to_read_is_told(tmp_path: Path) -> None:
     for path in (tmp_path / "empty.py", tmp_path / "nowhere.jsonl", tmp_path / "nowhere.py"):
         with pytest.raises(UnavailableError, match=str(path.name)):
             read_functions(path)
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ('<think>The form is {"reason": "x", "depends": true}. But no.</think>{"reason": "no", "depends": false}', 0),
+        ('<think>Not {"depends": false}?</think>\n```json\n{"reason": "yes", "depends": true}\n```', 2),
+        ('The tool is {"name": "a"}; my answer is {"reason": "no", "depends": true}', 0),
+        ('{"depends": true, "depends": false}', 0),
+    ],
+)
+def test_a_verdict_is_what_stands_behind_the_thoughts_and_alone(
+    functions: Path, chat_server: ChatServer, said: str, kept: int
+) -> None:
+    chat_server.answer = lambda body: (
+        (said if "open_account" in steps(body)[1] or "close_account" in steps(body)[1] else '{"depends": false}')
+        if steps(body)[0] == "verify"
+        else answer(body)
+    )
+    assert len(generated_pairs(str(functions), "model")) == kept

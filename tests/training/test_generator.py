@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from bench.progress import QUIET
 from bench.protocol import History, Library, Queries
 from bench.registry import build_method
 from bench.spec import Spec, Value, parse
-from bench.text.causal import load_causal
+from bench.text.causal import Sampling, load_causal
 from bench.training.card import TrainingCard
 from bench.training.drafts import Searcher, distribution, drafts_in, kept_drafts
 from bench.training.generator import TEMPERATURES, GeneratorTrainer, gold_lines
@@ -298,3 +299,62 @@ def test_any_causal_model_with_a_tokenizer_can_be_the_base(lessons: Dataset, gen
     again = load_causal(str(tmp_path / "model"))
     assert again.trained_prompt == "plain"
     assert again.context == 256
+
+
+def test_the_identity_holds_the_content_of_the_retriever(
+    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]
+) -> None:
+    retriever = tmp_path / "retriever"
+    found = []
+    for eps in (1e-12, 1e-12, 0.1):
+        shutil.copytree(tiny_models["encoder"], retriever, dirs_exist_ok=True)
+        config = json.loads((retriever / "config.json").read_text())
+        (retriever / "config.json").write_text(json.dumps({**config, "layer_norm_eps": eps}))
+        chosen = GeneratorTrainer.Parameters(**{**_plain(SETTINGS), "retriever": f"dense(encoder={retriever})"})
+        trainer = GeneratorTrainer(chosen, "scratch")
+        trainer.prepare(lessons, "description", lessons.rows("train"), lessons.rows("dev"))
+        found.append((trainer.revisions()["retriever"], trainer._identity))
+    assert found[0] == found[1]
+    assert not set(found[0]) & set(found[2])
+
+
+def test_a_calibration_survives_a_kill(
+    lessons: Dataset, tmp_path: Path, cut_off: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = iter([])  # type: ignore[var-annotated]
+    monkeypatch.setattr(GeneratorTrainer, "validate", lambda self: next(values))
+    settings: dict[str, Value] = {"calibrate": True, "epochs": 3, "validation_queries": 4, "most_tokens": 8}
+    # The best model is that of the first epoch; the training is cut off in the second.
+    values = iter([0.9, 0.5, 0.4])
+    whole = trained(lessons, tmp_path / "whole", **settings)
+    values = iter([0.9, 0.5, 0.4])
+    cut_off("generator", 6)
+    with pytest.raises(KeyboardInterrupt):
+        trained(lessons, tmp_path / "cut", **settings)
+    card = trained(lessons, tmp_path / "cut", **settings)
+    assert (card.resumed, card.best_step) == (1, 4)
+    assert card.facts["best_temperature"] in TEMPERATURES
+    assert card.facts == whole.facts
+
+
+def test_settings_of_generation_that_come_with_a_model_change_nothing(generator: str, tmp_path: Path) -> None:
+    import torch
+
+    shutil.copytree(generator, tmp_path / "model")
+    path = tmp_path / "model" / "generation_config.json"
+    given = json.loads(path.read_text())
+    # As chat models have them, but for the strength.
+    others = {"repetition_penalty": 5.0, "do_sample": True, "top_k": 2, "temperature": 0.7, "min_new_tokens": 12}
+    path.write_text(json.dumps({**given, **others}))
+    found = []
+    for name in (generator, str(tmp_path / "model")):
+        model = load_causal(name)
+        random = torch.Generator().manual_seed(3)
+        with torch.no_grad():
+            # Weights at random say more than the few lines that were learnt.
+            for weights in model.network.parameters():
+                weights.copy_(torch.randn(weights.shape, generator=random))
+        prompts = [model.prompt(str, text, 12) for text in ("send mail and a letter", "rain")]
+        greedy, drawn = Sampling(0.0, most_tokens=12), Sampling(1.0, most_tokens=12)
+        found.append([model.generate(prompts, [(1,), (2,)], sampling) for sampling in (greedy, drawn)])
+    assert found[0] == found[1]

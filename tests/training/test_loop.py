@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bench.errors import UsageError
 from bench.progress import QUIET
 from bench.training.loop import State, rate_at, run_loop
 from bench.training.trainer import Settings, Trainer
@@ -224,3 +225,54 @@ def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path) -> None:
 
     record = torch.load(stored, weights_only=True)
     assert json.loads(record["state"])["stopped"] is True
+
+
+@pytest.mark.parametrize("part", ["optimizer", "model"])
+def test_a_checkpoint_of_which_a_part_does_not_fit_changes_nothing(tmp_path: Path, part: str) -> None:
+    import torch
+
+    _, whole = trained(tmp_path / "whole")
+    path = tmp_path / "work" / "checkpoint.pt"
+    trained(tmp_path / "work", most_steps=5, checkpoint_every=1)
+    record = torch.load(path, weights_only=True)
+    if part == "optimizer":
+        record["optimizer"]["param_groups"].pop()
+    else:
+        record["model"].popitem()
+    torch.save(record, path)
+    state, weights = trained(tmp_path / "work")
+    assert state.resumed == 0
+    assert weights == whole
+
+
+@pytest.mark.parametrize("epochs", [1, 5])
+def test_a_training_that_has_stopped_begins_no_epoch_that_it_did_not_have(tmp_path: Path, epochs: int) -> None:
+    class Level(Line):  # type: ignore[misc, valid-type]
+        def validate(self) -> float:
+            return 0.5
+
+    runs = [Level(settings(epochs=epochs, patience=1)) for _ in range(2)]
+    states = [run_loop(trainer, tmp_path, "x", QUIET) for trainer in runs]
+    last = min(epochs, 2) - 1
+    assert runs[0].epochs == list(range(last + 1))
+    assert runs[1].epochs == [last]
+    assert states[0].step == states[1].step == 7 * (last + 1)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("what", ["loss", "measure"])
+def test_a_training_that_runs_away_is_told_with_its_step(tmp_path: Path, what: str, value: float) -> None:
+    class Wild(Line):  # type: ignore[misc, valid-type]
+        steps = 0
+
+        def loss(self, examples: NDArray[np.int64]) -> object:
+            self.steps += 1
+            return super().loss(examples) * (value if what == "loss" and self.steps == 2 else 1)
+
+        def validate(self) -> float:
+            return value if what == "measure" else super().validate()  # type: ignore[no-any-return]
+
+    step = 2 if what == "loss" else 7
+    sentence = rf"^the {what} is not finite at step {step}; lower learning_rate with --set\.$"
+    with pytest.raises(UsageError, match=sentence):
+        run_loop(Wild(settings()), tmp_path, "x", QUIET)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from bench.data.dataset import Dataset
 from bench.errors import UnavailableError
 from bench.spec import Spec, Value
 from bench.text.crossencoder import CrossEncoder
+from bench.training import train
 from bench.training.card import TrainingCard, text_digest
 from bench.training.reranker import RerankerTrainer
 from bench.training.train import train_model
@@ -108,3 +111,24 @@ def test_a_missing_base_or_retriever_is_refused_in_a_sentence(
     with pytest.raises(UnavailableError, match="/nowhere"):
         trained(lessons, tmp_path / "model", tiny_models, retriever="/nowhere")
     assert not (tmp_path / "model").exists()
+
+
+def test_another_retriever_at_the_same_place_is_another_training(
+    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identities: list[str] = []
+
+    def stop(trainer: object, work: Path, identity: str, progress: object) -> None:
+        identities.append(identity)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "run_loop", stop)
+    retriever = tmp_path / "retriever"
+    for changed in (False, False, True):
+        shutil.copytree(tiny_models["encoder"], retriever, dirs_exist_ok=True)
+        if changed:
+            config = json.loads((retriever / "config.json").read_text())
+            (retriever / "config.json").write_text(json.dumps({**config, "layer_norm_eps": 0.1}))
+        with pytest.raises(KeyboardInterrupt):
+            trained(lessons, tmp_path / "model", tiny_models, retriever=str(retriever))
+    assert identities[0] == identities[1] != identities[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,13 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
+from bench.errors import DataError, UnavailableError, UsageError
 from bench.protocol import History, Library, Queries
 from bench.registry import build_method
+from bench.run.leaks import LEAKED, training_marks
 from bench.spec import Spec, Value
 from bench.text.encoders import Encoder
+from bench.training import train
 from bench.training.card import TrainingCard, text_digest
 from bench.training.mining import drawn, hard_negatives, kept_in
 from bench.training.retriever import RetrieverTrainer, ranking_loss
@@ -165,3 +169,62 @@ def test_without_mining_the_batch_alone_gives_negatives(
     monkeypatch.delattr(RetrieverTrainer, "_mine")
     card = trained(lessons, tmp_path / "model", tiny_models["encoder"], epochs=1, hard_negatives=0)
     assert card.steps == 4
+
+
+def test_a_model_trained_from_a_trained_model_has_learnt_from_both(
+    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]
+) -> None:
+    # What is test in the second dataset was train in the first.
+    rows = lessons.rows_again()
+    swap = {"train": "test", "test": "train", "dev": "train"}
+    turned = [replace(query, split=swap[query.split]) for query in rows.queries]
+    other = Dataset.build("turned", lessons.card, replace(rows, queries=turned))
+    first = trained(lessons, tmp_path / "first", tiny_models["encoder"], epochs=1)
+    second = trained(other, tmp_path / "second", str(tmp_path / "first"), epochs=1)
+    third = trained(other, tmp_path / "third", str(tmp_path / "second"), epochs=1)
+    assert (first.before, second.before, third.before) == ([], ["lessons"], ["lessons", "turned"])
+    assert set(first.queries) < set(second.queries) == set(third.queries)
+    assert set(first.tools) <= set(second.tools)
+    assert second.examples < len(second.queries)
+    for name in ("second", "third"):
+        found = training_marks([str(tmp_path / name)], other, other.rows("test"))
+        assert "learnt from 32 of these 32 queries" in found[LEAKED]
+    assert (
+        "the retriever second (trained on lessons, then turned)"
+        in training_marks([str(tmp_path / "second")], other, other.rows("test"))[LEAKED]
+    )
+    # A base whose card cannot be read may know anything.
+    (tmp_path / "first" / "training.json").write_text("{")
+    with pytest.raises(DataError, match="training card"):
+        trained(other, tmp_path / "fourth", str(tmp_path / "first"), epochs=1)
+
+
+def test_a_model_may_be_put_into_the_folder_that_one_is_in(
+    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    trained(lessons, Path(), tiny_models["encoder"], epochs=1)
+    assert (tmp_path / "here" / "training.json").is_file()
+
+
+@pytest.mark.parametrize("damage", ["{}", "{", '{"model_type": "no-such-model"}'])
+def test_a_base_that_is_no_model_is_refused_in_a_sentence(lessons: Dataset, tmp_path: Path, damage: str) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "config.json").write_text(damage)
+    with pytest.raises(UnavailableError, match=r"^the model .*base' cannot be loaded from .*base: "):
+        trained(lessons, tmp_path / "model", str(tmp_path / "base"))
+
+
+def test_a_seed_that_no_generator_takes_is_refused(
+    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]
+) -> None:
+    with pytest.raises(UsageError, match="seed"):
+        trained(lessons, tmp_path / "model", tiny_models["encoder"], seed=1 << 64)
+
+
+def test_every_module_of_the_training_is_part_of_its_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    monkeypatch.setattr(train, "code_hash", lambda module: names.append(module) or "hash")
+    train._code()
+    assert {f"bench.training.{part}" for part in ("retriever", "mining", "pretrained", "drafts", "weak")} < set(names)
