@@ -39,9 +39,9 @@ def test_a_reference_in_a_spec_becomes_its_folder_whatever_the_folder_is_called(
     assert dict(spec.arguments)["encoder"] == str(folder_of("toollens-retriever"))
     spec = parse(resolved("query-generation(llm=local:$domains-generator, queries=3)"))
     assert dict(spec.arguments) == {"llm": f"local:{folder_of('domains-generator')}", "queries": 3}
-    assert named_in("tgr(base=dense(encoder=$toollens-retriever), discriminator=$starter-discriminator)") == [
+    assert named_in("tgr(base=dense(encoder=$toollens-retriever), discriminator=$dependency-discriminator)") == [
         "toollens-retriever",
-        "starter-discriminator",
+        "dependency-discriminator",
     ]
 
 
