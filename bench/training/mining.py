@@ -17,7 +17,20 @@ from bench.search.topk import blocks, top_k
 Vectors = NDArray[np.float32]
 
 
-def hard_negatives(queries: Vectors, tools: Vectors, gold: Gold, depth: int) -> NDArray[np.int32]:
+def used_tools(gold: Gold, tools: int) -> NDArray[np.bool_]:
+    """(tools,) which tools are gold for a query at least: what a training may take for negatives.
+
+    A tool that is never right in training and often wrong would be learnt as wrong: tools held out for the test
+    would be punished for being new, and their texts would not be held out.
+    """
+    used = np.zeros(tools, dtype=np.bool_)
+    used[gold.tools] = True
+    return used
+
+
+def hard_negatives(
+    queries: Vectors, tools: Vectors, gold: Gold, depth: int, among: NDArray[np.bool_]
+) -> NDArray[np.int32]:
     """The `depth` nearest tools of each query that are not its gold, by cosine.
 
     Args:
@@ -25,13 +38,15 @@ def hard_negatives(queries: Vectors, tools: Vectors, gold: Gold, depth: int) -> 
         tools: (tools, dimensions), in code order.
         gold: row i is that of query i.
         depth: at least 1.
+        among: (tools,) which may be negatives (see `used_tools`).
 
     Returns:
-        (queries, min(depth, tools)) tool codes, nearest first, padded with -1 where too few tools are not gold.
+        (queries, min(depth, tools)) tool codes, nearest first, padded with -1 where there are too few.
     """
     found = np.full((len(queries), min(depth, len(tools))), -1, dtype=np.int32)
     for block in blocks(len(queries), len(tools)):
         scores = similarities(queries[block], tools, "cosine")
+        scores[:, ~among] = -np.inf
         for row in range(len(scores)):
             scores[row, gold.row(block.start + row)] = -np.inf
         found[block] = top_k(scores, depth).tools

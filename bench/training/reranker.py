@@ -17,7 +17,7 @@ from bench.data.tables import Template
 from bench.protocol import Ranking
 from bench.search.dense import search
 from bench.text.encoders import EMBEDDED, Encoder
-from bench.training.mining import drawn, hard_negatives
+from bench.training.mining import drawn, hard_negatives, used_tools
 from bench.training.sequences import SequenceSettings, SequenceTrainer
 
 if TYPE_CHECKING:
@@ -58,10 +58,11 @@ class RerankerTrainer(SequenceTrainer):
         tools = encoder.encode(self._texts)
         random = np.random.default_rng([chosen.seed, 2])
         queries = -(-chosen.most_examples // (chosen.positives + chosen.hard_negatives))
+        among = used_tools(dataset.gold.take(train), len(tools))
         train = train[np.sort(random.permutation(len(train))[:queries])]
         self._queries = [dataset.queries[row].text for row in train]
         gold = dataset.gold.take(train)
-        mined = hard_negatives(encoder.encode(self._queries), tools, gold, chosen.mining_depth)
+        mined = hard_negatives(encoder.encode(self._queries), tools, gold, chosen.mining_depth, among)
         self._pairs, self._relevant = _pairs(
             drawn(gold.padded()[0], chosen.positives, random), drawn(mined, chosen.hard_negatives, random)
         )

@@ -20,7 +20,7 @@ from bench.errors import UnavailableError
 from bench.search.dense import search
 from bench.text.batches import token_batches
 from bench.text.modelfiles import folder_revision, model_folder, quiet_transformers
-from bench.training.mining import drawn, hard_negatives, kept_in
+from bench.training.mining import drawn, hard_negatives, kept_in, used_tools
 from bench.training.pretrained import (
     TransformerSettings,
     arithmetic,
@@ -116,7 +116,8 @@ class RetrieverTrainer(Trainer):
     def _mine(self) -> NDArray[np.int32]:
         with self.progress.stage("mine hard negatives"), arithmetic(self.model, self.parameters.precision):
             queries, tools = self._vectors(self._queries), self._vectors(self._tools)
-        return hard_negatives(queries, tools, self._gold, self.parameters.mining_depth)
+        among = used_tools(self._gold, len(tools))
+        return hard_negatives(queries, tools, self._gold, self.parameters.mining_depth, among)
 
     def loss(self, examples: NDArray[np.int64]) -> torch.Tensor:
         import torch

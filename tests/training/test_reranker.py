@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,17 @@ def test_it_learns_from_gold_and_from_what_the_retriever_ranks_high(
         assert (lessons.tools[tool].tool_id in by_text[trainer._queries[query]]) == bool(relevant)
     assert np.bincount(trainer._pairs[:, 0]).tolist() == [3] * 32
     assert trainer._relevant.sum() == 32
+
+
+def test_a_tool_that_no_train_query_needs_is_not_learnt_as_wrong(
+    lessons: Dataset, tiny_models: dict[str, str]
+) -> None:
+    queries = [query for query in lessons.queries if query.split != "train" or "mail" not in query.gold]
+    held_out = Dataset.build("lessons", lessons.card, replace(lessons.rows_again(), queries=queries))
+    trainer = prepared(held_out, tiny_models, mining_depth=8, hard_negatives=8)
+    assert {lessons.tools[tool].tool_id for tool in trainer._pairs[:, 1]} == {
+        tool.tool_id for tool in lessons.tools if tool.tool_id != "mail"
+    }
 
 
 def test_a_bound_on_the_examples_takes_fewer_queries(lessons: Dataset, tiny_models: dict[str, str]) -> None:

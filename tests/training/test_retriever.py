@@ -20,7 +20,7 @@ from bench.spec import Spec, Value
 from bench.text.encoders import Encoder
 from bench.training import train
 from bench.training.card import TrainingCard, text_digest
-from bench.training.mining import drawn, hard_negatives, kept_in
+from bench.training.mining import drawn, hard_negatives, kept_in, used_tools
 from bench.training.retriever import RetrieverTrainer, ranking_loss
 from bench.training.train import train_model
 
@@ -71,9 +71,19 @@ def test_hard_negatives_are_the_nearest_tools_that_are_not_gold() -> None:
     tools = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.5, 0.5]], dtype=np.float32)
     queries = np.array([[1, 0], [0, 1]], dtype=np.float32)
     gold = Gold.of([{0: 1}, {2: 1, 3: 1, 0: 1}])
+    every = np.ones(4, dtype=bool)
     # From the first query: 1, 3, 2 (0 is gold). From the second: 1 alone, since the others are gold.
-    assert hard_negatives(queries, tools, gold, 2).tolist() == [[1, 3], [1, -1]]
-    assert hard_negatives(queries, tools, gold, 9).tolist() == [[1, 3, 2, -1], [1, -1, -1, -1]]
+    assert hard_negatives(queries, tools, gold, 2, every).tolist() == [[1, 3], [1, -1]]
+    assert hard_negatives(queries, tools, gold, 9, every).tolist() == [[1, 3, 2, -1], [1, -1, -1, -1]]
+
+
+def test_a_tool_that_is_gold_for_no_query_is_no_negative() -> None:
+    tools = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.5, 0.5]], dtype=np.float32)
+    queries = np.array([[1, 0], [0, 1]], dtype=np.float32)
+    gold = Gold.of([{0: 1}, {2: 1, 3: 1, 0: 1}])
+    among = used_tools(gold, 4)
+    assert among.tolist() == [True, False, True, True]
+    assert hard_negatives(queries, tools, gold, 9, among).tolist() == [[3, 2, -1, -1], [-1, -1, -1, -1]]
 
 
 def test_negatives_are_drawn_from_all_that_were_mined() -> None:
