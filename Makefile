@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check clean
+.PHONY: demo test check gate clean
 
 demo: $(READY)
 	$(BIN)/bench run
@@ -21,6 +21,24 @@ check: $(READY)
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target build/typed .
 	MYPYPATH=build/typed $(BIN)/mypy -p bench
 	$(BIN)/mypy benchmarks/*.py
+
+# Retrieval against blessed baselines; what a method answers may change on purpose only (EFFECTIVENESS.md).
+# nearest-query learns from past queries, and apibank has none.
+GATED := bm25@starter dense@starter tgr@starter nearest-query@starter bm25@apibank dense@apibank tgr@apibank
+GATE_RESULTS := build/gate
+
+gate: export BENCH_MIRROR ?= $(wildcard ../shared/mirror)
+gate: export BENCH_RESULTS = $(GATE_RESULTS)
+gate: $(READY)
+	rm -rf $(GATE_RESULTS)
+	$(BIN)/bench run --quiet -m bm25 -m dense -m tgr -m nearest-query -d starter
+	$(BIN)/bench run --quiet -m bm25 -m dense -m tgr -d apibank
+	@set -e; for name in $(GATED); do \
+		file=baselines/$${name#*@}-$${name%@*}.json; \
+		echo "gate $$name: $$file"; \
+		$(BIN)/bench gate "$$name" --baseline $$file --policy baselines/gate.toml > $(GATE_RESULTS)/report.txt \
+			|| { code=$$?; cat $(GATE_RESULTS)/report.txt; exit $$code; }; \
+	done
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -35,7 +35,7 @@ from bench.run.result import Result, find_result, settings
 )
 @click.option("--metric", "metrics", multiple=True, help="A metric beside the usual ones.")
 @click.option(
-    "--by", "by", metavar="SLICE", help="Split the queries by a slice: gold, parent, tool or the dataset's own."
+    "--by", "by", metavar="SLICE", help="Split the queries by a slice: one of those below or the dataset's own."
 )
 @results_option
 @json_option
@@ -50,8 +50,10 @@ def command(
     """Show a stored result.
 
     RESULT is a folder, an id (or its beginning), or METHOD@DATASET. Slices that every dataset has: `gold`, the number
-    of gold tools; `tool` and `parent`, how much of the gold, or of its parents, train knows: all (seen), a part
-    (mixed), nothing (unseen). `dev` says that dev alone knows some of what train does not.
+    of gold tools; `category`, that of the gold tools; `length`, the number of the query's words; `prerequisite`, where
+    edges are annotated: whether a gold tool depends on another; `tool` and `parent`, how much of the gold, or of its
+    parents, train knows: all (seen), a part (mixed), nothing (unseen). `dev` says that dev alone knows some of what
+    train does not.
     """
     found = find_result(results or results_folder(), result)
     for name in metrics:

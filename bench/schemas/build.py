@@ -10,6 +10,10 @@ from pydantic import BaseModel
 
 from bench.data.card import Card
 from bench.data.parquet import DatasetManifest, table_schemas
+from bench.evidence.report import Comparison
+from bench.gate.baseline import Baseline
+from bench.gate.policy import Policy
+from bench.gate.report import GateReport
 from bench.llm.journal import JournalLine
 from bench.reproduce.report import Reproduction
 from bench.run.experiment import Experiment
@@ -22,9 +26,13 @@ from bench.schemas import FOLDER
 def build_schemas() -> dict[str, dict[str, Any]]:
     """The schemas as the models have them now."""
     models: dict[str, type[BaseModel]] = {
+        "baseline": Baseline,
         "card": Card,
+        "comparison": Comparison,
         "dataset": DatasetManifest,
         "experiment": Experiment,
+        "gate-policy": Policy,
+        "gate-report": GateReport,
         "llm-journal": JournalLine,
         "manifest": Manifest,
         "metrics": Metrics,

@@ -17,7 +17,11 @@ FLIPS = 100_000
 #: With so many non-zero differences or fewer, all sign vectors are enumerated.
 MOST_ENUMERATED = 16
 #: Numbers in a block of sign vectors: the memory of a test does not grow with the number of flips.
-_BLOCK = 1 << 22
+_BLOCK = 1 << 20
+#: Whole numbers are exact in float32 up to 2^24, and sums are doubled.
+_MOST_STEPS = 1 << 23
+#: Of shares of so many gold tools or places: multiples of 1, of what up to 6 divide, and of what up to 10 divide.
+_DENOMINATORS = (1, 60, 2520)
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ def randomisation_test(differences: NDArray[np.float64], flips: int = FLIPS, see
     Returns:
         (columns,) p-values; 1 for identical systems.
     """
-    whole, _ = as_integers(np.asarray(differences, dtype=np.float64))
+    whole, unit = as_integers(np.asarray(differences, dtype=np.float64))
     counts = np.count_nonzero(whole, axis=0)
     p = np.ones(whole.shape[1])
     few = counts <= MOST_ENUMERATED
@@ -122,34 +126,91 @@ def randomisation_test(differences: NDArray[np.float64], flips: int = FLIPS, see
         values = whole[:, column]
         p[column] = _enumerated(values[values != 0], len(values))
     if not few.all():
-        p[~few] = _sampled(whole[:, ~few], flips, seed)
+        p[~few] = _sampled(whole[:, ~few], unit[~few], flips, seed)
     return p
 
 
 def _enumerated(values: NDArray[np.float64], queries: int) -> float:
     """The share of all sign vectors that are as extreme as the given one."""
-    vectors = np.arange(1 << len(values), dtype=np.uint32)[:, None]
-    kept = (vectors >> np.arange(len(values), dtype=np.uint32)) & 1
-    return float(_extreme(2 * (kept.astype(np.float64) @ values) - values.sum(), values.sum(), queries).mean())
+    sums = np.array([-values.sum()])
+    for value in values:
+        sums = np.concatenate([sums, sums + 2 * value])
+    return float(_extreme(sums, values.sum(), queries).mean())
 
 
-def _sampled(whole: NDArray[np.float64], flips: int, seed: int) -> NDArray[np.float64]:
-    """(columns,) p-values from random sign vectors, block by block."""
-    queries = len(whole)
-    values = whole[(whole != 0).any(axis=1)]
+def _sampled(values: NDArray[np.float64], unit: NDArray[np.float64], flips: int, seed: int) -> NDArray[np.float64]:
+    """(columns,) p-values from random sign vectors, block by block.
+
+    One product of the sign vectors with all columns, in float32, decides nearly all: it is a product of whole numbers
+    small enough to be exact, of which it is known how far they are from the values. The few sums that it leaves open
+    are added up in float64, so that the p-values are those of a float64 product, to the last bit.
+    """
+    # Queries without a difference take part: a p-value must not depend on what else is tested beside it.
+    queries = len(values)
     totals = values.sum(axis=0)
+    coarse, step, slack = _coarse(values, unit)
+    doubled = (2 * coarse).astype(np.float32)
+    offsets = coarse.sum(axis=0).astype(np.float32)
+    by_column = np.ascontiguousarray(values.T)
+    # In whole coarse steps: from `sure` on a sum is as extreme as the one found, below `possible` it is not.
+    border = np.abs(totals) - queries
+    sure = np.ceil((border + slack) / step).astype(np.float32)[:, None]
+    possible = np.floor((border - slack) / step).astype(np.float32)[:, None]
     random = np.random.default_rng(seed)
     # Whole words are drawn, so that the stream does not depend on where blocks end.
-    words = math.ceil(len(values) / 64)
-    hits = np.zeros(whole.shape[1], dtype=np.int64)
-    step = max(1, _BLOCK // len(values))
-    for start in range(0, flips, step):
-        size = min(step, flips - start)
+    words = math.ceil(queries / 64)
+    hits = np.zeros(values.shape[1], dtype=np.int64)
+    block = max(1, _BLOCK // queries)
+    for start in range(0, flips, block):
+        size = min(block, flips - start)
         drawn = random.integers(0, 1 << 64, size=(size, words), dtype=np.uint64).astype("<u8")
-        kept = np.unpackbits(drawn.view(np.uint8), axis=1, count=len(values))
-        hits += _extreme(2 * (kept.astype(np.float64) @ values) - totals, totals, queries).sum(axis=0)
+        kept = np.unpackbits(drawn.view(np.uint8), axis=1, count=queries)
+        sums = kept.astype(np.float32) @ doubled
+        sums -= offsets
+        np.abs(sums, out=sums)
+        sums = np.ascontiguousarray(sums.T)
+        extreme = sums >= sure
+        hits += np.count_nonzero(extreme, axis=1)
+        columns, rows = np.divmod(np.flatnonzero((sums >= possible) ^ extreme), size)
+        for first in range(0, len(rows), block):
+            column, row = columns[first : first + block], rows[first : first + block]
+            exact = 2 * np.einsum("ij,ij->i", kept[row], by_column[column]) - totals[column]
+            hits += np.bincount(column[_extreme(exact, totals[column], queries)], minlength=len(hits))
     p: NDArray[np.float64] = (1 + hits) / (1 + flips)
     return p
+
+
+def _coarse(
+    values: NDArray[np.float64], unit: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Values in steps so coarse that twice any sum of them is exact in float32.
+
+    Args:
+        values: (rows, columns) whole numbers of units, as of `as_integers`; no column is all zeros.
+        unit: (columns,) the value of a unit.
+
+    Returns:
+        (rows, columns) whole numbers whose absolute sum over a column is at most 2^23; (columns,) units in a step;
+        (columns,) by how many units a sum, with any signs, differs from that of the values at most.
+    """
+    magnitudes = np.abs(values)
+    totals = magnitudes.sum(axis=0)
+    step = totals / _MOST_STEPS
+    multiples = np.zeros(len(step), dtype=bool)
+    # Means over a few gold tools have small denominators: sums tie often, and whole multiples tell exactly which.
+    smallest = np.where(magnitudes > 0, magnitudes, np.inf).min(axis=0)
+    for base in (1 / unit, smallest):
+        for denominator in _DENOMINATORS:
+            finer = base / denominator
+            off = np.abs(values - np.rint(values / finer) * finer).max(axis=0)
+            found = ~multiples & (off <= 1) & (2 * totals / finer <= _MOST_STEPS)
+            step[found] = finer[found]
+            multiples |= found
+    # Towards zero, the steps of a column add up to no more than its values do; multiples are a hair off a whole number.
+    coarse = np.where(multiples, np.rint(values / step), np.trunc(values / step))
+    # A few units more for the rounding of this very arithmetic.
+    slack = np.abs(values - coarse * step).sum(axis=0) + 4
+    return coarse, step, slack
 
 
 def _extreme(sums: NDArray[np.float64], found: NDArray[np.float64] | float, queries: int) -> NDArray[np.bool_]:

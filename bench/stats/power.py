@@ -1,4 +1,4 @@
-"""What a comparison could have seen: the minimum detectable effect."""
+"""What a comparison could have seen, and how many queries it would take to see more."""
 
 from __future__ import annotations
 
@@ -17,5 +17,38 @@ def minimum_detectable_effect(sd: float, queries: int, level: float = 0.05, powe
         level: size of the test.
         power: probability of finding an effect of the returned size.
     """
+    return _quantiles(level, power) * sd / math.sqrt(queries)
+
+
+def queries_needed(effect: float, sd: float, level: float = 0.05, power: float = 0.8) -> int | None:
+    """How many queries a two-sided test of this size needs to find a mean difference with probability `power`.
+
+    The smallest n whose `minimum_detectable_effect` is no larger than the effect.
+
+    Args:
+        effect: the true mean difference; its sign does not matter.
+        sd: standard deviation of the differences.
+        level: size of the test.
+        power: probability of finding the effect.
+
+    Returns:
+        At least 1, which is the answer wherever differences do not vary; None for an effect of zero, or one so small
+        that the number of queries is no finite one: no test finds it.
+
+    Raises:
+        ValueError: effect or sd is not finite, or sd is negative.
+    """
+    if not math.isfinite(effect) or not math.isfinite(sd) or sd < 0:
+        raise ValueError(f"an effect and a standard deviation must be finite, the latter not negative: {effect}, {sd}")
+    if effect == 0:
+        return None
+    ratio = _quantiles(level, power) * sd / abs(effect)
+    if ratio > 1e150:
+        return None
+    # The inverse of the effect for n queries is n, though its square comes out a hair above.
+    return max(1, math.ceil(ratio * ratio * (1 - 1e-12)))
+
+
+def _quantiles(level: float, power: float) -> float:
     normal = NormalDist()
-    return (normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)) * sd / math.sqrt(queries)
+    return normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)

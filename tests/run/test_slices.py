@@ -73,8 +73,8 @@ def test_the_number_of_gold_tools_and_queries_without_gold(run: Run, tiny: Datas
 
 
 def test_general_slices_are_computed_and_own_ones_win(tiny: Dataset, marked: Dataset) -> None:
-    assert slice_names(tiny) == ["gold", "parent", "tool"]
-    assert slice_names(marked) == ["gold", "kind", "number", "parent", "tool"]
+    assert slice_names(tiny) == ["category", "gold", "length", "parent", "prerequisite", "tool"]
+    assert set(slice_names(marked)) == {*slice_names(tiny), "kind", "number"}
     past = {tool for query in tiny.queries if query.split != "test" for tool in query.gold}
     values = slice_values(tiny, "tool")
     judged = [query for query in tiny.queries if query.gold and query.split == "test"]
@@ -109,7 +109,29 @@ def test_other_data_are_refused(run: Run, tiny: Dataset) -> None:
 
 def test_unknown_slices_and_metrics_are_refused(run: Run, marked: Dataset) -> None:
     result = run("bm25")
-    with pytest.raises(UsageError, match=r"tiny has no slice 'size'; it has gold, kind, number, parent, tool\."):
+    with pytest.raises(UsageError, match=r"tiny has no slice 'size'; it has category, gold, kind, length, "):
         by_slice(result, marked, "size", METRICS)
     with pytest.raises(UsageError, match=r"has no metric 'recall@77'"):
         by_slice(result, marked, "gold", ["recall@77"])
+
+
+def test_categories_lengths_and_prerequisites(tiny: Dataset) -> None:
+    tools = [replace(tool, category="ab"[i // 6]) for i, tool in enumerate(tiny.tools)]
+    texts = {"q00": "word " * 10, "q01": "word " * 11, "q02": "word " * 40, "q03": "word " * 41}
+    queries = [replace(query, text=texts.get(query.query_id, query.text)) for query in tiny.queries]
+    data = rebuilt(tiny, tools=tools, queries=queries)
+    lengths = slice_values(data, "length")
+    assert [lengths[name] for name in texts] == ["1-10 words", "11-20 words", "21-40 words", "41 words or more"]
+    categories, needs = slice_values(data, "category"), slice_values(data, "prerequisite")
+    for query in data.queries:
+        gold = sorted(query.gold)
+        if not gold:
+            assert query.query_id not in categories.keys() | needs.keys()
+            continue
+        own = {"ab"[int(tool[1:]) // 6] for tool in gold}
+        assert categories[query.query_id] == (own.pop() if len(own) == 1 else "several")
+        assert needs[query.query_id] == ("yes" if {"t01", "t05"} & set(gold) else "no")
+    assert set(categories.values()) == {"a", "b", "several"}
+    assert set(needs.values()) == {"yes", "no"}
+    with pytest.raises(UsageError, match="has no slice 'prerequisite'"):
+        slice_values(rebuilt(tiny, edges=[]), "prerequisite")

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.stats import permutation_test
 
+from bench.stats.bootstrap import as_integers
 from bench.stats.paired import FLIPS, MOST_ENUMERATED, compare, randomisation_test
 
 
@@ -82,6 +84,51 @@ def test_sums_that_differ_by_rounding_alone_are_equal() -> None:
     whole = randomisation_test(np.round(table * 10))
     assert randomisation_test(table) == pytest.approx(whole, abs=1e-12)
     assert randomisation_test(table / 3) == pytest.approx(whole, abs=1e-12)
+
+
+def plain(values: NDArray[np.float64], flips: int, seed: int = 0) -> NDArray[np.float64]:
+    """The sampled test as its definition has it, one float64 product; the reference for the fast one."""
+    whole, _ = as_integers(values)
+    queries, totals = len(whole), whole.sum(axis=0)
+    words = math.ceil(len(whole) / 64)
+    drawn = np.random.default_rng(seed).integers(0, 1 << 64, size=(flips, words), dtype=np.uint64).astype("<u8")
+    kept = np.unpackbits(drawn.view(np.uint8), axis=1, count=len(whole)).astype(np.float64)
+    hits = (np.abs(2 * (kept @ whole) - totals) >= np.abs(totals) - queries).sum(axis=0)
+    found: NDArray[np.float64] = (1 + hits) / (1 + flips)
+    return found
+
+
+SHAPES = {
+    "shares": lambda random, n: random.integers(-6, 7, n) / 6,
+    "hits": lambda random, n: random.choice([-1.0, 0.0, 0.0, 1.0], n),
+    "reciprocal ranks": lambda random, n: 1 / random.integers(1, 30, n) - 1 / random.integers(1, 30, n),
+    "gains": lambda random, n: random.normal(0.05, 0.3, n),
+    "weighted hits": lambda random, n: random.choice([-1.0, 0.0, 1.0], n) * 0.7310585786300049,
+    "two weights": lambda random, n: random.choice([-1.0, 1.0], n) * np.resize([np.pi, np.e], n),
+    "balanced": lambda random, n: np.resize([1 / 3, -1 / 3], n),
+    "balanced and no share": lambda random, n: np.resize([np.pi, -np.pi, np.e, -np.e], n),
+    "one outlier": lambda random, n: np.append(random.normal(0, 1e-6, n - 1), 1e4),
+    "small": lambda random, n: random.normal(0, 1e-11, n),
+    "nearly noise": lambda random, n: random.normal(0, 1e-14, n),
+    "large": lambda random, n: random.integers(-9, 10, n) * 1e12,
+    "wide": lambda random, n: 10.0 ** random.uniform(-9, 9, n) * random.choice([-1.0, 1.0], n),
+    "same": lambda random, n: np.full(n, 0.1),
+}
+
+
+@pytest.mark.parametrize("n", [40, 301])
+def test_the_fast_product_gives_the_p_of_the_plain_one_to_the_last_bit(n: int) -> None:
+    random = np.random.default_rng(9)
+    table = np.column_stack([shape(random, n) for shape in SHAPES.values()])
+    assert randomisation_test(table, 4000, 1).tolist() == plain(table, 4000, 1).tolist()
+
+
+@given(st.sampled_from(sorted(SHAPES)), st.integers(20, 90), st.integers(0, 10**6))
+@settings(deadline=None, max_examples=60)
+def test_so_it_does_for_any_column_alone(shape: str, n: int, seed: int) -> None:
+    values = SHAPES[shape](np.random.default_rng(seed), n)[:, None]
+    if np.count_nonzero(as_integers(values)[0]) > MOST_ENUMERATED:
+        assert randomisation_test(values, 500) == plain(values, 500)
 
 
 def test_noise_is_no_difference() -> None:
@@ -173,3 +220,12 @@ def test_the_mean_of_groups_counts_every_group_the_same() -> None:
 def test_what_is_no_table_of_numbers_is_refused(values: np.ndarray) -> None:
     with pytest.raises(ValueError, match="finite numbers"):
         compare(values)
+
+
+def test_a_p_value_does_not_depend_on_what_is_tested_beside_it() -> None:
+    random = np.random.default_rng(4)
+    one = np.where(random.random((200, 1)) < 0.7, 0.0, random.normal(0.02, 0.3, size=(200, 1)))
+    others = random.normal(size=(200, 5))
+    alone = randomisation_test(one, flips=2000)
+    beside = randomisation_test(np.concatenate([one, others], axis=1), flips=2000)
+    assert alone[0] == beside[0]

@@ -1,0 +1,91 @@
+"""`bench bless`: make results the baselines that a gate holds candidates against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import complete_results, json_option, results_option
+from bench.cli.output import print_json
+from bench.errors import UsageError
+from bench.evidence.contestants import open_result
+from bench.gate.baseline import Baseline
+from bench.gate.bless import Blessed, bless
+from bench.gate.wording import clean
+from bench.metrics import parse_metrics
+from bench.paths import results_folder
+
+
+@click.command("bless")
+@click.argument("names", metavar="RESULT...", nargs=-1, required=True, shell_complete=complete_results)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="FILE.json for one result, or a folder, where each gets DATASET-METHOD.json.",
+)
+@click.option("--reason", default="", help="Why; needed where a baseline is replaced. Kept in the file.")
+@click.option("--by", default="", help="Who blesses it [default: git's user.name, or the login].")
+@click.option("--metric", "metrics", multiple=True, help="A metric beside the usual ones.")
+@results_option
+@json_option
+def command(
+    names: tuple[str, ...],
+    out: Path,
+    reason: str,
+    by: str,
+    metrics: tuple[str, ...],
+    results: Path | None,
+    as_json: bool,
+) -> None:
+    """Make each RESULT a baseline for `bench gate`: one small file, to be committed.
+
+    RESULT is a folder, an id (or its beginning), METHOD@DATASET, or RUN_FILE@DATASET. A baseline holds ids and numbers
+    (per-query values, hashes, who, when, why), never a text. One that is there already with the same evidence stays as
+    it is.
+    """
+    extra = [str(metric) for metric in parse_metrics(metrics)]
+    folder = results or results_folder()
+    found = [open_result(name, folder, progress=progress()) for name in names]
+    for result in found:
+        for name in extra:
+            if name not in result.metrics.metrics:
+                raise UsageError(f"{result.label} has no metric {name!r}; `bench run --metric {name}` adds it.")
+    done = bless(found, out, reason, by, extra)
+    if as_json:
+        print_json([{"file": str(item.path), "written": item.written, **_summary(item.baseline)} for item in done])
+        return
+    for item in done:
+        for line in _lines(item):
+            click.echo(line)
+
+
+def _summary(baseline: Baseline) -> dict[str, object]:
+    return {
+        "label": baseline.label,
+        "result_id": baseline.result_id,
+        "means": {name: round(baseline.mean(name), 9) for name in baseline.values},
+        "blessed": baseline.blessed.model_dump(),
+    }
+
+
+def _lines(item: Blessed) -> list[str]:
+    """What became of one result: the file, its size, and each mean that is another than before."""
+    label = clean(item.baseline.label)
+    if not item.written:
+        return [f"{label}: {item.path} has the same evidence already, and stays as it is"]
+    size = f"{item.path.stat().st_size / 1024:.1f} KiB"
+    if item.before is None:
+        return [f"{label}: blessed in {item.path} ({size}, {len(item.baseline.query_ids)} queries)"]
+    lines = [f"{label}: {item.path} replaced ({size})"]
+    for name in item.baseline.values:
+        now = item.baseline.mean(name)
+        then = item.before.mean(name) if name in item.before.values else None
+        if then is None:
+            lines.append(f"  {name}: new, {now:.4f}")
+        elif abs(now - then) > 1e-9:
+            lines.append(f"  {name}: {then:.4f} to {now:.4f} ({now - then:+.4f})")
+    gone = [name for name in item.before.values if name not in item.baseline.values]
+    return [*lines, *(f"  {name}: no longer there" for name in gone)]

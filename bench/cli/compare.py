@@ -1,0 +1,196 @@
+"""`bench compare`: whether one system beats another, by how much, and how surely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from bench.cli.bars import progress
+from bench.cli.options import complete_datasets, complete_results, go_offline, results_option, source_options
+from bench.cli.output import console, plain_table, print_json
+from bench.data.dataset import Dataset
+from bench.data.sources import Sources
+from bench.errors import BenchError
+from bench.evidence.compare import Question, compared
+from bench.evidence.contestants import by_dataset, open_result
+from bench.evidence.pictures import draw
+from bench.evidence.render import (
+    csv_text,
+    dagger,
+    difference_cells,
+    interval,
+    latex,
+    legend,
+    markdown,
+    p_text,
+    ranks,
+)
+from bench.evidence.report import Comparison, Correction, DatasetReport, Difference, MetricReport
+from bench.llm.messages import shown
+from bench.metrics import parse_metrics
+from bench.paths import results_folder, write_text
+from bench.registry import load_dataset
+
+_FORMS = ("table", "markdown", "json", "csv", "latex")
+
+
+@click.command("compare")
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_results)
+@click.option(
+    "-d",
+    "--dataset",
+    "datasets",
+    multiple=True,
+    shell_complete=complete_datasets,
+    help="Dataset of the names that do not say theirs; repeatable.",
+)
+@click.option("-m", "--metric", "metrics", multiple=True, help="Compare by this metric alone; repeatable.")
+@click.option("--by", "slices", multiple=True, metavar="SLICE", help="Split the first metric by a slice; repeatable.")
+@click.option("--moved", type=click.IntRange(0, 1000), default=5, show_default=True, help="Queries that moved most.")
+@click.option(
+    "--correction", type=click.Choice(["holm", "benjamini-hochberg"]), default="holm", show_default=True,
+    help="Of the p-values of everything that is compared with the first system.",
+)  # fmt: skip
+@click.option("--format", "form", type=click.Choice(_FORMS), default="table", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option(
+    "--picture", type=click.Path(path_type=Path, dir_okay=False), help="Draw the first metric as an SVG file."
+)
+@results_option
+@source_options
+def command(
+    names: tuple[str, ...],
+    datasets: tuple[str, ...],
+    metrics: tuple[str, ...],
+    slices: tuple[str, ...],
+    moved: int,
+    correction: Correction,
+    form: str,
+    as_json: bool,
+    picture: Path | None,
+    results: Path | None,
+    mirror: Path | None,
+    offline: bool,
+) -> None:
+    """Compare stored results with the first one named.
+
+    A name is METHOD@DATASET, an id, a folder, or a run file (RUN.trec@DATASET). With -d, methods may be named alone,
+    and over several datasets they are compared by ranks and means as well:
+
+      bench compare tgr@apibank dense@apibank bm25@apibank
+
+      bench compare tgr dense bm25 -d apibank -d starter
+
+    Every difference comes with its 95% interval, a paired randomisation test, and the smallest difference that so
+    many queries could have shown. What is not on the same queries is refused.
+    """
+    go_offline(offline)
+    folder = results or results_folder()
+    bars = progress()
+
+    def load(spec: str) -> Dataset | None:
+        try:
+            # Slices need the dataset; the mere texts of queries are not worth a download.
+            return load_dataset(spec, Sources.from_environment(mirror, offline or not slices, bars))
+        except BenchError:
+            if slices:
+                raise
+            return None
+
+    found = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
+    wanted = tuple(str(metric) for metric in parse_metrics(metrics))
+    report = compared(by_dataset(found), Question(wanted, slices, moved, correction), load)
+    if picture is not None:
+        write_text(picture, draw(report))
+    if as_json or form == "json":
+        print_json(report.model_dump(mode="json"))
+    elif form == "table":
+        _print(report)
+    else:
+        click.echo({"markdown": markdown, "csv": csv_text, "latex": latex}[form](report), nl=False)
+
+
+def _print(report: Comparison) -> None:
+    out = console()
+    for dataset in report.datasets:
+        _print_dataset(dataset, report.baseline)
+    for macro in report.macro:
+        test = "" if macro.friedman is None else f"Friedman p = {p_text(macro.friedman)}; "
+        out.print(f"{macro.metric} over {', '.join(macro.datasets)}: {test}critical difference {macro.critical:.2f}")
+        table = plain_table("system", "mean rank", "mean of means", right=(1,))
+        for standing in macro.standings:
+            ends = interval(standing.mean, standing.low, standing.high)
+            table.add_row(standing.system, f"{standing.rank:.2f}", ends)
+        out.print(table)
+    out.print(legend(report), style="dim")
+    doubtful = [
+        (item.system, metric.metric, abs(item.difference), item.needed)
+        for dataset in report.datasets
+        for metric in dataset.metrics
+        for item in metric.differences
+        if not dagger(item) and item.needed is not None and item.needed > metric.n
+    ]
+    for system, name, size, needed in doubtful[:_MOST_HINTS]:
+        out.print(f"{system}, {name}: a difference of {size:.3f} would take about {needed} queries", style="dim")
+
+
+#: More would bury the tables.
+_MOST_HINTS = 3
+
+
+def _print_dataset(dataset: DatasetReport, baseline: str) -> None:
+    out = console()
+    limit = "" if dataset.limit is None else f", limit {dataset.limit}"
+    title = f"{dataset.dataset} ({dataset.split}{limit}, {dataset.n} judged queries), each less {baseline}"
+    out.print(Text(title, style="bold"))
+    for system in dataset.systems:
+        notes = [*system.marks, *([f"{system.n_failed} queries failed"] if system.n_failed else [])]
+        if notes:
+            out.print(Text(f"{system.name}: {', '.join(notes)}", style="yellow"))
+    for warning in dataset.warnings:
+        out.print(Text(f"note: {warning}", style="yellow"))
+    _print_metrics(dataset.metrics, dataset.n)
+    for name in dict.fromkeys(item.slice for item in dataset.slices):
+        own = [item for item in dataset.slices if item.slice == name]
+        systems = [item.name for item in dataset.systems]
+        table = plain_table(f"{own[0].metric} by {name}", "n", *systems, right=tuple(range(1, len(systems) + 2)))
+        for item in own:
+            signs = {difference.system: dagger(difference) for difference in item.differences}
+            means = [f"{item.means[system]:.3f}{signs.get(system, '')}" for system in systems]
+            table.add_row(item.value, str(item.n), *means)
+        out.print(table)
+    for moves in dataset.moves:
+        for title, found in (("gained", moves.gained), ("lost", moves.lost)):
+            if found:
+                out.print(Text(f"{moves.system} {title} most on {moves.metric}", style="bold"))
+            for move in found:
+                line = f"  {move.baseline:.2f} → {move.system:.2f}  {move.query_id}  {shown(move.text or '')}"
+                out.print(line, no_wrap=True, overflow="ellipsis")
+
+
+def _print_metrics(metrics: Sequence[MetricReport], n: int) -> None:
+    heads = ("system", "mean", "tier", "rank", "difference", "p, corr.", "dz", "W/T/L", "MDE")
+    table = plain_table(*heads, right=(1, 2, 3, 4, 5, 6, 7, 8))
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    for metric in metrics:
+        found = {item.system: item for item in metric.differences}
+        table.add_section()
+        name = metric.metric if metric.n == n else f"{metric.metric} (n={metric.n})"
+        table.add_row(Text(name, style="bold"))
+        for standing in metric.standings:
+            difference = found.get(standing.system)
+            mean = f"{standing.mean:.3f}{dagger(difference) or ' '}"
+            rank = ranks(standing.rank_low, standing.rank_high)
+            table.add_row(standing.system, mean, str(standing.tier), rank, *_narrow_cells(difference))
+    console().print(table)
+
+
+def _narrow_cells(difference: Difference | None) -> list[str]:
+    """As `difference_cells`, with intervals and corrected p-values on a second line."""
+    signed, p, corrected, dz, counts, detectable = difference_cells(difference)
+    mean, _, ends = signed.partition(" ")
+    return [f"{mean}\n{ends}".strip(), f"{p}\n{corrected}".strip(), dz, counts, detectable]

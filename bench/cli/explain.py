@@ -1,0 +1,360 @@
+"""`bench explain`: why one query's gold tools stand where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench.cli.options import complete_results, go_offline, json_option, results_option, source_options
+from bench.cli.output import console, number, plain_table, print_json
+from bench.paths import results_folder
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bench.evidence.explain import Explained, Standing
+    from bench.evidence.explain_vocabulary import Cell, Explanation, Reason, Told
+
+#: Metrics shown of the query.
+_METRICS = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "mmrr@100", "tracc")
+#: Parts of a score that a line of a table has room for.
+_MOST_PARTS = 6
+#: A tool's id takes no more of a line; a longer one goes on below.
+_ID_WIDTH = 36
+#: A method's spec stands in the head of a column up to this length.
+_NAME_WIDTH = 24
+#: A note is cut to what the other columns leave of a line, but not to less than this.
+_LEAST_NOTE = 30
+#: Characters between two columns.
+_BETWEEN = 3
+#: Texts from outside may be long; a query's is shown so far.
+_MOST_TEXT = 1500
+
+
+@click.command("explain")
+@click.argument("result", shell_complete=complete_results)
+@click.argument("query")
+@click.option("--against", metavar="RESULT", default=None, help="Another result on the same data, side by side.")
+@results_option
+@source_options
+@json_option
+def command(
+    result: str,
+    query: str,
+    against: str | None,
+    results: Path | None,
+    mirror: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Show why a query's gold tools stand where they stand.
+
+    RESULT is a folder, an id (or its beginning), METHOD@DATASET, or a run file as FILE@DATASET; QUERY is a query's id
+    or its unambiguous beginning. The ranks and scores are the stored ones. The reasons come from the method, which is
+    made again and must give the stored scores: words for sparse methods, nearest texts for dense ones, neighbours for
+    graphs, past queries for methods that learn from them, what was cut and reranked for rerankers.
+    """
+    from bench.cli.bars import progress
+    from bench.data.sources import Sources
+    from bench.evidence.contestants import open_result
+    from bench.evidence.explain import check_same_data, explain, query_named
+    from bench.evidence.explain_json import explained_json
+    from bench.registry import load_dataset
+
+    go_offline(offline)
+    folder, bars = results or results_folder(), progress()
+    found = open_result(result, folder, progress=bars)
+    data = found.manifest.dataset.spec
+    others = [] if against is None else [open_result(against, folder, data, bars)]
+    for other in others:
+        check_same_data(found, other)
+    query_id = query_named(found, query)
+    for other in others:
+        query_named(other, query_id)
+    dataset = load_dataset(data, Sources.from_environment(mirror, offline, bars))
+    explained = [explain(item, dataset, query_id, bars) for item in (found, *others)]
+    if as_json:
+        rows = [explained_json(item) for item in explained]
+        print_json(rows[0] if against is None else {"query_id": query_id, "results": rows})
+    elif against is None:
+        _print_one(explained[0])
+    else:
+        _print_beside(explained[0], explained[1])
+
+
+def _plain(text: str, most: int = _MOST_TEXT) -> str:
+    """A text from outside, without what a terminal would obey."""
+    from bench.llm.messages import shown
+
+    return shown(text, most)
+
+
+def _print_one(explained: Explained) -> None:
+    out = console()
+    _print_query(explained, [explained])
+    out.print(_gold_table(explained))
+    if any(item.place.rank is None for item in explained.gold):
+        known = any("(" in _rank(explained, item) for item in explained.gold)
+        place = "in brackets: the rank in the whole library, " if known else "-: "
+        out.print(f"{place}not in the stored ranking of {len(explained.ranking)} tools")
+    if explained.recommended is not None:
+        hits = len(set(explained.recommended) & set(explained.query.gold))
+        names = ", ".join(explained.recommended) or "none"
+        out.print(_plain(f"recommended set: {len(explained.recommended)} tools, {hits} of them gold: {names}"))
+    explanation = None if explained.told is None else explained.told.explanation
+    out.print(_tools_table(_ranking(explained, explanation), explanation))
+    if explained.missing:
+        out.print(_plain(explained.missing))
+    if explained.told is not None:
+        _print_notes(explained.told.explanation)
+        for base in explained.told.explanation.bases:
+            _print_base(base, explained)
+
+
+def _print_query(explained: Explained, others: Sequence[Explained]) -> None:
+    from rich.text import Text
+
+    out = console()
+    query = explained.query
+    labels = " against ".join(item.result.label for item in others)
+    out.print(Text(f"{_plain(labels)}, query {_plain(query.query_id)}", style="bold"))
+    out.print(Text(_plain(query.text)))
+    count = len(query.gold)
+    facts = [f"{count} gold tool{'s' * (count != 1)}"]
+    facts += [f"{_plain(name)} {_plain(value)}" for name, value in sorted(explained.slices.items())]
+    out.print(Text("; ".join(facts), style="dim"))
+    for name, item in zip(_names(others), others, strict=True):
+        values = ", ".join(f"{metric} {number(item.values[metric])}" for metric in _METRICS if metric in item.values)
+        failed = "failed; " if item.failed else ""
+        out.print(Text(f"{name}: {failed}{values}", style="dim"))
+
+
+def _names(explained: Sequence[Explained]) -> list[str]:
+    """Short names of the results: the method's spec, or its name and the result's id where that is long or no help."""
+    specs = [_plain(item.result.manifest.method.spec) for item in explained]
+    names = [spec if len(spec) <= _NAME_WIDTH else spec.partition("(")[0][:_NAME_WIDTH] for spec in specs]
+    if len(set(names)) < len(names):
+        names = [f"{name} {item.result.manifest.result_id[:6]}" for name, item in zip(names, explained, strict=True)]
+    return names
+
+
+def _gold_table(explained: Explained) -> Table | str:
+    if not explained.gold:
+        return "The query has no gold tool: the best answer is none."
+    reasons = {} if explained.told is None else explained.told.explanation.reasons
+    because = any(reason.because for reason in reasons.values())
+    table = plain_table("gold tool", "rank", "score", *(["why not higher"] if because else []), right=(1, 2))
+    _fit(table, 0, ["gold tool", *(_plain(gold.title) for gold in explained.gold)])
+    digits = _digits(item.place.score for item in explained.shown)
+    for gold in explained.gold:
+        why = _because(explained, gold)
+        cells = [_plain(gold.title), _rank(explained, gold), number(gold.place.score, digits)]
+        table.add_row(*cells, *([why] if because else []), style="green" if _stands_first(explained, gold) else "red")
+    return table
+
+
+def _because(explained: Explained, gold: Standing) -> str:
+    """Why a gold tool does not stand higher, in words."""
+    reason = None if explained.told is None else explained.told.explanation.reasons.get(gold.tool)
+    why = "" if reason is None else reason.because
+    if reason is not None and not why and _stands_first(explained, gold):
+        why = "nothing but gold stands above it"
+    tied = f"tied with {gold.tied} other{'s' * (gold.tied > 1)}: tool ids decide" if gold.tied else ""
+    return _plain("; ".join(filter(None, [why, tied])))
+
+
+def _stands_first(explained: Explained, gold: Standing) -> bool:
+    """Whether nothing but gold stands above it."""
+    above = explained.ranking[: gold.place.rank - 1] if gold.place.rank is not None else ("?",)
+    return set(above) <= set(explained.query.gold)
+
+
+def _rank(explained: Explained, gold: Standing) -> str:
+    """The stored rank; beyond the stored ranking, how deep, where that is known."""
+    if gold.place.rank is not None:
+        return str(gold.place.rank)
+    place = None if explained.told is None else explained.told.places[gold.tool].rank
+    return "-" if place is None else f"({place})"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One tool in a table: where it stands there, and why. `after_gap`: tools between it and the last are not shown."""
+
+    rank: str
+    standing: Standing
+    score: float | None
+    reason: Reason | None
+    after_gap: bool = False
+
+
+def _ranking(explained: Explained, explanation: Explanation | None) -> list[_Row]:
+    """The stored ranking, as far as it is shown."""
+    rows = []
+    before: int | None = 0
+    for standing in explained.shown:
+        rank = standing.place.rank
+        gap = before is not None and (rank is None or rank > before + 1)
+        reason = None if explanation is None else explanation.reasons.get(standing.tool)
+        rows.append(_Row(_rank(explained, standing), standing, standing.place.score, reason, gap))
+        before = rank
+    return rows
+
+
+def _base_ranking(told: Told, explained: Explained) -> list[_Row]:
+    """The same tools in the order of a method that the explained one is built on."""
+    last = len(told.places)
+    rows = []
+    for standing in sorted(explained.shown, key=lambda item: told.places[item.tool].rank or 10**9 + last):
+        place = told.places[standing.tool]
+        rank = "-" if place.rank is None else str(place.rank)
+        rows.append(_Row(rank, standing, place.score, told.explanation.reasons.get(standing.tool)))
+    return rows
+
+
+def _tools_table(rows: list[_Row], explanation: Explanation | None) -> Table:
+    """Tools with their scores (where there are any), the columns of an explanation, and its reasons."""
+    columns: tuple[str, ...] = ()
+    titles: list[str] = []
+    if explanation is not None and explanation.reasons:
+        columns, titles = explanation.columns, [explanation.title]
+    reasons = [row.reason for row in rows if row.reason is not None]
+    digits = _digits(row.score for row in rows)
+    scored = any(row.score is not None for row in rows)
+    # A name of two words takes two lines: the column is as wide as its numbers.
+    heads = ["rank", "", "tool", *(["score"] if scored else [])]
+    fixed = len(heads)
+    heads += [_plain(name).replace(" ", "\n") for name in columns]
+    numeric = [i for i in range(len(columns)) if any(isinstance(r.cells[i], int | float) for r in reasons)]
+    lines = []
+    for row in rows:
+        cells = [row.rank, "*" if row.standing.gold else "", _plain(row.standing.title)]
+        cells += [number(row.score, digits)] if scored else []
+        cells += [_cell(cell) for cell in row.reason.cells] if row.reason else [""] * len(columns)
+        lines.append(cells)
+    table = plain_table(*heads, *titles, right=(0, *([3] if scored else []), *(i + fixed for i in numeric)))
+    _fit(table, 2, ["tool", *(line[2] for line in lines)])
+    widths = [
+        max(len(word) for text in column for word in text.split("\n")) for column in zip(heads, *lines, strict=True)
+    ]
+    widths[2] = min(_ID_WIDTH, widths[2])
+    room = max(_LEAST_NOTE, console().width - sum(widths) - _BETWEEN * len(widths) - 2)
+    for row, cells in zip(rows, lines, strict=True):
+        if row.after_gap:
+            table.add_row("…")
+        why = [_why(row.reason, digits, room)] if titles and row.reason else []
+        table.add_row(*cells, *why, style="bold green" if row.standing.gold else None)
+    return table
+
+
+def _fit(table: Table, column: int, ids: Iterable[str]) -> None:
+    """Give the ids of tools their width; where a line is too short, the reasons alone give way."""
+    for place, item in enumerate(table.columns):
+        item.no_wrap = place != column and place != len(table.columns) - 1
+    table.columns[column].width = min(_ID_WIDTH, max((len(name) for name in ids), default=1))
+
+
+def _digits(scores: Iterable[float | None]) -> int:
+    """Decimals of the scores: more where all of them are small."""
+    return 3 if max((abs(score) for score in scores if score is not None), default=1.0) >= 0.1 else 5
+
+
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, float):
+        return number(cell)
+    return "-" if cell is None else _plain(str(cell))
+
+
+def _why(reason: Reason, digits: int, room: int) -> str:
+    parts = [f"{part.name} {number(part.value, digits)}" for part in reason.parts[:_MOST_PARTS]]
+    rest = reason.parts[_MOST_PARTS:]
+    if rest:
+        parts.append(f"{len(rest)} more {number(sum(part.value for part in rest), digits)}")
+    note = _plain(reason.note, room)
+    return " · ".join([*map(_plain, parts), *([note] if note else [])])
+
+
+def _print_notes(explanation: Explanation) -> None:
+    from rich.text import Text
+
+    out = console()
+    for note in explanation.notes:
+        out.print(Text(_plain(note), style="dim"))
+
+
+def _print_base(told: Told, explained: Explained) -> None:
+    """A method that the explained one is built on: the same tools in its order."""
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(f"\n{_plain(told.label)} alone", style="bold"))
+    explanation = told.explanation
+    out.print(_tools_table(_base_ranking(told, explained), explanation))
+    _print_notes(explanation)
+    for base in explanation.bases:
+        _print_base(base, explained)
+
+
+def _print_beside(left: Explained, right: Explained) -> None:
+    """Two results: the gold tools' ranks, why, and the two rankings."""
+    from rich.text import Text
+
+    out = console()
+    both = (left, right)
+    _print_query(left, both)
+    names = _names(both)
+    if left.gold:
+        out.print(_gold_beside(both, names))
+    table = plain_table("rank", names[0], "score", names[1], "score", right=(0, 2, 4))
+    for rank in range(max(len(list(_head(item))) for item in both)):
+        cells = []
+        for item, other in ((left, right), (right, left)):
+            cells += _ranked(item, other, rank)
+        table.add_row(str(rank + 1), *cells)
+    out.print(table)
+    out.print(Text("* gold; in brackets: the tool's rank in the other result", style="dim"))
+    for name, item in zip(names, both, strict=True):
+        if item.missing:
+            out.print(f"{name}: {_plain(item.missing)}")
+
+
+def _gold_beside(both: tuple[Explained, Explained], names: list[str]) -> Table:
+    """The gold tools in both results, the better rank of each in green."""
+    table = plain_table("gold tool", "result", "rank", "score", "why not higher", right=(2, 3))
+    _fit(table, 0, ["gold tool", *(_plain(gold.title) for gold in both[0].gold)])
+    for gold in both[0].gold:
+        found = [next(item for item in explained.gold if item.tool == gold.tool) for explained in both]
+        ranks = [item.place.rank or float("inf") for item in found]
+        for i, (explained, item) in enumerate(zip(both, found, strict=True)):
+            style = "green" if ranks[i] < ranks[1 - i] else "red" if ranks[i] > ranks[1 - i] else None
+            score = number(item.place.score, _digits(item.place.score for item in explained.shown))
+            cells = [_plain(gold.title) if i == 0 else "", names[i], _rank(explained, item), score]
+            table.add_row(*cells, _because(explained, item), style=style)
+    return table
+
+
+def _head(explained: Explained) -> Iterator[Standing]:
+    from bench.evidence.explain import FIRST
+
+    return (item for item in explained.shown if item.place.rank is not None and item.place.rank <= FIRST)
+
+
+def _ranked(item: Explained, other: Explained, place: int) -> list[Any]:
+    """A tool and its score, as a cell of the side-by-side ranking."""
+    from rich.text import Text
+
+    standings = list(_head(item))
+    if place >= len(standings):
+        return ["", ""]
+    standing = standings[place]
+    rank = str(other.ranking.index(standing.tool_id) + 1) if standing.tool_id in other.ranking else "-"
+    text = f"{'*' if standing.gold else ' '} {_plain(standing.title)} ({rank})"
+    style = "bold green" if standing.gold else ""
+    return [
+        Text(text, style=style),
+        Text(number(standing.place.score, _digits(standing.place.score for standing in item.shown)), style=style),
+    ]

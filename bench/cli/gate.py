@@ -1,0 +1,136 @@
+"""`bench gate`: does a candidate keep what its baseline had?"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import complete_results, go_offline, json_option, results_option, source_options
+from bench.data.dataset import Dataset
+from bench.data.sources import Sources
+from bench.errors import BenchError, UsageError
+from bench.evidence.contestants import open_result
+from bench.gate.baseline import read_baseline
+from bench.gate.candidate import Candidate
+from bench.gate.forms import junit, markdown, quoted_for_github, workflow_commands
+from bench.gate.judge import baseline_side, judge, side_of
+from bench.gate.policy import read_policy
+from bench.gate.report import EXIT_CODES, GateReport, Side, not_judged
+from bench.gate.wording import text
+from bench.paths import results_folder, write_text
+from bench.registry import load_dataset
+from bench.run.result import to_json
+
+_NOT_RUN = EXIT_CODES["not run"]
+
+
+class _WrongCommand(click.UsageError):
+    """click's own error of usage, with the code of what was not run."""
+
+    exit_code = _NOT_RUN
+
+
+class _GateCommand(click.Command):
+    """A command whose own errors of usage are `could not run`: click's code for them would read as inconclusive."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            raise _WrongCommand(error.format_message(), error.ctx) from None
+
+
+@click.command("gate", cls=_GateCommand)
+@click.argument("candidate", shell_complete=complete_results)
+@click.option("--baseline", type=click.Path(path_type=Path), required=True, help="A file that `bench bless` wrote.")
+@click.option("--policy", type=click.Path(path_type=Path), required=True, help="What must be kept: gate.toml.")
+@click.option("--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the report as Markdown.")
+@click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="Write the report as JUnit XML.")
+@click.option("--github", is_flag=True, help="Print annotations of a GitHub workflow beside the report.")
+@results_option
+@source_options
+@json_option
+@click.pass_context
+def command(
+    context: click.Context,
+    candidate: str,
+    baseline: Path,
+    policy: Path,
+    markdown_file: Path | None,
+    junit_file: Path | None,
+    github: bool,
+    results: Path | None,
+    mirror: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Hold CANDIDATE against a blessed baseline, by a policy.
+
+    CANDIDATE is a result (a folder, an id or its beginning, METHOD@DATASET) or a run file (TREC, JSON lines) on the
+    baseline's dataset. Each rule is a test of non-inferiority on the same queries: a loss shown to be smaller than the
+    margin passes, one shown to be larger is a regression, and all else is inconclusive.
+
+    \b
+    Exit codes of this command:
+      0  pass
+      1  regression: a rule is broken
+      2  inconclusive, or not comparable (other data, split, limit, protocol or queries)
+      3  could not run: something is missing, damaged or failed. Not run is never pass
+    """
+    go_offline(offline)
+    report = _gated(candidate, baseline, policy, results or results_folder(), mirror, offline)
+    if as_json:
+        click.echo(to_json(report), nl=False)
+    else:
+        shown = text(report)
+        click.echo(quoted_for_github(shown, secrets.token_hex(16)) if github else shown, nl=github)
+    if github:
+        # Beside JSON the commands go to standard error, which the runner reads as well.
+        click.echo("\n".join(workflow_commands(report)), err=as_json)
+    code = report.exit_code
+    for path, form in ((markdown_file, markdown), (junit_file, junit)):
+        if path is None:
+            continue
+        try:
+            write_text(path, form(report))
+        except BenchError as error:
+            click.echo(f"bench: {error}", err=True)
+            code = code or _NOT_RUN
+    context.exit(code)
+
+
+def _gated(
+    name: str, baseline_file: Path, policy_file: Path, results: Path, mirror: Path | None, offline: bool
+) -> GateReport:
+    """The report; what could not be read is one too."""
+    sides = [Side(label=name), Side(label=str(baseline_file))]
+    loaded: dict[str, Dataset] = {}
+    try:
+        policy = read_policy(policy_file)
+        baseline = read_baseline(baseline_file)
+        sides[1] = baseline_side(baseline)
+
+        def load(at_hand: bool) -> Dataset:
+            spec = baseline.dataset.spec
+            if spec not in loaded:
+                sources = Sources.from_environment(mirror, offline or at_hand, progress())
+                loaded[spec] = load_dataset(spec, sources)
+            if loaded[spec].content_hash != baseline.dataset.content_hash:
+                raise UsageError(
+                    f"{spec} is not what it was when the baseline was blessed: its content has the hash "
+                    f"{loaded[spec].content_hash[:12]}, and had {baseline.dataset.content_hash[:12]}."
+                )
+            return loaded[spec]
+
+        result = open_result(name, results, baseline.dataset.spec, progress())
+        found = Candidate.of(result)
+        sides[0] = side_of(found)
+        return judge(found, baseline, policy, load)
+    except BenchError as error:
+        return not_judged("not run", [str(error)], *sides)

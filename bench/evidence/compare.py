@@ -1,0 +1,332 @@
+"""Comparing systems: each with the first on the same queries, all pairs by one test, over datasets by ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.errors import UsageError
+from bench.evidence.contestants import Field
+from bench.evidence.report import (
+    Comparison,
+    Correction,
+    DatasetReport,
+    Difference,
+    MacroReport,
+    MacroStanding,
+    MetricReport,
+    Move,
+    Moves,
+    SliceReport,
+    Standing,
+    System,
+)
+from bench.metrics import parse_metric
+from bench.run.board import marks, usual_template
+from bench.run.slices import values_of
+from bench.stats.bootstrap import bca_intervals
+from bench.stats.classical import paired_t, wilcoxon
+from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
+from bench.stats.macro import macro_intervals
+from bench.stats.multiple import benjamini_hochberg, holm
+from bench.stats.paired import Paired, compare
+from bench.stats.power import queries_needed
+from bench.stats.tiers import rank_intervals, tiers
+from bench.stats.tukey import randomised_tukey
+
+#: What is compared when nobody asks for anything else.
+USUAL = ("recall@5", "ndcg@5", "pass@5", "recall@10", "ndcg@10", "pass@10")
+LEVEL = 0.05
+_CORRECTIONS: dict[Correction, Callable[[Sequence[float]], NDArray[np.float64]]] = {
+    "holm": holm,
+    "benjamini-hochberg": benjamini_hochberg,
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a comparison is asked.
+
+    Attributes:
+        metrics: by their canonical strings; none for the usual ones that all results have.
+        slices: names of slices by which the first metric is split, too.
+        moved: how many of the queries that moved most are listed, each way.
+        correction: how the family is corrected.
+    """
+
+    metrics: tuple[str, ...] = ()
+    slices: tuple[str, ...] = ()
+    moved: int = 5
+    correction: Correction = "holm"
+
+
+def compared(fields: Sequence[Field], question: Question, load: Callable[[str], Dataset | None]) -> Comparison:
+    """Compare systems on one dataset or several; the first system is the baseline.
+
+    Args:
+        fields: one for each dataset. Of several, each has the same systems in the same order.
+        question: what is asked.
+        load: a dataset by its spec, for the texts of queries and for slices; None where it is not at hand.
+
+    Raises:
+        UsageError: fewer than two systems; systems that differ between datasets; no metric that all have; a slice of
+            a dataset that is not at hand, or that it does not have.
+    """
+    names = fields[0].names
+    for field in fields[1:]:
+        if field.names != names:
+            raise UsageError(
+                f"{field.dataset} has {', '.join(field.names)}, and {fields[0].dataset} has {', '.join(names)}: "
+                "name the same methods on each dataset, in the same order."
+            )
+    if len(names) < 2:
+        raise UsageError("a comparison needs two results or more: name another one.")
+    metrics = list(question.metrics) or fields[0].shared_metrics(USUAL)
+    if not metrics:
+        raise UsageError("the results share none of the usual metrics: name one with --metric.")
+    correct = _CORRECTIONS[question.correction]
+    reports = [_on_dataset(field, metrics, question, load, correct) for field in fields]
+    # One family over everything that is tested against the baseline: whoever looks at all of it may be misled by any.
+    every = [difference for report in reports for metric in report.metrics for difference in metric.differences]
+    corrected = iter(correct([difference.p for difference in every]).tolist())
+    reports = [
+        report.model_copy(
+            update={
+                "metrics": [
+                    metric.model_copy(
+                        update={
+                            "differences": [
+                                difference.model_copy(update={"corrected": next(corrected)})
+                                for difference in metric.differences
+                            ]
+                        }
+                    )
+                    for metric in report.metrics
+                ]
+            }
+        )
+        for report in reports
+    ]
+    others = len(names) - 1
+    parts = [_count(others, "system"), _count(len(metrics), "metric")]
+    parts += [_count(len(fields), "dataset")] if len(fields) > 1 else []
+    return Comparison(
+        baseline=names[0],
+        correction=question.correction,
+        family=f"{_count(len(every), 'comparison')} with {names[0]}: {' x '.join(parts)}",
+        level=LEVEL,
+        datasets=reports,
+        macro=_over_datasets(fields, metrics) if len(fields) > 1 else [],
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _on_dataset(
+    field: Field,
+    metrics: Sequence[str],
+    question: Question,
+    load: Callable[[str], Dataset | None],
+    correct: Callable[[Sequence[float]], NDArray[np.float64]],
+) -> DatasetReport:
+    identity = field.results[0].manifest.dataset
+    dataset = load(identity.spec) if question.slices or question.moved else None
+    if question.slices and dataset is None:
+        raise UsageError(f"{identity.spec} is not at hand, so its slices are not known; `bench data info` says more.")
+    if dataset is not None and dataset.content_hash != identity.content_hash:
+        if question.slices:
+            raise UsageError(f"the results are of {identity.spec} as it was before it changed: run them again.")
+        dataset = None
+    template = usual_template(field.results)
+    return DatasetReport(
+        dataset=identity.spec,
+        split=identity.split,
+        limit=identity.limit,
+        n=int(field.judged.sum()),
+        systems=[
+            System(
+                name=name,
+                result_id=result.manifest.result_id,
+                marks=marks(result, template),
+                n_failed=result.metrics.n_failed,
+            )
+            for name, result in zip(field.names, field.results, strict=True)
+        ],
+        metrics=[_on_metric(field, metric) for metric in metrics],
+        slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, dataset, correct)],
+        moves=_moves(field, metrics[0], question.moved, dataset),
+        warnings=sorted({warning for result in field.results for warning in result.manifest.warnings}),
+    )
+
+
+def _direction(metric: str) -> float:
+    return 1.0 if parse_metric(metric).measure.higher_is_better else -1.0
+
+
+def _on_metric(field: Field, metric: str) -> MetricReport:
+    rows, values = field.values(metric)
+    if not len(rows):
+        raise UsageError(f"{metric} is taken on none of the queries, so there is nothing to compare.")
+    sign = _direction(metric)
+    pairs = randomised_tukey(values)
+    means = values.mean(axis=0)
+    groups = tiers(sign * means, pairs, LEVEL)
+    ranks = rank_intervals(sign * values)
+    ends = bca_intervals(values)
+    standings = [
+        Standing(
+            system=name,
+            mean=float(means[i]),
+            low=_finite(ends[i, 0]),
+            high=_finite(ends[i, 1]),
+            tier=int(groups[i]),
+            rank_low=int(ranks[i, 0]),
+            rank_high=int(ranks[i, 1]),
+        )
+        for i, name in enumerate(field.names)
+    ]
+    return MetricReport(
+        metric=metric,
+        higher_is_better=sign > 0,
+        n=len(rows),
+        standings=sorted(standings, key=lambda item: (-sign * item.mean, item.system)),
+        differences=_differences(field.names, values, sign),
+        pairs=pairs.tolist(),
+    )
+
+
+def _differences(names: Sequence[str], values: NDArray[np.float64], sign: float) -> list[Difference]:
+    """Every system less the first; p-values not yet corrected."""
+    d = values[:, 1:] - values[:, :1]
+    t, signed_rank = paired_t(d), wilcoxon(d)
+    return [
+        _difference(
+            name, pair, sign, float(t[i]), float(signed_rank[i]), float(d[:, i].std(ddof=1)) if len(d) > 1 else 0
+        )
+        for i, (name, pair) in enumerate(zip(names[1:], compare(d), strict=True))
+    ]
+
+
+def _difference(name: str, pair: Paired, sign: float, t: float, signed_rank: float, sd: float) -> Difference:
+    wins, losses = (pair.wins, pair.losses) if sign > 0 else (pair.losses, pair.wins)
+    return Difference(
+        system=name,
+        difference=pair.difference,
+        low=pair.low,
+        high=pair.high,
+        p=pair.p,
+        corrected=pair.p,
+        p_t=t,
+        p_wilcoxon=signed_rank,
+        dz=pair.dz,
+        wins=wins,
+        ties=pair.ties,
+        losses=losses,
+        detectable=pair.detectable,
+        needed=queries_needed(pair.difference, sd),
+    )
+
+
+def _by_slice(
+    field: Field,
+    metric: str,
+    name: str,
+    dataset: Dataset | None,
+    correct: Callable[[Sequence[float]], NDArray[np.float64]],
+) -> list[SliceReport]:
+    assert dataset is not None
+    rows, values = field.values(metric)
+    found = []
+    own = values_of(dataset, name, [field.query_ids[row] for row in rows])
+    for value, members in own.items():
+        inside = values[members]
+        found.append(
+            SliceReport(
+                slice=name,
+                value=value,
+                metric=metric,
+                n=len(inside),
+                means=dict(zip(field.names, inside.mean(axis=0).tolist(), strict=True)),
+                differences=_differences(field.names, inside, _direction(metric)),
+            )
+        )
+    corrected = iter(correct([item.p for report in found for item in report.differences]).tolist())
+    return [
+        report.model_copy(
+            update={
+                "differences": [item.model_copy(update={"corrected": next(corrected)}) for item in report.differences]
+            }
+        )
+        for report in found
+    ]
+
+
+def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> list[Moves]:
+    if not most:
+        return []
+    rows, values = field.values(metric)
+    ids = [field.query_ids[row] for row in rows]
+    texts = {} if dataset is None else {name: dataset.queries[dataset.query_codes[name]].text for name in ids}
+    sign = _direction(metric)
+    found = []
+    for i, name in enumerate(field.names[1:], start=1):
+        change = sign * (values[:, i] - values[:, 0])
+        order = np.argsort(-change, kind="stable")
+
+        def moved(places: NDArray[np.int64], column: int = i) -> list[Move]:
+            return [
+                Move(
+                    query_id=ids[place],
+                    text=texts.get(ids[place]),
+                    system=float(values[place, column]),
+                    baseline=float(values[place, 0]),
+                )
+                for place in places.tolist()
+            ]
+
+        gained = order[change[order] > 0][:most]
+        lost = order[::-1][change[order[::-1]] < 0][:most]
+        found.append(Moves(system=name, metric=metric, gained=moved(gained), lost=moved(lost)))
+    return found
+
+
+def _over_datasets(fields: Sequence[Field], metrics: Sequence[str]) -> list[MacroReport]:
+    names = fields[0].names
+    found = []
+    for metric in metrics:
+        values = [field.values(metric)[1] for field in fields]
+        means = np.array([table.mean(axis=0) for table in values])
+        sign = _direction(metric)
+        intervals = macro_intervals(values)
+        ranks = average_ranks(sign * means)
+        standings = [
+            MacroStanding(
+                system=name,
+                mean=float(intervals[i, 0]),
+                low=float(intervals[i, 1]),
+                high=float(intervals[i, 2]),
+                rank=float(ranks[i]),
+            )
+            for i, name in enumerate(names)
+        ]
+        found.append(
+            MacroReport(
+                metric=metric,
+                datasets=[field.results[0].manifest.dataset.spec for field in fields],
+                standings=sorted(standings, key=lambda item: (item.rank, item.system)),
+                friedman=friedman(means) if len(names) > 2 else None,
+                critical=nemenyi_difference(len(names), len(fields)),
+            )
+        )
+    return found
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

@@ -1,0 +1,167 @@
+"""What is compared: stored results, folders, run files and `method@dataset` names, on the same queries."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.sources import Sources
+from bench.errors import ResultError, UsageError
+from bench.progress import QUIET, Progress
+from bench.registry import load_dataset
+from bench.run.external import score_run_file
+from bench.run.result import Result, find_result
+
+
+@dataclass(frozen=True)
+class Field:
+    """Results on the same queries, and their values.
+
+    Attributes:
+        results: (systems,) the results.
+        names: (systems,) what each is called in a table: its method, and its id where two methods are the same.
+        query_ids: (queries,) sorted.
+        judged: (queries,) whether a query has gold.
+    """
+
+    results: tuple[Result, ...]
+    names: tuple[str, ...]
+    query_ids: tuple[str, ...]
+    judged: NDArray[np.bool_]
+
+    @property
+    def dataset(self) -> str:
+        """The spec of the dataset."""
+        return self.results[0].manifest.dataset.spec
+
+    def values(self, metric: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(rows,) the queries that a metric is taken on in every result, and their (rows, systems) values.
+
+        Raises:
+            UsageError: a result does not have the metric.
+        """
+        for result in self.results:
+            if metric not in result.metrics.metrics:
+                raise UsageError(
+                    f"{result.label} has no metric {metric!r}; `bench show {result.manifest.result_id} --format all` "
+                    "lists what it has, and `bench run --metric` adds one."
+                )
+        table = np.column_stack([result.values(metric) for result in self.results])
+        rows = np.flatnonzero(~np.isnan(table).any(axis=1))
+        return rows, table[rows]
+
+    def shared_metrics(self, wanted: Sequence[str]) -> list[str]:
+        """Those of the metrics that every result has."""
+        return [name for name in wanted if all(name in result.metrics.metrics for result in self.results)]
+
+
+def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> Result:
+    """A result by its folder, id or `method@dataset`; or a run file, which is scored and stored like any other.
+
+    Args:
+        name: the name. A run file may be followed by `@dataset`.
+        results: the folder of results.
+        dataset: what a run file without `@dataset` ran on; what is added to a method's name without one.
+        progress: where downloads report to.
+
+    Raises:
+        UsageError: nothing has that name, or several have; or nobody says what a run file ran on.
+        ResultError: it cannot be read, or does not fit the dataset.
+    """
+    path, on = Path(name), dataset
+    if not path.is_file() and "@" in name:
+        head, _, tail = name.rpartition("@")
+        if Path(head).is_file():
+            path, on = Path(head), tail.strip()
+    if path.is_file():
+        return _scored(path, on, results, progress)
+    try:
+        return find_result(results, name)
+    except UsageError:
+        if dataset is None or "@" in name:
+            raise
+    return find_result(results, f"{name}@{dataset}")
+
+
+def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) -> Result:
+    if dataset is None:
+        raise UsageError(f"{path} is a run file: say what it ran on, as in {path.name}@apibank.")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
+    loaded = load_dataset(dataset, Sources.from_environment(progress=progress))
+    words = ["bench", "score", path.name, "--dataset", loaded.spec, "--name", path.stem]
+    return score_run_file(data, path.name, loaded, results, name=path.stem, command=shlex.join(words))
+
+
+def on_same_queries(results: Sequence[Result]) -> Field:
+    """Results side by side.
+
+    Raises:
+        ResultError: they are not comparable; says what differs.
+    """
+    first = results[0]
+    seen: set[str] = set()
+    for result in results:
+        if result.manifest.result_id in seen:
+            raise UsageError(f"{result.label} ({result.manifest.result_id}) is named twice.")
+        seen.add(result.manifest.result_id)
+        for what, value in _ALIKE.items():
+            own, others = value(result), value(first)
+            if own != others:
+                raise ResultError(
+                    f"{first.label} and {result.label} cannot be compared: {what} differs ({others}, {own}); "
+                    f"{_REMEDY.get(what, 'run both on the same queries of the same data')}."
+                )
+    ids = first.per_query["query_id"].to_pylist()
+    counts = first.per_query["n_gold"].to_pylist()
+    for result in results[1:]:
+        if result.per_query["query_id"].to_pylist() != ids or result.per_query["n_gold"].to_pylist() != counts:
+            raise ResultError(f"{first.label} and {result.label} cannot be compared: they are not on the same queries.")
+    return Field(tuple(results), _names(results), tuple(ids), np.array(counts, dtype=np.int64) > 0)
+
+
+def by_dataset(results: Sequence[Result]) -> list[Field]:
+    """Results side by side, dataset by dataset, in the order in which they come.
+
+    Raises:
+        ResultError: two on the same dataset are not comparable; says what differs.
+    """
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(result.manifest.dataset.spec, []).append(result)
+    return [on_same_queries(members) for members in groups.values()]
+
+
+#: What must be the same, in words, and where it stands.
+_ALIKE: dict[str, Callable[[Result], str]] = {
+    "the data's content hash": lambda result: result.manifest.dataset.content_hash[:12],
+    "the split": lambda result: result.manifest.dataset.split,
+    "the limit of queries": lambda result: str(result.manifest.dataset.limit or "none"),
+    "the protocol": lambda result: result.manifest.protocol,
+    "the version of the scoring code": lambda result: result.manifest.scoring[:12],
+}
+_REMEDY = {
+    "the data's content hash": "the data has changed between them: run the older one again",
+    "the version of the scoring code": "`bench run` with both scores them again, without running them",
+}
+
+
+def _names(results: Sequence[Result]) -> tuple[str, ...]:
+    """What tells the systems apart, as short as it can be."""
+    plain = [_method(result) for result in results]
+    return tuple(
+        f"{name} [{result.manifest.result_id[:6]}]" if plain.count(name) > 1 else name
+        for name, result in zip(plain, results, strict=True)
+    )
+
+
+def _method(result: Result) -> str:
+    method = result.manifest.method
+    return method.spec + (f" + {method.cut}" if method.cut else "")

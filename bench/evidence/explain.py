@@ -1,0 +1,315 @@
+"""Why one query went as it did: where its gold tools stood in a stored result, what stood above them, and why.
+
+The ranks and scores shown are the stored ones. The reasons come from the method, made again from the result's full
+spec on the same data, and are shown only where it gives the stored scores today.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.data.dataset import Dataset
+from bench.data.tables import Query
+from bench.errors import BenchError, ResultError, UsageError
+from bench.evidence.explain_methods import close, tell
+from bench.evidence.explain_vocabulary import Case, Place, Told, called
+from bench.progress import QUIET, Progress
+from bench.protocol import History, Library, Method, OracleMethod, Queries
+from bench.registry import build_method
+from bench.run.guard import method_errors
+from bench.run.manifest import DatasetIdentity, Manifest
+from bench.run.result import Result
+from bench.run.slices import slice_values
+from bench.spec import Spec, parse
+
+#: How much of the ranking is shown, and how many of the tools right above a gold tool that stands deeper.
+FIRST = 10
+_RIGHT_ABOVE = 2
+_MOST_IDS = 5
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One tool of a ranking.
+
+    Attributes:
+        tool: its code.
+        tool_id: its id.
+        title: what it is called: its id, with its name where the id is only a number.
+        gold: whether it answers the query.
+        place: its stored rank and score; rank None where it is not in the stored ranking.
+        tied: how many other tools of the stored ranking have the same score.
+    """
+
+    tool: int
+    tool_id: str
+    title: str
+    gold: bool
+    place: Place
+    tied: int
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One query of a stored result, explained.
+
+    Attributes:
+        result: the result.
+        query: the query, with its gold.
+        slices: slice -> value of the query.
+        values: metric -> the query's value.
+        failed: whether the method failed on it, or gave no answer.
+        recommended: ids of the recommended set, where the result has sets.
+        ranking: ids of the stored ranking, best first.
+        shown: the first of the ranking, the gold tools and what stands right above them, by rank; gold that is not in
+            the ranking comes last.
+        told: the method's answer today and why; None where there are only the stored numbers.
+        missing: why there are only these, in a sentence.
+    """
+
+    result: Result
+    query: Query
+    slices: Mapping[str, str]
+    values: Mapping[str, float]
+    failed: bool
+    recommended: tuple[str, ...] | None
+    ranking: tuple[str, ...]
+    shown: tuple[Standing, ...]
+    told: Told | None
+    missing: str
+
+    @property
+    def gold(self) -> tuple[Standing, ...]:
+        """The gold tools, by rank."""
+        return tuple(standing for standing in self.shown if standing.gold)
+
+
+def query_named(result: Result, name: str) -> str:
+    """The id of a query of a result, by the id or its unambiguous beginning.
+
+    Raises:
+        UsageError: the result has no such query, or several.
+    """
+    ids: list[str] = result.per_query["query_id"].to_pylist()
+    if name in ids:
+        return name
+    found = [query for query in ids if query.startswith(name)] if name else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"{len(found)} queries of {result.label} begin with {name!r}, {_some(found)}; give more of it."
+        )
+    near = difflib.get_close_matches(name, ids, n=_MOST_IDS)
+    known = f"the nearest are {_some(near)}" if near else f"it has {_some(ids)}"
+    raise UsageError(f"{result.label} has no query {name!r}; {known}.")
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(repr(query)[1:-1] for query in ids[:_MOST_IDS]) + (", …" if len(ids) > _MOST_IDS else "")
+
+
+def check_same_data(first: Result, second: Result) -> None:
+    """Refuse to put results of different data side by side (rule 8).
+
+    Raises:
+        ResultError: data or protocol differ; says how.
+    """
+    one, other = first.manifest, second.manifest
+    known = {
+        "the dataset": (one.dataset.spec, other.dataset.spec),
+        "its content hash": (one.dataset.content_hash[:12], other.dataset.content_hash[:12]),
+        "the protocol": (one.protocol, other.protocol),
+    }
+    for what, (left, right) in known.items():
+        # Of one content under two names, the hash alone decides.
+        if left != right and (what != "the dataset" or one.dataset.content_hash != other.dataset.content_hash):
+            raise ResultError(
+                f"{first.label} and {second.label} cannot stand side by side: {what} differs ({left}, {right}); "
+                "name a result on the same data."
+            )
+
+
+def explain(result: Result, dataset: Dataset, query_id: str, progress: Progress = QUIET) -> Explained:
+    """Explain one query of a stored result.
+
+    Args:
+        result: the result.
+        dataset: the data it was made on.
+        query_id: a query of it.
+        progress: where long work reports to.
+
+    Raises:
+        ResultError: the result is of other data.
+    """
+    identity = result.manifest.dataset
+    if identity.content_hash != dataset.content_hash:
+        raise ResultError(
+            f"the result {result.manifest.result_id} was made on {identity.spec} as it was then (content hash "
+            f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
+        )
+    row = dataset.query_codes[query_id]
+    query = dataset.queries[row]
+    asked = result.per_query["query_id"].to_pylist().index(query_id)
+    ranking, scores = _stored(result, query_id)
+    shown = _shown(dataset, query, ranking, scores)
+    told, missing = None, _unexplainable(result.manifest)
+    failed = bool(result.per_query["failed"][asked].as_py())
+    if failed and not ranking:
+        missing = "The method failed on this query or gave no answer: there is nothing to explain."
+    if not missing:
+        told, missing = _told(result, dataset, row, shown, progress)
+    recommended = result.per_query["recommended"][asked].as_py()
+    values = {name: result.per_query[name][asked].as_py() for name in result.metrics.metrics}
+    return Explained(
+        result,
+        query,
+        _slices(dataset, query),
+        {name: value for name, value in values.items() if value is not None},
+        failed,
+        None if recommended is None else tuple(recommended),
+        tuple(ranking),
+        shown,
+        told,
+        missing,
+    )
+
+
+def _stored(result: Result, query_id: str) -> tuple[list[str], list[float | None]]:
+    """The stored ranking of one query: tool ids, best first, and their scores."""
+    import pyarrow.compute as pc
+
+    rows = result.run.filter(pc.equal(result.run["query_id"], query_id)).sort_by("rank")
+    return rows["tool_id"].to_pylist(), rows["score"].to_pylist()
+
+
+def _shown(dataset: Dataset, query: Query, ranking: list[str], scores: list[float | None]) -> tuple[Standing, ...]:
+    ranks = {tool: place for place, tool in enumerate(ranking)}
+    wanted = set(range(min(FIRST, len(ranking))))
+    for tool in query.gold:
+        if tool in ranks:
+            wanted.update(range(max(0, ranks[tool] - _RIGHT_ABOVE), ranks[tool] + 1))
+    ids = [ranking[place] for place in sorted(wanted)]
+    ids += sorted(set(query.gold) - set(ranks))
+    found = []
+    for tool in ids:
+        place = ranks.get(tool)
+        score = None if place is None else scores[place]
+        tied = 0 if score is None else scores.count(score) - 1
+        stands = Place(None if place is None else place + 1, score)
+        code = dataset.tool_codes[tool]
+        found.append(Standing(code, tool, called(dataset.tools[code]), tool in query.gold, stands, tied))
+    return tuple(found)
+
+
+def _slices(dataset: Dataset, query: Query) -> dict[str, str]:
+    """The query's own slices; and how new its gold is, where there is something to know it from."""
+    found = dict(query.slices)
+    if len(dataset.rows("train")):
+        for name in ("parent", "tool"):
+            value = slice_values(dataset, name).get(query.query_id)
+            if value is not None:
+                found.setdefault(name, value)
+    return found
+
+
+def _unexplainable(manifest: Manifest) -> str:
+    """Why a method is not made again at all, in a sentence; empty where it is."""
+    method = manifest.method
+    if method.run_file is not None:
+        return "A run file has ranks and scores alone: what made them is not known."
+    if method.needs_llm:
+        return "The method asks a paid language model, which an explanation does not: ranks and scores alone."
+    with suppress(UsageError):  # a spec that this bench cannot read is told where the method is made again
+        if _writes(parse(method.full_spec)):
+            return "A language model on this machine would have to write again: ranks and scores alone."
+    return ""
+
+
+def _writes(spec: Spec) -> bool:
+    """Whether the spec, or one within it, names a local language model."""
+    values = [value for _, value in spec.arguments]
+    flat = [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+    nested = any(_writes(item) for item in flat if isinstance(item, Spec))
+    return nested or any(name == "llm" and str(value).startswith("local:") for name, value in spec.arguments)
+
+
+def _told(
+    result: Result, dataset: Dataset, row: int, shown: tuple[Standing, ...], progress: Progress
+) -> tuple[Told | None, str]:
+    """What the method says today; or None, and why that cannot be shown beside the stored numbers."""
+    case = _case(result.manifest.dataset, dataset, row, shown, progress)
+    try:
+        with _offline():
+            told = tell(case.prepare(result.manifest.method.full_spec), case)
+    except BenchError as error:
+        return None, f"Only the stored numbers can be shown, because the method cannot be made again: {error}"
+    for standing in shown:
+        now = told.places[standing.tool]
+        if standing.place.rank is None:
+            continue
+        scored = standing.place.score is not None and now.score is not None
+        if now.rank is None or not (close(standing.place, now.score) if scored else now.rank == standing.place.rank):
+            return None, (
+                f"Only the stored numbers can be shown: {standing.tool_id} has {_of(standing.place)} in the result and "
+                f"{_of(now)} today, so code, models or packages have changed since; `bench run` makes a new result."
+            )
+    return told, ""
+
+
+def _of(place: Place) -> str:
+    rank = "no rank" if place.rank is None else f"rank {place.rank}"
+    return rank if place.score is None else f"{rank} (score {place.score:.6g})"
+
+
+def _case(
+    identity: DatasetIdentity, dataset: Dataset, row: int, shown: tuple[Standing, ...], progress: Progress
+) -> Case:
+    library = Library.of(dataset, identity.template)
+    history = History.of(dataset, library, dataset.rows(identity.split))
+    rows = np.array([row])
+    made: dict[str, Method] = {}
+
+    def prepare(spec: str) -> Method:
+        if spec not in made:
+            method = build_method(spec, progress=progress)
+            with method_errors(method, "being made again"):
+                method.preflight(library, history)
+                if isinstance(method, OracleMethod):
+                    method.reveal(dataset.gold.take(rows))
+                if len(history):
+                    method.fit(history)
+                method.index(library)
+            made[spec] = method
+        return made[spec]
+
+    others = [standing for standing in shown if not standing.gold and standing.place.rank is not None]
+    rivals = {}
+    for standing in shown:
+        if standing.gold and others:
+            best = others[0]
+            if standing.place.rank is None or (best.place.rank or 0) < standing.place.rank:
+                rivals[standing.tool] = best.tool
+    gold = frozenset(standing.tool for standing in shown if standing.gold)
+    tools = tuple(standing.tool for standing in shown)
+    return Case(library, history, Queries.of(dataset, rows), gold, tools, rivals, prepare)
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """An explanation fetches nothing and spends nothing: what is not on this machine is not explained."""
+    before = os.environ.get("BENCH_OFFLINE")
+    os.environ["BENCH_OFFLINE"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["BENCH_OFFLINE"]
+        else:
+            os.environ["BENCH_OFFLINE"] = before

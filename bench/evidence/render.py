@@ -1,0 +1,247 @@
+"""A comparison as Markdown, CSV and LaTeX. All names are untrusted: each form escapes them in its own way."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from bench.evidence.report import Comparison, DatasetReport, Difference, MetricReport
+
+#: p-values below these get these signs.
+DAGGERS = ((0.01, "‡"), (0.05, "†"))
+_LATEX_DAGGERS = {"‡": r"\ddagger", "†": r"\dagger", "": ""}
+
+
+def dagger(difference: Difference | None) -> str:
+    """The sign of a corrected p-value; none for the baseline."""
+    if difference is None:
+        return ""
+    return next((sign for level, sign in DAGGERS if difference.corrected < level), "")
+
+
+def signs(report: Comparison) -> str:
+    """What the daggers mean, and which comparisons were corrected together."""
+    correction = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}[report.correction]
+    return (
+        f"† and ‡: differs from {report.baseline} with p < 0.05 and p < 0.01 (paired randomisation test, corrected by "
+        f"{correction} over a family of {report.family})."
+    )
+
+
+def legend(report: Comparison) -> str:
+    """What stands in the tables."""
+    return (
+        f"{signs(report)} Intervals are 95% BCa bootstrap intervals over queries, not corrected. Tiers come from the "
+        "randomised Tukey test over all pairs, one metric at a time."
+    )
+
+
+def markdown(report: Comparison) -> str:
+    """The whole comparison as GitHub's Markdown."""
+    parts = [f"# Compared with {_cell(report.baseline)}", _cell(legend(report))]
+    for dataset in report.datasets:
+        limit = "" if dataset.limit is None else f", limit {dataset.limit}"
+        parts.append(f"## {_cell(dataset.dataset)} ({dataset.split}{limit}, {dataset.n} judged queries)")
+        notes = [f"{item.name}: {', '.join(item.marks)}" for item in dataset.systems if item.marks]
+        notes += [f"{item.name}: {item.n_failed} queries failed" for item in dataset.systems if item.n_failed]
+        if notes:
+            parts.append("\n".join(f"- {_cell(note)}" for note in notes))
+        for metric in dataset.metrics:
+            parts.append(f"### {metric.metric}" + ("" if metric.n == dataset.n else f" (n = {metric.n})"))
+            parts.append(_markdown_metric(metric, report.baseline))
+        parts += _markdown_slices(dataset)
+        parts += _markdown_moves(dataset, report.baseline)
+    if report.macro:
+        parts.append("## Over all datasets")
+        for macro in report.macro:
+            test = "" if macro.friedman is None else f"Friedman p = {p_text(macro.friedman)}; "
+            parts.append(f"### {macro.metric}")
+            parts.append(f"{test}mean ranks that differ by {macro.critical:.2f} or more differ (Nemenyi, 5%).")
+            rows = [
+                [item.system, f"{item.rank:.2f}", interval(item.mean, item.low, item.high)] for item in macro.standings
+            ]
+            parts.append(_grid(["system", "mean rank", "mean of the datasets' means"], rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_metric(metric: MetricReport, baseline: str) -> str:
+    found = {item.system: item for item in metric.differences}
+    rows = []
+    for standing in metric.standings:
+        own = found.get(standing.system)
+        rows.append(
+            [
+                standing.system,
+                interval(standing.mean, standing.low, standing.high) + dagger(own),
+                str(standing.tier),
+                ranks(standing.rank_low, standing.rank_high),
+                *difference_cells(own),
+            ]
+        )
+    heads = ["system", "mean", "tier", "rank", f"less {baseline}", "p", "corrected", "dz", "W/T/L", "detectable"]
+    return _grid(heads, rows)
+
+
+def _markdown_slices(dataset: DatasetReport) -> list[str]:
+    parts = []
+    for name in dict.fromkeys(item.slice for item in dataset.slices):
+        own = [item for item in dataset.slices if item.slice == name]
+        systems = [item.name for item in dataset.systems]
+        rows = []
+        for item in own:
+            by_system = {difference.system: difference for difference in item.differences}
+            means = [f"{item.means[system]:.3f}{dagger(by_system.get(system))}" for system in systems]
+            rows.append([item.value, str(item.n), *means])
+        parts.append(f"### {own[0].metric} by {_cell(name)}")
+        parts.append(_grid([name, "n", *systems], rows))
+        parts.append("Signs are corrected over this table alone: it was not part of the family above.")
+    return parts
+
+
+def _markdown_moves(dataset: DatasetReport, baseline: str) -> list[str]:
+    parts = []
+    for moves in dataset.moves:
+        for title, found in (("gained", moves.gained), ("lost", moves.lost)):
+            if found:
+                parts.append(f"### Queries that {_cell(moves.system)} {title} most on {moves.metric}")
+                rows = [[f"{m.baseline:.2f} → {m.system:.2f}", m.query_id, shortened(m.text or "")] for m in found]
+                parts.append(_grid([f"{baseline} → {moves.system}", "query", "text"], rows))
+    return parts
+
+
+def shortened(text: str, most: int = 160) -> str:
+    """The beginning of a text, on one line."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def interval(mean: float, low: float | None, high: float | None) -> str:
+    """A mean and its interval."""
+    return f"{mean:.3f}" if low is None or high is None else f"{mean:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def ranks(low: int, high: int) -> str:
+    """A rank interval."""
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def p_text(p: float) -> str:
+    """A p-value to two digits."""
+    return "<1e-4" if p < 1e-4 else f"{p:.2g}" if p < 0.995 else "1"
+
+
+def difference_cells(difference: Difference | None) -> list[str]:
+    """Difference and interval, p, corrected p, dz, wins/ties/losses, detectable effect; blanks for the baseline."""
+    if difference is None:
+        return ["", "", "", "", "", ""]
+    d = difference
+    signed = f"{d.difference:+.3f}"
+    if d.low is not None and d.high is not None:
+        signed += f" [{d.low:+.3f}, {d.high:+.3f}]"
+    dz = "-" if d.dz is None else f"{d.dz:+.2f}"
+    return [signed, p_text(d.p), p_text(d.corrected), dz, f"{d.wins}/{d.ties}/{d.losses}", f"{d.detectable:.3f}"]
+
+
+def _grid(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell if cell == "---" else _cell(cell) for cell in line) + " |" for line in lines
+    )
+
+
+_MARKUP = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;", **{sign: "\\" + sign for sign in "\\`*|"}})
+
+
+def _cell(text: str) -> str:
+    """A text that stays within its cell, and is no markup."""
+    return " ".join(text.split()).translate(_MARKUP).replace("](", "]\\(")
+
+
+def csv_text(report: Comparison) -> str:
+    """One line for each dataset, metric and system."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        "dataset split metric n system result_id mean low high tier rank_low rank_high baseline difference "
+        "difference_low difference_high p corrected p_t p_wilcoxon dz wins ties losses detectable needed".split()
+    )
+    for dataset in report.datasets:
+        ids = {item.name: item.result_id for item in dataset.systems}
+        for metric in dataset.metrics:
+            found = {item.system: item for item in metric.differences}
+            for s in metric.standings:
+                head = [dataset.dataset, dataset.split, metric.metric, metric.n, s.system, ids[s.system]]
+                head += [s.mean, s.low, s.high, s.tier, s.rank_low, s.rank_high, report.baseline]
+                d = found.get(s.system)
+                tail: list[object] = [None] * 13
+                if d is not None:
+                    tail = [d.difference, d.low, d.high, d.p, d.corrected, d.p_t, d.p_wilcoxon, d.dz]
+                    tail += [d.wins, d.ties, d.losses, d.detectable, d.needed]
+                writer.writerow([*map(_csv_cell, head), *tail])
+    return out.getvalue()
+
+
+def _csv_cell(value: object) -> object:
+    """A name that a spreadsheet does not take for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@"} else value
+
+
+def latex(report: Comparison) -> str:
+    """A table for each dataset, ready to paste: the best of a metric is bold, daggers say what differs."""
+    parts = []
+    caption = _latex(signs(report))
+    for dataset in report.datasets:
+        names = [item.name for item in dataset.systems]
+        lines = [
+            r"% needs \usepackage{booktabs}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\begin{{tabular}}{{l{'r' * len(dataset.metrics)}}}",
+            r"\toprule",
+            " & ".join(["Method", *(_latex(metric.metric) for metric in dataset.metrics)]) + r" \\",
+            r"\midrule",
+        ]
+        for name in names:
+            cells = [_latex_value(metric, name) for metric in dataset.metrics]
+            lines.append(" & ".join([_latex(name), *cells]) + r" \\")
+        lines += [
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\caption{{{_latex(dataset.dataset)} ({dataset.split}, $n={dataset.n}$). {caption}}}",
+            r"\end{table}",
+        ]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _latex_value(metric: MetricReport, name: str) -> str:
+    means = {item.system: item.mean for item in metric.standings}
+    best = max(means.values()) if metric.higher_is_better else min(means.values())
+    value = f"{means[name]:.3f}"
+    # By what is printed: two that look the same are both best.
+    text = rf"\textbf{{{value}}}" if value == f"{best:.3f}" else value
+    sign = _LATEX_DAGGERS[dagger(next((item for item in metric.differences if item.system == name), None))]
+    return rf"{text}$^{{{sign}}}$" if sign else text
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
+}
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in " ".join(text.split()))

@@ -1,0 +1,234 @@
+"""Baselines: what a person has blessed, in one small file that belongs into version control.
+
+It holds ids and numbers, never a text: per-query values, what they were made of, who blessed them, when and why.
+Values are stored once for each distinct number, and each query's as its position in that list.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from bench.errors import ResultError
+from bench.paths import write_text
+from bench.run.manifest import DatasetIdentity, Latency, MethodIdentity
+from bench.run.result import Result
+
+BASELINE_VERSION = 1
+
+#: Values are kept to so many decimals, and a candidate's are rounded alike: what differs by less is no difference.
+DECIMALS = 9
+#: Metrics that are blessed, where the result has them and nobody says more.
+USUAL_METRICS = (
+    *("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mrr@10", "map@100", "mmrr@100"),
+    *("tracc", "set_precision", "set_recall", "set_f1", "size_diff"),
+)
+#: No value of a query that the metric is not taken on.
+_NOT_TAKEN = -1
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Values(_Strict):
+    """A metric's values: query i has `levels[codes[i]]`, or none where `codes[i]` is -1."""
+
+    levels: list[float]
+    codes: list[Annotated[int, Field(ge=_NOT_TAKEN)]]
+
+    @staticmethod
+    def of(values: NDArray[np.float64]) -> Values:
+        """From (queries,) values, NaN where the metric is not taken."""
+        rounded = rounded_values(values)
+        levels, codes = np.unique(rounded[~np.isnan(rounded)], return_inverse=True)
+        found = np.full(len(values), _NOT_TAKEN, dtype=np.int64)
+        found[~np.isnan(rounded)] = codes
+        return Values(levels=[float(level) for level in levels], codes=[int(code) for code in found])
+
+    def array(self) -> NDArray[np.float64]:
+        """(queries,) values; NaN where the metric is not taken."""
+        return np.append(np.array(self.levels, dtype=np.float64), math.nan)[np.array(self.codes, dtype=np.int64)]
+
+
+class Blessing(_Strict):
+    """Who made this the number to keep, when (UTC), and why."""
+
+    by: str
+    at: str
+    reason: str
+    bench: str
+
+
+class Baseline(_Strict):
+    """A blessed result.
+
+    Attributes:
+        result_id: of the result, whose full evidence is not in this file.
+        dataset, method: identities of both, with their hashes.
+        scoring: sha256 of the code that made the values.
+        n, n_failed: judged queries, and how many of them failed or were not answered.
+        latency, hardware: seconds for a single query, and on what they were taken.
+        query_ids: sorted; every other list is in their order.
+        n_gold: gold tools of each query.
+        values: metric -> its values.
+    """
+
+    schema_name: Literal["baseline"] = "baseline"
+    schema_version: Literal[1] = 1
+    result_id: str
+    protocol: str
+    scoring: str
+    depth: int
+    dataset: DatasetIdentity
+    method: MethodIdentity
+    n: int
+    n_failed: int
+    latency: Latency | None
+    hardware: dict[str, str | int]
+    tokens: dict[str, float]
+    blessed: Blessing
+    query_ids: list[str]
+    n_gold: list[Annotated[int, Field(ge=0)]]
+    values: dict[str, Values]
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Baseline:
+        queries = len(self.query_ids)
+        if not queries or self.query_ids != sorted(set(self.query_ids)):
+            raise ValueError("query_ids must be sorted, each there once, and at least one")
+        if len(self.n_gold) != queries:
+            raise ValueError(f"n_gold has {len(self.n_gold)} entries for {queries} queries")
+        for name, values in self.values.items():
+            if len(values.codes) != queries:
+                raise ValueError(f"values.{name} has {len(values.codes)} codes for {queries} queries")
+            if max(values.codes) >= len(values.levels):
+                raise ValueError(f"values.{name} has a code without a level")
+        return self
+
+    @property
+    def label(self) -> str:
+        """`method @ dataset`, as people refer to it."""
+        return label_of(self.method, self.dataset)
+
+    def mean(self, metric: str) -> float:
+        """Mean of a metric over the queries that it is taken on."""
+        taken = self.values[metric].array()
+        return float(np.nanmean(taken)) if not np.isnan(taken).all() else math.nan
+
+
+def rounded_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values as a baseline keeps them; -0 becomes 0."""
+    rounded: NDArray[np.float64] = np.round(values, DECIMALS) + 0.0
+    return rounded
+
+
+def label_of(method: MethodIdentity, dataset: DatasetIdentity) -> str:
+    """`method @ dataset` of two identities."""
+    return f"{method.spec}{f' + {method.cut}' if method.cut else ''} @ {dataset.spec}"
+
+
+def make_baseline(result: Result, blessing: Blessing, metrics: Sequence[str] = ()) -> Baseline:
+    """A result as a baseline.
+
+    Args:
+        result: a stored result.
+        blessing: who, when, why.
+        metrics: canonical names of metrics beside the usual ones.
+
+    Raises:
+        UsageError: the result lacks one of these metrics.
+        ResultError: its tables cannot be read.
+    """
+    manifest, scored = result.manifest, result.metrics
+    kept = [name for name in USUAL_METRICS if name in result.per_query.column_names]
+    values = {name: Values.of(result.values(name)) for name in dict.fromkeys([*kept, *metrics])}
+    return Baseline(
+        result_id=manifest.result_id,
+        protocol=manifest.protocol,
+        scoring=manifest.scoring,
+        depth=manifest.depth,
+        dataset=manifest.dataset,
+        method=manifest.method,
+        n=scored.n,
+        n_failed=scored.n_failed,
+        latency=manifest.latency,
+        hardware=manifest.environment.hardware,
+        tokens={name: round(value, DECIMALS) for name, value in scored.tokens.items()},
+        blessed=blessing,
+        query_ids=result.per_query["query_id"].to_pylist(),
+        n_gold=result.per_query["n_gold"].to_pylist(),
+        # A metric taken on no query (tracc of a method without sets) has nothing to keep.
+        values={name: found for name, found in values.items() if found.levels},
+    )
+
+
+def read_baseline(path: Path) -> Baseline:
+    """A baseline out of its file.
+
+    Raises:
+        ResultError: it is missing, cannot be read, is of another schema version, or does not fit together.
+    """
+    try:
+        raw = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ResultError(
+            f"there is no baseline {path}; `bench bless RESULT --out {path}` makes one of a result."
+        ) from None
+    except OSError as error:
+        raise ResultError(f"cannot read the baseline {path}: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise ResultError(f"the baseline {path} is damaged ({error}); take it from version control.") from None
+    if not isinstance(raw, dict) or raw.get("schema_name") != "baseline":
+        raise ResultError(f"{path} is not a baseline; `bench bless` writes them.")
+    if raw.get("schema_version") != BASELINE_VERSION:
+        raise ResultError(
+            f"the baseline {path} has schema version {raw.get('schema_version')!r}; this bench reads "
+            f"{BASELINE_VERSION}."
+        )
+    try:
+        return Baseline.model_validate(raw)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        message = fault["msg"].removeprefix("Value error, ").rstrip(".")
+        raise ResultError(
+            f"the baseline {path} does not follow its schema ({f'{where}: ' if where else ''}{message})."
+        ) from None
+
+
+def write_baseline(path: Path, baseline: Baseline) -> None:
+    """Write a baseline: one line for each key and each metric, so that a difference between two is short.
+
+    Raises:
+        StorageError: the place cannot be written; what stood there still does.
+    """
+    lines = []
+    for key, value in baseline.model_dump(mode="json").items():
+        if key == "values":
+            inner = ",\n".join(f"  {json.dumps(name)}: {_compact(found)}" for name, found in value.items())
+            lines.append(f' "values": {{\n{inner}\n }}')
+        else:
+            lines.append(f" {json.dumps(key)}: {_compact(value)}")
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def file_name(result: Result) -> str:
+    """`dataset-method.json`; ids never become paths unescaped."""
+    manifest = result.manifest
+    label = f"{manifest.dataset.spec}-{manifest.method.spec}"
+    label += f"-{manifest.method.cut}" if manifest.method.cut else ""
+    slug = re.sub(r"[^a-z0-9_-]+", "-", label.lower()).strip("-")[:100].strip("-")
+    return f"{slug or 'unnamed'}.json"

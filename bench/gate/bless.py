@@ -1,0 +1,113 @@
+"""Blessing: the only way in which a baseline comes to be, or to change."""
+
+from __future__ import annotations
+
+import getpass
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import bench
+from bench.errors import BenchError, ResultError, UsageError
+from bench.gate.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
+from bench.run.result import Result
+
+FIRST = "first blessing"
+
+
+@dataclass(frozen=True)
+class Blessed:
+    """What became of one result.
+
+    Attributes:
+        path: the baseline's file.
+        baseline: what stands there now.
+        before: what it replaced; None where nothing readable stood there.
+        written: False where the file has the same evidence already, and was left as it is.
+    """
+
+    path: Path
+    baseline: Baseline
+    before: Baseline | None
+    written: bool
+
+
+def bless(
+    results: Sequence[Result], out: Path, reason: str = "", by: str = "", metrics: Sequence[str] = ()
+) -> list[Blessed]:
+    """Write a baseline of each result. All are checked before the first is written.
+
+    Args:
+        results: stored results.
+        out: a file for a single result (a name with the ending `.json`), else a folder.
+        reason: why; needed where a baseline is replaced.
+        by: who; the git user's name, or the login, where nothing is given.
+        metrics: metrics beside the usual ones.
+
+    Raises:
+        UsageError: a baseline would be replaced without a reason, or two results have one file.
+        ResultError: a result cannot be read, or `out` is a file of something else.
+        StorageError: a file cannot be written.
+    """
+    moment = datetime.now(UTC).replace(microsecond=0).isoformat()
+    blessing = Blessing(by=by or _who(), at=moment, reason=reason or FIRST, bench=bench.__version__)
+    as_file = out.suffix == ".json" and not out.is_dir()
+    if as_file and len(results) > 1:
+        raise UsageError(f"{len(results)} results do not go into the one file {out}; name a folder.")
+    planned: list[Blessed] = []
+    for result in results:
+        path = out if as_file else out / file_name(result)
+        if any(item.path == path for item in planned):
+            raise UsageError(f"two results would be written to {path}; bless them one by one, each to its own file.")
+        fresh = make_baseline(result, blessing, metrics)
+        before = _standing(path)
+        same = before is not None and _evidence(before) == _evidence(fresh)
+        if path.exists() and not same and not reason.strip():
+            raise UsageError(f"{path} would be replaced: say why with --reason; it is kept in the file.")
+        kept = before if same and before is not None else fresh
+        planned.append(Blessed(path, kept, before, written=not same))
+    for item in planned:
+        if item.written:
+            write_baseline(item.path, item.baseline)
+    return planned
+
+
+def _standing(path: Path) -> Baseline | None:
+    """The baseline that stands there; None where there is none, or one that cannot be read.
+
+    Raises:
+        ResultError: what stands there was never a baseline, and is not ours to replace.
+    """
+    if not path.exists():
+        return None
+    try:
+        return read_baseline(path)
+    except BenchError as error:
+        try:
+            ours = '"schema_name": "baseline"' in path.read_text("utf-8", errors="replace")
+        except OSError:
+            ours = False
+        if not ours:
+            raise ResultError(f"{path} is there and is no baseline ({error}) Choose another --out.") from None
+        return None
+
+
+def _evidence(baseline: Baseline) -> dict[str, object]:
+    """A baseline without its circumstances: who, when, which run, how fast."""
+    return baseline.model_dump(exclude={"blessed", "result_id", "latency", "hardware"})
+
+
+def _who() -> str:
+    """The name that git knows this person by, else the login; `unknown` where there is neither."""
+    try:
+        done = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, timeout=10)
+        if done.stdout.strip():
+            return done.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        pass
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown"

@@ -1,0 +1,167 @@
+"""Policies: what a candidate must keep, as a TOML file.
+
+level = 0.05            # chance of each error of each rule
+power = 0.8             # of which the report says what it could have seen
+margin = 0.02           # of every rule that does not give its own
+max_failed = 0          # judged queries that may fail; without it, as many as in the baseline
+
+[[rule]]
+metric = "recall@5"
+margin = 0.03           # the largest loss of the mean that is acceptable
+floor = 0.60            # the worst mean that is acceptable
+
+[[rule]]
+metric = "pass@5"
+slice = { name = "gold", value = "2" }
+
+[latency]
+p95_ratio = 2.0         # to the baseline's, on the same hardware
+p95_seconds = 0.050
+
+[tokens]
+top_5 = 400             # mean tokens of tool text that a query puts before the agent
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from bench.errors import UsageError
+from bench.metrics import parse_metric
+from bench.parameters import suggestion
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def _canonical(text: str) -> str:
+    try:
+        return str(parse_metric(text))
+    except UsageError as error:
+        raise ValueError(str(error).rstrip(".")) from None
+
+
+Level = Annotated[float, Field(gt=0, lt=0.5)]
+Margin = Annotated[float, Field(ge=0)]
+Budget = Annotated[float, Field(gt=0)]
+
+
+class SliceOf(_Strict):
+    """The queries with one value of a slice (`bench show --by`)."""
+
+    name: str = Field(min_length=1)
+    value: str
+
+
+class Rule(_Strict):
+    """What one metric must keep: its loss within `margin`, its mean at `floor` or better.
+
+    For a metric of which less is better (`size_diff`) the loss is a rise, and the floor the largest mean allowed.
+    """
+
+    metric: Annotated[str, AfterValidator(_canonical)]
+    margin: Margin | None = None
+    floor: float | None = None
+    level: Level | None = None
+    slice: SliceOf | None = None
+
+
+class LatencyBudget(_Strict):
+    """Seconds of one query on its own: p95 against the baseline's, and in itself."""
+
+    p95_ratio: Budget | None = None
+    p95_seconds: Budget | None = None
+
+
+class TokenBudget(_Strict):
+    """Most mean tokens of the tool text of the first five, the first ten, and the recommended tools."""
+
+    top_5: Budget | None = None
+    top_10: Budget | None = None
+    recommended: Budget | None = None
+
+
+class Policy(_Strict):
+    """All that a candidate must keep. A policy that asks for nothing is refused: it would let everything pass."""
+
+    level: Level = 0.05
+    power: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
+    margin: Margin | None = None
+    max_failed: Annotated[int, Field(ge=0)] | None = None
+    rule: list[Rule] = []
+    latency: LatencyBudget = LatencyBudget()
+    tokens: TokenBudget = TokenBudget()
+
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> Policy:
+        budgets = (*self.latency.model_dump().values(), *self.tokens.model_dump().values())
+        if not self.rule and all(value is None for value in budgets):
+            raise ValueError("it asks for nothing; give a [[rule]], or a budget under [latency] or [tokens]")
+        seen = set()
+        for rule in self.rule:
+            if self.margin_of(rule) is None and rule.floor is None:
+                raise ValueError(f"the rule for {rule.metric} has neither a margin nor a floor")
+            if (rule.metric, rule.slice) in seen:
+                raise ValueError(f"there are two rules for {rule.metric}; give one its own slice, or make them one")
+            seen.add((rule.metric, rule.slice))
+        return self
+
+    def margin_of(self, rule: Rule) -> float | None:
+        """A rule's own margin, else the policy's."""
+        return self.margin if rule.margin is None else rule.margin
+
+    def level_of(self, rule: Rule) -> float:
+        """A rule's own level, else the policy's."""
+        return self.level if rule.level is None else rule.level
+
+
+def read_policy(path: Path) -> Policy:
+    """A policy out of a TOML file.
+
+    Raises:
+        UsageError: the file cannot be read, is not TOML, or does not follow the model; the sentence says where.
+    """
+    try:
+        raw = tomllib.loads(path.read_text("utf-8-sig"))
+    except OSError as error:
+        raise UsageError(f"cannot read the policy {path}: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the policy {path} is not TOML: {error}.") from None
+    try:
+        return Policy.model_validate(raw)
+    except ValidationError as error:
+        raise UsageError(f"the policy {path} is not valid: {_sentence(error)}.") from None
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first fault of a policy, in words: where, what, and the nearest name for one that is not known."""
+    fault = error.errors()[0]
+    where = _place(fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        known = _known(fault["loc"][:-1])
+        name = str(fault["loc"][-1])
+        return f"there is no key {where!r}{suggestion(name, known)}; known there: {', '.join(known)}"
+    message = fault["msg"].removeprefix("Value error, ").rstrip(".")
+    return f"{where}: {message[:1].lower() + message[1:]}" if where else message
+
+
+def _place(loc: Sequence[int | str]) -> str:
+    """`rule[2].margin`: rules are counted from 1, as people do."""
+    text = ""
+    for part in loc:
+        text += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _known(loc: Sequence[int | str]) -> list[str]:
+    """The keys that a table of the policy knows."""
+    inner: dict[str, Any] = {"rule": Rule, "slice": SliceOf, "latency": LatencyBudget, "tokens": TokenBudget}
+    names = [part for part in loc if isinstance(part, str)]
+    model: type[BaseModel] = inner[names[-1]] if names else Policy
+    return list(model.model_fields)

@@ -1,0 +1,123 @@
+"""What a gate found: the model behind every form of its report."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Verdict = Literal["pass", "regression", "inconclusive", "not run"]
+Outcome = Literal["pass", "regression", "inconclusive", "not comparable", "not run"]
+
+#: Exit codes of `bench gate`, which are its own. What was not run has not passed.
+EXIT_CODES: dict[Outcome, int] = {"pass": 0, "regression": 1, "inconclusive": 2, "not comparable": 2, "not run": 3}
+#: Moved queries that a report names.
+MOST_NAMED = 10
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class RuleReport(_Strict):
+    """One demand of the policy, and whether it is met.
+
+    Attributes:
+        name: `recall@5`, `recall@5 where gold = 2`, `latency p95`, `tokens top_5`.
+        kind: `margin` is judged by the bounds of the difference, `floor` by those of the candidate's mean, `ratio` and
+            `budget` by a number that has no interval.
+        threshold: the margin, the floor, or the budget.
+        higher_is_better: False where a rise is a loss.
+        level: of each one-sided bound.
+        n: queries.
+        baseline, candidate, difference: means (or seconds, or tokens), and candidate - baseline.
+        lower, upper: one-sided bounds of the difference, or of the mean; None for a single query.
+        detectable: how far past the threshold a true change must lie to be decided with the policy's power.
+        needed: queries that would decide with that power.
+        better, worse: queries whose value is better or worse than the baseline's.
+        note: why it could not be judged, or what a reader must know.
+    """
+
+    name: str
+    kind: Literal["margin", "floor", "ratio", "budget"]
+    verdict: Verdict
+    threshold: float
+    higher_is_better: bool = True
+    level: float | None = None
+    n: int | None = None
+    baseline: float | None = None
+    candidate: float | None = None
+    difference: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    detectable: float | None = None
+    needed: int | None = None
+    better: int | None = None
+    worse: int | None = None
+    note: str = ""
+
+
+class MovedQuery(_Strict):
+    """A query that fails now or no longer; its text where the dataset is at hand."""
+
+    query_id: str
+    text: str | None = None
+
+
+class Moved(_Strict):
+    """Queries whose value fell to 0, and those that rose from 0, by the rules that see the same ones move.
+
+    `failing` and `fixed` name the first few; `n_failing` and `n_fixed` count all.
+    """
+
+    rules: list[str]
+    n_failing: int
+    n_fixed: int
+    failing: list[MovedQuery]
+    fixed: list[MovedQuery]
+
+
+class Side(_Strict):
+    """Candidate or baseline."""
+
+    label: str
+    result_id: str | None = None
+    method_hash: str | None = None
+    blessed_by: str | None = None
+    blessed_at: str | None = None
+    reason: str | None = None
+
+
+class GateReport(_Strict):
+    """The whole report; `reasons` say why it is not comparable or was not run."""
+
+    schema_name: Literal["gate-report"] = "gate-report"
+    schema_version: Literal[1] = 1
+    outcome: Outcome
+    exit_code: int
+    candidate: Side
+    baseline: Side
+    dataset: str | None = None
+    content_hash: str | None = None
+    power: float | None = None
+    rules: list[RuleReport] = []
+    moved: list[Moved] = []
+    notes: list[str] = []
+    reasons: list[str] = []
+
+
+def not_judged(
+    outcome: Literal["not comparable", "not run"], reasons: list[str], candidate: Side, baseline: Side
+) -> GateReport:
+    """The report of a gate that could not judge."""
+    return GateReport(
+        outcome=outcome, exit_code=EXIT_CODES[outcome], candidate=candidate, baseline=baseline, reasons=reasons
+    )
+
+
+def outcome_of(rules: list[RuleReport]) -> Outcome:
+    """What the rules come to: a regression that was found stands, whatever else could not be judged."""
+    verdicts = {rule.verdict for rule in rules}
+    order: tuple[Verdict, ...] = ("regression", "not run", "inconclusive")
+    # A gate without rules has judged nothing.
+    return next((verdict for verdict in order if verdict in verdicts), "pass" if rules else "not run")

@@ -1,0 +1,75 @@
+"""The classical paired tests, by scipy, with an answer for every input: beside the randomisation test, not for it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.stats.bootstrap import as_integers
+
+
+def paired_t(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Two-sided p-values of the paired t test (Student 1908) of a zero mean, by `scipy.stats.ttest_1samp`.
+
+    Args:
+        differences: (queries, columns) first - second, finite. Those that are zero but for rounding (far below 1e-12)
+            are zero, and those that lie within 1e-12 of the column's largest are the same.
+
+    Returns:
+        (columns,) p-values, never NaN: 1 for identical systems and for a single query, which say nothing; 0 where all
+        differences are the same and not zero, since t is then infinite. That is what the formula says, not a proof: of
+        two queries, the randomisation test makes 0.5.
+
+    Raises:
+        ValueError: there are no queries, or a value is not finite.
+    """
+    from scipy.stats import ttest_1samp
+
+    values = _checked(differences)
+    whole, _ = as_integers(values)
+    p = np.ones(values.shape[1])
+    if len(values) < 2:
+        return p
+    constant = np.ptp(values, axis=0) <= 1e-12 * np.abs(values).max(axis=0)
+    p[constant & whole.any(axis=0)] = 0.0
+    if not constant.all():
+        p[~constant] = ttest_1samp(values[:, ~constant], 0.0, axis=0).pvalue
+    # Noise around zero varies, but is zero.
+    p[~whole.any(axis=0)] = 1.0
+    return p
+
+
+def wilcoxon(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Two-sided p-values of the signed-rank test (Wilcoxon 1945), by `scipy.stats.wilcoxon`.
+
+    Its hypothesis is that differences are symmetric about zero, not that their mean is zero. Queries without a
+    difference are left out. Where at most 50 differences remain and no two are of the same size it is exact; otherwise
+    scipy enumerates the signs of a few, and approximates many by the normal distribution.
+
+    Args:
+        differences: (queries, columns) first - second, finite. Sizes that differ by less than 1e-12 of the column's
+            largest share their rank.
+
+    Returns:
+        (columns,) p-values, never NaN: 1 for identical systems and where a single query differs.
+
+    Raises:
+        ValueError: there are no queries, or a value is not finite.
+    """
+    from scipy.stats import wilcoxon as signed_rank
+
+    values = _checked(differences)
+    whole, _ = as_integers(values)
+    p = np.ones(values.shape[1])
+    for column in range(values.shape[1]):
+        found = values[whole[:, column] != 0, column]
+        if len(found) >= 2:
+            p[column] = signed_rank(np.round(found / np.abs(found).max(), 12)).pvalue
+    return p
+
+
+def _checked(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    values = np.asarray(differences, dtype=np.float64)
+    if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
+        raise ValueError("differences must be a table of finite numbers, one row for each query")
+    return values

@@ -1,0 +1,189 @@
+"""`bench compare`: names of every kind, the numbers it prints, refusals, and every form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bench.data.dataset import Dataset
+from bench.registry import load_dataset
+from bench.run.result import find_result
+
+Bench = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def starter() -> Dataset:
+    return load_dataset("starter")
+
+
+def run_file(folder: Path, name: str, dataset: Dataset, right: Callable[[int], bool]) -> Path:
+    """A run that puts a query's gold first where `right` says so, and answers with another tool elsewhere."""
+    lines = []
+    for i, row in enumerate(dataset.rows("test").tolist()):
+        query = dataset.queries[row]
+        gold = sorted(query.gold)
+        other = next(tool.tool_id for tool in dataset.tools if tool.tool_id not in query.gold)
+        lines.append(json.dumps({"query_id": query.query_id, "tools": gold if right(i) and gold else [other]}))
+    path = folder / f"{name}.jsonl"
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+@pytest.fixture
+def lexical(bench: Bench) -> None:
+    bench("run", "-q", "-d", "starter", "-m", "bm25", "-m", "tfidf", "-m", "bm25-okapi")
+
+
+def test_differences_are_those_of_the_stored_values(bench: Bench, lexical: None) -> None:
+    said = bench("compare", "bm25@starter", "tfidf@starter", "--json").json
+    first, second = (find_result(Path("../results"), f"{name}@starter") for name in ("bm25", "tfidf"))
+    for metric in said["datasets"][0]["metrics"]:
+        a, b = first.values(metric["metric"]), second.values(metric["metric"])
+        kept = ~np.isnan(a)
+        d = (b - a)[kept]
+        (found,) = metric["differences"]
+        assert found["difference"] == pytest.approx(d.mean())
+        assert (found["wins"], found["ties"], found["losses"]) == (
+            int((d > 0).sum()),
+            int((d == 0).sum()),
+            int((d < 0).sum()),
+        )
+        assert found["p_t"] == pytest.approx(float(stats.ttest_rel(b[kept], a[kept]).pvalue))
+        assert {item["system"]: item["mean"] for item in metric["standings"]} == pytest.approx(
+            {"bm25": a[kept].mean(), "tfidf": b[kept].mean()}
+        )
+    every = [item for metric in said["datasets"][0]["metrics"] for item in metric["differences"]]
+    assert all(item["corrected"] >= item["p"] for item in every)
+    # Holm multiplies the smallest by the size of the family.
+    smallest = min(every, key=lambda item: item["p"])
+    assert smallest["corrected"] == pytest.approx(min(1.0, smallest["p"] * len(every)))
+    assert said["family"] == f"{len(every)} comparisons with bm25: 1 system x {len(every)} metrics"
+
+
+def test_results_folders_and_run_files_are_equal_citizens(bench: Bench, lexical: None, starter: Dataset) -> None:
+    path = run_file(Path.cwd(), "mine", starter, lambda i: True)
+    identifier = find_result(Path("../results"), "bm25@starter").manifest.result_id
+    folder = find_result(Path("../results"), "tfidf@starter").folder
+    said = bench("compare", identifier[:8], folder, "bm25-okapi@starter", f"{path}@starter", "--json").json
+    names = [item["name"] for item in said["datasets"][0]["systems"]]
+    assert names == ["bm25", "tfidf", "bm25-okapi", "mine"]
+    recall = next(item for item in said["datasets"][0]["metrics"] if item["metric"] == "recall@5")
+    assert recall["standings"][0]["system"] == "mine"
+    # One request has more than five gold tools.
+    assert recall["standings"][0]["mean"] > 0.98
+    assert (recall["standings"][0]["tier"], recall["standings"][0]["rank_high"]) == (1, 1)
+    # A run file may leave its dataset to -d, and methods may too.
+    assert bench("compare", "bm25", path, "-d", "starter", "--json").json["baseline"] == "bm25"
+
+
+def test_a_clear_winner_and_noise_are_told_apart(bench: Bench, starter: Dataset) -> None:
+    base = run_file(Path.cwd(), "base", starter, lambda i: i % 2 == 0)
+    better = run_file(Path.cwd(), "better", starter, lambda i: i % 4 != 1)
+    noise = run_file(Path.cwd(), "noise", starter, lambda i: (i % 2 == 0) != (i in {8, 9}))
+    names = [f"{path}@starter" for path in (base, better, noise)]
+    said = bench("compare", *names, "-m", "recall@5", "--json").json
+    won, level = said["datasets"][0]["metrics"][0]["differences"]
+    assert won["corrected"] < 0.001
+    assert won["low"] > 0
+    assert (level["wins"], level["losses"], level["p"]) == (1, 1, 1.0)
+    tiers = {item["system"]: item["tier"] for item in said["datasets"][0]["metrics"][0]["standings"]}
+    assert tiers == {"better": 1, "base": 2, "noise": 2}
+    out = bench("compare", *names, "-m", "recall@5").out
+    assert "better gained most on recall@5" in out
+    assert "‡" in out
+
+
+def test_the_queries_that_moved_most_come_with_their_texts(bench: Bench, starter: Dataset) -> None:
+    base = run_file(Path.cwd(), "base", starter, lambda i: i != 3)
+    other = run_file(Path.cwd(), "other", starter, lambda i: i not in {0, 1})
+    said = bench("compare", f"{base}@starter", f"{other}@starter", "-m", "recall@5", "--json").json
+    (moves,) = said["datasets"][0]["moves"]
+    rows = starter.rows("test").tolist()
+    judged = [starter.queries[rows[i]] for i in (3, 0, 1) if starter.queries[rows[i]].gold]
+    assert [item["query_id"] for item in moves["gained"]] == [q.query_id for q in judged[:1]]
+    assert {item["query_id"] for item in moves["lost"]} == {q.query_id for q in judged[1:]}
+    assert moves["gained"][0]["text"] == judged[0].text
+    assert (
+        bench("compare", f"{base}@starter", f"{other}@starter", "--moved", 0, "--json").json["datasets"][0]["moves"]
+        == []
+    )
+
+
+def test_slices_part_the_queries(bench: Bench, lexical: None) -> None:
+    said = bench("compare", "bm25@starter", "tfidf@starter", "--by", "gold", "--by", "prerequisite", "--json").json
+    slices = said["datasets"][0]["slices"]
+    for name in ("gold", "prerequisite"):
+        own = [item for item in slices if item["slice"] == name]
+        assert sum(item["n"] for item in own) == said["datasets"][0]["n"]
+    assert "recall@5 by gold" in bench("compare", "bm25@starter", "tfidf@starter", "--by", "gold").out
+    assert "has no slice 'colour'" in bench("compare", "bm25@starter", "tfidf@starter", "--by", "colour", code=2).err
+
+
+def test_several_datasets_are_compared_by_ranks_and_means(bench: Bench, lexical: None, mirror: Path) -> None:
+    methods = ("bm25", "tfidf", "bm25-okapi")
+    bench("run", "-q", "-d", "apibank", *(word for name in methods for word in ("-m", name)))
+    said = bench("compare", *methods, "-d", "starter", "-d", "apibank", "--json").json
+    assert [item["dataset"] for item in said["datasets"]] == ["starter", "apibank"]
+    assert said["family"] == "24 comparisons with bm25: 2 systems x 6 metrics x 2 datasets"
+    for macro in said["macro"]:
+        means = {name: [] for name in methods}
+        for report in said["datasets"]:
+            (metric,) = (item for item in report["metrics"] if item["metric"] == macro["metric"])
+            for item in metric["standings"]:
+                means[item["system"]].append(item["mean"])
+        for item in macro["standings"]:
+            assert item["mean"] == pytest.approx(np.mean(means[item["system"]]))
+            assert item["low"] <= item["mean"] <= item["high"]
+        ranks = stats.rankdata(-np.array([means[name] for name in methods]), axis=0).mean(axis=1)
+        assert {item["system"]: item["rank"] for item in macro["standings"]} == pytest.approx(
+            dict(zip(methods, ranks, strict=True))
+        )
+        # Demšar 2006: q for three systems at 5% is 2.343.
+        assert macro["critical"] == pytest.approx(2.343 * (3 * 4 / (6 * 2)) ** 0.5, abs=0.002)
+    assert "critical difference" in bench("compare", *methods, "-d", "starter", "-d", "apibank").out
+    bench("compare", *methods, "-d", "starter", "-d", "apibank", "--picture", "ranks.svg")
+    assert "critical difference" in Path("ranks.svg").read_text("utf-8")
+    err = bench("compare", "bm25@starter", "tfidf@starter", "bm25@apibank", code=2).err
+    assert "apibank has bm25, and starter has bm25, tfidf: name the same methods on each dataset" in err
+
+
+def test_what_is_not_on_the_same_queries_is_refused_and_says_why(bench: Bench, lexical: None) -> None:
+    bench("run", "-q", "-d", "starter", "--limit", 20, "-m", "bm25", "--results", "short")
+    short = next(path.parent for path in Path("short").glob("*/*/manifest.json"))
+    err = bench("compare", "tfidf@starter", short, code=6).err
+    assert "the limit of queries differs (none, 20)" in err
+    assert "needs two results" in bench("compare", "bm25@starter", code=2).err
+    assert "is named twice" in bench("compare", "bm25@starter", "bm25@starter", code=2).err
+    assert "there is no result 'bm26@starter'" in bench("compare", "bm25@starter", "bm26@starter", code=2).err
+    assert "recall@77" in bench("compare", "bm25@starter", "tfidf@starter", "-m", "recall@77", code=2).err
+
+
+def test_a_run_file_without_a_dataset_is_refused(bench: Bench, lexical: None, starter: Dataset) -> None:
+    path = run_file(Path.cwd(), "mine", starter, lambda i: True)
+    assert "say what it ran on" in bench("compare", "bm25@starter", path, code=2).err
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "csv", "latex", "json"])
+def test_every_form_names_every_system(bench: Bench, lexical: None, form: str) -> None:
+    said = bench("compare", "bm25@starter", "tfidf@starter", "bm25-okapi@starter", "--format", form)
+    assert all(name in said.out for name in ("bm25", "tfidf", "bm25-okapi"))
+    again = bench("compare", "bm25@starter", "tfidf@starter", "bm25-okapi@starter", "--format", form)
+    assert again.out == said.out
+    if form == "csv":
+        assert len(list(csv.DictReader(io.StringIO(said.out)))) == 3 * 6
+    if form == "table":
+        assert max(map(len, said.out.splitlines())) <= 100
+
+
+def test_a_picture_is_written_whole(bench: Bench, lexical: None) -> None:
+    bench("compare", "bm25@starter", "tfidf@starter", "--picture", "out/picture.svg")
+    assert Path("out/picture.svg").read_text("utf-8").startswith("<svg")

@@ -1,0 +1,215 @@
+"""`bench bless` and `bench gate`, as people and CI use them."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from bench.gate.baseline import read_baseline
+from bench.schemas import shipped_schema
+
+Bench = Callable[..., Any]
+
+POLICY = 'margin = 0.02\n[[rule]]\nmetric = "recall@5"\n[[rule]]\nmetric = "ndcg@10"\n'
+
+
+@pytest.fixture
+def blessed(bench: Bench) -> Path:
+    """A baseline of bm25 on starter, a policy beside it, and results of bm25 and random, in the working folder."""
+    bench("run", "-q", "-m", "bm25", "-m", "random", "-d", "starter")
+    Path("gate.toml").write_text(POLICY)
+    bench("bless", "bm25@starter", "--out", "b.json", "--by", "a person")
+    return Path("b.json")
+
+
+def gate(bench: Bench, candidate: str, *more: object, code: int) -> Any:
+    return bench("gate", candidate, "--baseline", "b.json", "--policy", "gate.toml", *more, code=code)
+
+
+def test_the_blessed_result_passes_and_the_gate_leaves_the_baseline_as_it_is(bench: Bench, blessed: Path) -> None:
+    before = blessed.read_bytes()
+    said = gate(bench, "bm25@starter", code=0)
+    assert said.out.endswith("pass: every rule is kept (exit code 0)\n")
+    assert "blessed" in said.out
+    assert "a person: first blessing" in said.out
+    gate(bench, "random@starter", code=1)
+    assert blessed.read_bytes() == before
+    assert sorted(path.name for path in Path().iterdir()) == ["b.json", "gate.toml"]
+
+
+def test_a_regression_is_told_in_every_form(bench: Bench, blessed: Path) -> None:
+    said = gate(bench, "random@starter", "--markdown", "x.md", "--junit", "x.xml", "--github", code=1)
+    lines = said.out.splitlines()
+    assert lines[0].startswith("::stop-commands::")
+    token = lines[0].removeprefix("::stop-commands::")
+    resumed = lines.index(f"::{token}::")
+    assert [line.partition(" ")[0] for line in lines[resumed + 1 :]] == ["::error", "::error"]
+    assert "newly failing" in "\n".join(lines[:resumed])
+    assert "## Gate: regression" in Path("x.md").read_text()
+    root = ElementTree.parse("x.xml").getroot()
+    assert root.attrib == {"tests": "2", "failures": "2", "errors": "0"}
+
+
+def test_json_follows_its_schema_and_names_the_texts_of_moved_queries(bench: Bench, blessed: Path) -> None:
+    said = gate(bench, "random@starter", "--json", "--github", code=1)
+    jsonschema.validate(said.json, shipped_schema("gate-report"))
+    assert said.json["outcome"] == "regression"
+    assert said.json["moved"][0]["failing"][0]["text"]
+    assert said.err.startswith("::error title=")
+
+
+def test_a_run_file_is_a_candidate_like_every_other(bench: Bench, blessed: Path) -> None:
+    Path("run.jsonl").write_text(bench("show", "bm25@starter", "--format", "jsonl").out)
+    gate(bench, "run.jsonl", code=0)
+    Path("gate.toml").write_text(POLICY + "[latency]\np95_seconds = 10\n")
+    assert "none was measured" in gate(bench, "run.jsonl", code=3).out
+
+
+def test_a_slice_of_the_dataset_is_judged_alone(bench: Bench, blessed: Path) -> None:
+    rule = '[[rule]]\nmetric = "recall@5"\nmargin = 0.02\nslice = {name = "gold", value = "%s"}\n'
+    Path("gate.toml").write_text(rule % "2")
+    assert "recall@5 where gold = 2" in gate(bench, "bm25@starter", code=0).out
+    Path("gate.toml").write_text(rule % "99")
+    assert "no query has this value" in gate(bench, "bm25@starter", code=3).out
+
+
+def test_what_was_not_measured_on_the_same_ends_with_two(bench: Bench, blessed: Path) -> None:
+    bench("run", "-q", "-m", "bm25", "-d", "starter", "--limit", 20)
+    bench("run", "-q", "-m", "bm25", "-d", "starter", "--split", "dev")
+    results = {item["label"]: item for item in _results(bench)}
+    assert len(results) == 3
+    for what, label in (("the limit of queries", "limit 20"), ("the split", "split dev")):
+        said = gate(bench, results[label]["id"], code=2)
+        assert f"{what} differs" in said.out
+        assert "not comparable" in said.out
+
+
+def _results(bench: Bench) -> list[dict[str, str]]:
+    """Results of bm25: their id, and what is particular about them."""
+    found = []
+    for item in bench("list", "results", "--json").json["results"]:
+        if item["method"] == "bm25":
+            data = bench("show", item["id"], "--json").json["manifest"]["dataset"]
+            label = f"limit {data['limit']}" if data["limit"] else f"split {data['split']}"
+            found.append({"label": label, "id": item["id"]})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing@starter"], "there is no result"),
+        (["bm25@starter", "--baseline", "none.json"], "there is no baseline none.json"),
+        (["bm25@starter", "--policy", "none.toml"], "cannot read the policy none.toml"),
+        (["bm25@starter", "--baseline", "gate.toml"], "damaged"),
+        (["bm25@starter", "--policy", "b.json"], "is not TOML"),
+    ],
+)
+def test_what_is_missing_or_damaged_was_not_run_and_has_its_report(
+    bench: Bench, blessed: Path, arguments: list[str], said: str
+) -> None:
+    found = gate(bench, *arguments, "--junit", "x.xml", "--markdown", "x.md", code=3)
+    assert said in found.out
+    assert "not run: it could not be judged, which is no pass" in found.out
+    assert ElementTree.parse("x.xml").getroot().attrib["errors"] == "1"
+    assert "## Gate: not run" in Path("x.md").read_text()
+
+
+def test_a_damaged_result_was_not_run(bench: Bench, blessed: Path, tmp_path: Path) -> None:
+    (table,) = (tmp_path / "results").glob("*/bm25-*/per_query.parquet")
+    table.write_bytes(table.read_bytes()[:100])
+    assert "truncated or changed" in gate(bench, "bm25@starter", code=3).out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["gate"], ["gate", "x"], ["gate", "x", "--baseline", "b"], ["gate", "x", "y", "--nonsense"], ["gate", "--policy"]],
+)
+def test_a_wrong_command_line_was_not_run_either(bench: Bench, arguments: list[str]) -> None:
+    assert "Error: " in bench(*arguments, code=3).err
+
+
+def test_help_has_the_codes(bench: Bench) -> None:
+    said = bench("gate", "--help")
+    for line in ("0  pass", "1  regression", "2  inconclusive, or not comparable", "3  could not run"):
+        assert line in said.out
+
+
+def test_a_report_that_cannot_be_written_is_no_pass(bench: Bench, blessed: Path) -> None:
+    said = gate(bench, "bm25@starter", "--junit", "b.json/x.xml", code=3)
+    assert "cannot write" in said.err
+    gate(bench, "random@starter", "--junit", "b.json/x.xml", code=1)
+
+
+def test_failed_queries_make_it_no_measurement(bench: Bench, blessed: Path) -> None:
+    lines = bench("show", "bm25@starter", "--format", "jsonl").out.splitlines()
+    judged = [i for i, line in enumerate(lines) if json.loads(line)["query_id"] in _judged(blessed)]
+    Path("run.jsonl").write_text("\n".join(line for i, line in enumerate(lines) if i != judged[0]) + "\n")
+    assert "1 of 126 judged queries failed" in gate(bench, "run.jsonl", code=3).out
+
+
+def _judged(path: Path) -> set[str]:
+    baseline = read_baseline(path)
+    return {query for query, gold in zip(baseline.query_ids, baseline.n_gold, strict=True) if gold}
+
+
+# bless --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_blessing_keeps_values_hashes_who_when_and_why_and_no_text(bench: Bench, blessed: Path) -> None:
+    baseline = read_baseline(blessed)
+    shown = bench("show", "bm25@starter", "--json").json
+    assert baseline.result_id == shown["manifest"]["result_id"]
+    assert baseline.method.hash == shown["manifest"]["method"]["hash"]
+    assert baseline.dataset.content_hash == shown["manifest"]["dataset"]["content_hash"]
+    assert baseline.mean("recall@5") == pytest.approx(shown["metrics"]["metrics"]["recall@5"]["mean"], abs=1e-8)
+    assert (baseline.blessed.by, baseline.blessed.reason) == ("a person", "first blessing")
+    assert "tracc" not in baseline.values
+    assert blessed.stat().st_size < 16 * 1024
+
+
+def test_a_baseline_is_replaced_for_a_reason_alone(bench: Bench, blessed: Path) -> None:
+    before = blessed.read_bytes()
+    said = bench("bless", "random@starter", "--out", "b.json", code=2)
+    assert "--reason" in said.err
+    assert blessed.read_bytes() == before
+    said = bench("bless", "random@starter", "--out", "b.json", "--reason", "chance will do")
+    assert "recall@5: 0.1934 to" in said.out
+    assert read_baseline(blessed).blessed.reason == "chance will do"
+
+
+def test_blessing_the_same_again_changes_nothing(bench: Bench, blessed: Path) -> None:
+    before = blessed.read_bytes()
+    assert "has the same evidence already" in bench("bless", "bm25@starter", "--out", "b.json").out
+    assert blessed.read_bytes() == before
+
+
+def test_several_results_go_into_a_folder_each_under_its_name(bench: Bench, blessed: Path) -> None:
+    said = bench("bless", "bm25@starter", "random@starter", "--out", "baselines", "--json", "--metric", "recall@3")
+    assert [item["file"] for item in said.json] == ["baselines/starter-bm25.json", "baselines/starter-random.json"]
+    assert "recall@3" in read_baseline(Path("baselines/starter-bm25.json")).values
+    assert "name a folder" in bench("bless", "bm25@starter", "random@starter", "--out", "x.json", code=2).err
+    twice = bench("bless", "bm25@starter", "bm25@starter", "--out", "again", code=2)
+    assert "one by one" in twice.err
+    assert not Path("again").exists()
+
+
+def test_a_damaged_baseline_is_replaced_for_a_reason_and_another_file_never(bench: Bench, blessed: Path) -> None:
+    blessed.write_bytes(blessed.read_bytes()[:400])
+    bench("bless", "bm25@starter", "--out", "b.json", code=2)
+    bench("bless", "bm25@starter", "--out", "b.json", "--reason", "the file was damaged")
+    Path("package.json").write_text("{}")
+    said = bench("bless", "bm25@starter", "--out", "package.json", "--reason", "x", code=6)
+    assert "is no baseline" in said.err
+    assert Path("package.json").read_text() == "{}"
+
+
+def test_a_metric_that_the_result_lacks_is_told(bench: Bench, blessed: Path) -> None:
+    said = bench("bless", "bm25@starter", "--out", "c.json", "--metric", "ndcg@7", code=2)
+    assert "bench run --metric ndcg@7" in said.err

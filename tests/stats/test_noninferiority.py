@@ -1,0 +1,155 @@
+"""The gate's test: verdicts by hand, against scipy's bootstrap, and at the borders."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import bootstrap, norm
+
+from bench.stats.noninferiority import at_least, non_inferiority
+
+RANDOM = np.random.default_rng(3)
+SPREAD = RANDOM.normal(0, 0.1, size=400)
+SPREAD -= SPREAD.mean()
+
+
+def one(values: np.ndarray, margin: float, **more: float):  # type: ignore[no-untyped-def]
+    (found,) = non_inferiority(np.asarray(values, dtype=np.float64)[:, None], margin, **more)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("shift", "margin", "verdict"),
+    [
+        (0.0, 0.02, "pass"),
+        (0.0, 0.0, "inconclusive"),
+        (0.05, 0.0, "pass"),
+        (-0.02, 0.02, "inconclusive"),
+        (-0.05, 0.02, "regression"),
+        (-0.05, 0.10, "pass"),
+    ],
+)
+def test_the_verdict_follows_from_the_bounds(shift: float, margin: float, verdict: str) -> None:
+    # The standard error is 0.005, so the bounds lie 0.008 to either side.
+    found = one(SPREAD + shift, margin)
+    assert found.verdict == verdict
+    assert found.lower == pytest.approx(shift - norm.ppf(0.95) * 0.005, abs=0.001)
+    assert found.upper == pytest.approx(shift + norm.ppf(0.95) * 0.005, abs=0.001)
+    assert (found.lower > -margin) == (verdict == "pass")
+    assert (found.upper < -margin) == (verdict == "regression")
+
+
+def test_the_bounds_are_scipys_at_twice_the_level() -> None:
+    values = RANDOM.choice([-1.0, -0.5, 0.0, 0.0, 0.0, 0.0, 0.5], size=120)
+    found = one(values, 0.02, level=0.1)
+    theirs = bootstrap(
+        (values,), np.mean, confidence_level=0.8, n_resamples=10_000, method="BCa", rng=np.random.default_rng(5)
+    ).confidence_interval
+    assert found.lower == pytest.approx(theirs.low, abs=0.01)
+    assert found.upper == pytest.approx(theirs.high, abs=0.01)
+
+
+def test_a_candidate_that_answers_the_same_passes_whatever_the_margin() -> None:
+    for n in (1, 2, 50):
+        found = one(np.zeros(n), 0.0)
+        assert (found.verdict, found.mean, found.lower, found.upper, found.needed) == ("pass", 0.0, 0.0, 0.0, None)
+
+
+def test_differences_of_rounding_alone_are_none() -> None:
+    assert one(np.full(9, 1e-17), 0.0).verdict == "pass"
+
+
+def test_a_single_query_that_differs_decides_nothing() -> None:
+    for value in (-1.0, 1.0):
+        found = one(np.array([value]), 0.02)
+        assert (found.verdict, found.lower, found.upper) == ("inconclusive", None, None)
+        assert found.detectable is None
+        assert found.needed is None
+
+
+def test_a_constant_difference_is_known_exactly_and_the_margin_itself_is_no_pass() -> None:
+    assert one(np.full(5, -0.02), 0.03).verdict == "pass"
+    assert one(np.full(5, -0.04), 0.03).verdict == "regression"
+    # 0.72 - 0.75 is not -0.03 in binary; the last bit must not decide.
+    edge = one(np.full(5, 0.72 - 0.75), 0.03)
+    assert (edge.verdict, edge.detectable, edge.needed) == ("inconclusive", 0.0, None)
+
+
+def test_a_floor_is_reached_by_a_bound_that_is_not_below_it() -> None:
+    ones = np.ones((4, 1))
+    assert at_least(ones, 1.0)[0].verdict == "pass"
+    assert at_least(ones, 1.1)[0].verdict == "regression"
+    spread = (SPREAD + 0.5)[:, None]
+    assert [at_least(spread, floor)[0].verdict for floor in (0.48, 0.5, 0.52)] == ["pass", "inconclusive", "regression"]
+    assert at_least(np.ones((1, 1)), 0.5)[0].verdict == "inconclusive"
+
+
+def test_the_detectable_change_and_the_queries_needed_are_those_of_a_one_sided_z_test() -> None:
+    found = one(SPREAD - 0.015, 0.02)
+    assert found.verdict == "inconclusive"
+    sd = SPREAD.std(ddof=1)
+    assert found.detectable == pytest.approx((norm.ppf(0.95) + norm.ppf(0.8)) * sd / math.sqrt(400))
+    assert found.needed == math.ceil(((norm.ppf(0.95) + norm.ppf(0.8)) * sd / 0.005) ** 2)
+    # With the number that it asks for, the loss found lies just as far from the margin as can be detected.
+    again = (norm.ppf(0.95) + norm.ppf(0.8)) * sd / math.sqrt(found.needed)
+    assert again == pytest.approx(0.005, rel=0.01)
+
+
+def test_no_number_of_queries_decides_where_the_mean_is_the_limit() -> None:
+    found = one(np.array([-0.5, 0.5, -0.5, 0.5]), 0.0)
+    assert (found.verdict, found.mean, found.needed) == ("inconclusive", 0.0, None)
+    # By the table of a one-sided z test at 5% with 80% power: 619 for a tenth of a standard deviation.
+    values = np.array([-1.0, 1.0] * 50) / np.sqrt(100 / 99) + 0.1
+    assert one(values, 0.0).needed == 619
+
+
+def test_columns_are_judged_as_if_each_were_alone_and_again_to_the_same_bits() -> None:
+    values = RANDOM.normal(0, 0.2, size=(60, 3))
+    together = non_inferiority(values, 0.02)
+    assert together == non_inferiority(values, 0.02)
+    assert together == [one(values[:, column], 0.02) for column in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("values", "more"),
+    [
+        (np.empty((0, 1)), {}),
+        (np.array([[math.nan]]), {}),
+        (np.zeros(3), {}),
+        (np.zeros((3, 1)), {"level": 0.5}),
+        (np.zeros((3, 1)), {"level": 0.0}),
+        (np.zeros((3, 1)), {"power": 0.01}),
+        (np.zeros((3, 1)), {"margin": -0.1}),
+        (np.zeros((3, 1)), {"margin": math.nan}),
+        (np.zeros((3, 1)), {"margin": math.inf}),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(values: np.ndarray, more: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        non_inferiority(values, **({"margin": 0.02} | more))
+
+
+VALUES = st.sampled_from([-1.0, -0.5, -1 / 3, 0.0, 0.0, 0.0, 0.2, 1.0])
+
+
+@given(arrays(np.float64, st.integers(1, 40), elements=VALUES), st.sampled_from([0.0, 0.01, 0.1]))
+@settings(max_examples=60, deadline=None)
+def test_a_wider_margin_never_makes_a_verdict_worse_and_nothing_warns(values: np.ndarray, margin: float) -> None:
+    order = ["regression", "inconclusive", "pass"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        narrow, wide = one(values, margin), one(values, margin + 0.05)
+    assert order.index(narrow.verdict) <= order.index(wide.verdict)
+    for found in (narrow, wide):
+        assert found.mean == pytest.approx(values.mean(), abs=1e-12)
+        assert found.needed is None or found.needed > found.n
+        if found.lower is not None:
+            assert found.lower <= found.upper
+            assert math.isfinite(found.lower)
+            assert math.isfinite(found.upper)

@@ -1,0 +1,139 @@
+"""Tiers and rank intervals: by hand, and what they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from bench.stats.tiers import rank_intervals, tiers
+from bench.stats.tukey import randomised_tukey
+
+
+def test_systems_that_are_far_apart_have_one_rank_each() -> None:
+    values = np.random.default_rng(0).normal(0, 0.1, (100, 3)) + np.array([0.0, 2.0, 1.0])
+    assert rank_intervals(values).tolist() == [[3, 3], [1, 1], [2, 2]]
+
+
+def test_systems_that_cannot_be_told_apart_share_their_ranks() -> None:
+    random = np.random.default_rng(1)
+    values = random.normal(0, 1, (200, 4)) + np.array([0.0, 0.0, 5.0, 0.0])
+    found = rank_intervals(values)
+    assert found[2].tolist() == [1, 1]
+    assert found[[0, 1, 3]].tolist() == [[2, 4]] * 3
+
+
+def test_identical_systems_hold_all_the_ranks_that_they_share() -> None:
+    base = np.random.default_rng(2).normal(0, 1, 50)
+    found = rank_intervals(np.column_stack([base, base, base + 9, base]))
+    assert found.tolist() == [[2, 4], [2, 4], [1, 1], [2, 4]]
+    assert rank_intervals(np.full((9, 3), 0.1)).tolist() == [[1, 3]] * 3
+
+
+def test_means_that_differ_by_rounding_alone_are_equal() -> None:
+    # Every resample of one is a resample of the other times 1 + 1e-16 or so.
+    base = np.resize([0.1, 0.2, 0.3], 30)
+    assert rank_intervals(np.column_stack([base, (base * 3) / 3, base + 1e-16])).tolist() == [[1, 3]] * 3
+
+
+def test_the_interval_is_that_of_counted_ranks() -> None:
+    values = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    # Of the 256 resamples, the second leads with three or four of its one query: 13 of 256, 5.1%.
+    assert rank_intervals(values, level=0.92).tolist() == [[1, 2], [1, 2]]
+    assert rank_intervals(values, level=0.5).tolist() == [[1, 2], [1, 2]]  # a tie, 54 of 256, is both
+    assert rank_intervals(values, level=0.3).tolist() == [[1, 1], [2, 2]]
+
+
+def test_with_a_single_query_every_rank_is_possible() -> None:
+    assert rank_intervals(np.array([[0.1, 0.9, 0.5]])).tolist() == [[1, 3]] * 3
+    assert rank_intervals(np.array([[0.1]])).tolist() == [[1, 1]]
+
+
+def test_a_wider_level_holds_the_narrower_and_the_seed_decides() -> None:
+    values = np.random.default_rng(3).normal(0, 1, (60, 6)) + np.arange(6) * 0.1
+    narrow, wide = rank_intervals(values, 0.5), rank_intervals(values, 0.99)
+    assert (wide[:, 0] <= narrow[:, 0]).all()
+    assert (narrow[:, 1] <= wide[:, 1]).all()
+    assert (narrow != wide).any()
+    assert (rank_intervals(values, seed=1) == rank_intervals(values, seed=1)).all()
+
+
+@pytest.mark.parametrize("values", [np.zeros((0, 2)), np.zeros((2, 0)), np.zeros(3), np.array([[np.nan, 1.0]])])
+def test_what_is_no_table_of_numbers_is_refused(values: NDArray[np.float64]) -> None:
+    with pytest.raises(ValueError, match="finite numbers"):
+        rank_intervals(values)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, np.nan])
+def test_a_level_outside_is_refused(level: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        rank_intervals(np.ones((2, 2)), level)
+
+
+def table(size: int, **pairs: float) -> NDArray[np.float64]:
+    p = np.ones((size, size))
+    for pair, value in pairs.items():
+        one, other = ("abcdef".index(letter) for letter in pair)
+        p[one, other] = p[other, one] = value
+    return p
+
+
+def test_tiers_by_hand() -> None:
+    means = np.array([0.5, 0.9, 0.8, 0.4])
+    # b, c | a, d: a can be told from b, though not from c; d not from a.
+    assert tiers(means, table(4, ab=0.01, bd=0.01, cd=0.02)).tolist() == [2, 1, 1, 2]
+    assert tiers(means, table(4)).tolist() == [1, 1, 1, 1]
+    assert tiers(means, np.zeros((4, 4))).tolist() == [3, 1, 2, 4]
+    assert tiers(means, table(4, ab=0.05, bd=0.04)).tolist() == [1, 1, 1, 2]
+    assert tiers(means, table(4, ab=0.05, bd=0.04), level=0.06).tolist() == [2, 1, 1, 2]
+
+
+def test_a_system_known_to_be_worse_than_another_than_the_first_of_a_tier_leaves_it_too() -> None:
+    # Means a > b > c; c is told from b alone: the two err on the same queries.
+    assert tiers(np.array([0.9, 0.8, 0.7]), table(3, bc=0.01)).tolist() == [1, 1, 2]
+
+
+def test_few_systems() -> None:
+    assert tiers(np.array([]), np.ones((0, 0))).tolist() == []
+    assert tiers(np.array([0.3]), np.ones((1, 1))).tolist() == [1]
+
+
+@given(
+    st.integers(1, 8).flatmap(
+        lambda n: st.tuples(*[st.lists(st.floats(0, 1), min_size=k, max_size=k) for k in (n, n * n)])
+    )
+)
+def test_no_two_of_a_tier_can_be_told_apart_and_tiers_follow_the_means(drawn: tuple[list[float], list[float]]) -> None:
+    means = np.array(drawn[0])
+    square = np.array(drawn[1]).reshape(len(means), -1)
+    p = np.minimum(square, square.T)
+    np.fill_diagonal(p, 1.0)
+    found = tiers(means, p, level=0.3)
+    assert sorted(set(found.tolist())) == list(range(1, found.max() + 1))
+    assert (np.diff(found[np.argsort(-means, kind="stable")]) >= 0).all()
+    same = found[:, None] == found
+    assert (p[same] >= 0.3).all()
+
+
+def test_by_tukey_s_p_values_the_first_of_a_tier_decides() -> None:
+    random = np.random.default_rng(5)
+    for _ in range(20):
+        values = random.normal(0, 1, (40, 6)) + random.normal(0, 0.4, 6)
+        means, p = values.mean(axis=0), randomised_tukey(values, 200)
+        found = tiers(means, p)
+        first, tier, wanted = None, 0, np.zeros(6, dtype=np.int64)
+        for system in np.argsort(-means):
+            if first is None or p[system, first] < 0.05:
+                first, tier = system, tier + 1
+            wanted[system] = tier
+        assert found.tolist() == wanted.tolist()
+
+
+def test_what_is_no_table_of_p_values_is_refused() -> None:
+    for p in (np.ones((2, 3)), np.full((2, 2), np.nan), np.full((2, 2), 1.1), np.array([[1.0, 0.1], [0.2, 1.0]])):
+        with pytest.raises(ValueError, match="symmetric"):
+            tiers(np.array([0.1, 0.2]), p)
+    with pytest.raises(ValueError, match="finite"):
+        tiers(np.array([0.1, np.nan]), np.ones((2, 2)))
