@@ -56,9 +56,7 @@ def test_it_learns_from_gold_and_from_what_the_retriever_ranks_high(
     assert trainer._relevant.sum() == 32
 
 
-def test_a_tool_that_no_train_query_needs_is_not_learnt_as_wrong(
-    lessons: Dataset, tiny_models: dict[str, str]
-) -> None:
+def test_a_tool_that_no_train_query_needs_is_not_learnt_as_wrong(lessons: Dataset, tiny_models: dict[str, str]) -> None:
     queries = [query for query in lessons.queries if query.split != "train" or "mail" not in query.gold]
     held_out = Dataset.build("lessons", lessons.card, replace(lessons.rows_again(), queries=queries))
     trainer = prepared(held_out, tiny_models, mining_depth=8, hard_negatives=8)
