@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
+from bench.stats.macro import macro_intervals
 from bench.stats.paired import randomisation_test
 from bench.stats.power import minimum_detectable_effect, queries_needed
 from bench.stats.tukey import randomised_tukey
@@ -64,6 +65,16 @@ def families(random: np.random.Generator, queries: int, simulations: int, system
     return found / simulations
 
 
+def macro_coverage(random: np.random.Generator, datasets: int, queries: int, simulations: int) -> float:
+    """The share of 95% macro intervals that hold the mean of all datasets, where their means have an sd of 0.1."""
+    inside = 0
+    for _ in range(simulations):
+        means = random.normal(0.6, 0.1, datasets)
+        _, low, high = macro_intervals([random.normal(m, 0.3, (queries, 1)) for m in means], resamples=RESAMPLES)[0]
+        inside += bool(low <= 0.6 <= high)
+    return inside / simulations
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=2000)
@@ -87,6 +98,10 @@ def main() -> None:
     for gain in (0.0, 0.05):
         inside, above, below = coverage(null if gain == 0 else simulated(random, n, simulations, gain), gain)
         print(f"  true {gain:.2f}        {inside:.4f} (above {above:.4f}, below {below:.4f})")
+
+    for datasets in (2, 3, 5, 10):
+        share = macro_coverage(random, datasets, n, max(1, simulations // 4))
+        print(f"  macro mean of {datasets:2} datasets: {share:.3f}")
 
     sd = float(simulated(random, n, simulations, 0.05).std())
     print("share of p < 0.05 where the first is better:")

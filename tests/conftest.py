@@ -9,12 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
     from chatserver import ChatServer
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# A test is no slower for a machine that has other things to do: time is measured in benchmarks/.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 #: What tests may not take from the user's environment: an endpoint there costs money.
 _ENDPOINT_VARIABLES = (

@@ -18,6 +18,8 @@ from bench.evidence.compare import Question, compared
 from bench.evidence.contestants import by_dataset, open_result
 from bench.evidence.pictures import draw
 from bench.evidence.render import (
+    FEW_DATASETS,
+    SLICE_SIGNS,
     csv_text,
     dagger,
     difference_cells,
@@ -27,9 +29,9 @@ from bench.evidence.render import (
     markdown,
     p_text,
     ranks,
+    shortened,
 )
 from bench.evidence.report import Comparison, Correction, DatasetReport, Difference, MetricReport
-from bench.llm.messages import shown
 from bench.metrics import parse_metrics
 from bench.paths import results_folder, write_text
 from bench.registry import load_dataset
@@ -108,9 +110,22 @@ def command(
     if as_json or form == "json":
         print_json(report.model_dump(mode="json"))
     elif form == "table":
-        _print(report)
+        _print(_printable(report))
     else:
         click.echo({"markdown": markdown, "csv": csv_text, "latex": latex}[form](report), nl=False)
+
+
+def _printable(report: Comparison) -> Comparison:
+    """The report without signs that steer a terminal: names and texts come from run files and datasets."""
+
+    def clean(value: object) -> object:
+        if isinstance(value, str):
+            return "".join(sign if sign.isprintable() else " " for sign in value)
+        if isinstance(value, list):
+            return [clean(item) for item in value]
+        return {clean(key): clean(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+    return Comparison.model_validate(clean(report.model_dump()))
 
 
 def _print(report: Comparison) -> None:
@@ -125,6 +140,10 @@ def _print(report: Comparison) -> None:
             ends = interval(standing.mean, standing.low, standing.high)
             table.add_row(standing.system, f"{standing.rank:.2f}", ends)
         out.print(table)
+    if report.macro:
+        out.print(FEW_DATASETS, style="dim")
+    if any(dataset.slices for dataset in report.datasets):
+        out.print(SLICE_SIGNS, style="dim")
     out.print(legend(report), style="dim")
     doubtful = [
         (item.system, metric.metric, abs(item.difference), item.needed)
@@ -167,7 +186,7 @@ def _print_dataset(dataset: DatasetReport, baseline: str) -> None:
             if found:
                 out.print(Text(f"{moves.system} {title} most on {moves.metric}", style="bold"))
             for move in found:
-                line = f"  {move.baseline:.2f} → {move.system:.2f}  {move.query_id}  {shown(move.text or '')}"
+                line = f"  {move.baseline:.2f} → {move.system:.2f}  {move.query_id}  {shortened(move.text or '')}"
                 out.print(line, no_wrap=True, overflow="ellipsis")
 
 

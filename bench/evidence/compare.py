@@ -230,7 +230,7 @@ def _difference(name: str, pair: Paired, sign: float, t: float, signed_rank: flo
         ties=pair.ties,
         losses=losses,
         detectable=pair.detectable,
-        needed=queries_needed(pair.difference, sd),
+        needed=None if pair.n < 2 else queries_needed(pair.difference, sd),
     )
 
 

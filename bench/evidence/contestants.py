@@ -73,19 +73,23 @@ def open_result(name: str, results: Path, dataset: str | None = None, progress: 
         UsageError: nothing has that name, or several have; or nobody says what a run file ran on.
         ResultError: it cannot be read, or does not fit the dataset.
     """
-    path, on = Path(name), dataset
-    if not path.is_file() and "@" in name:
-        head, _, tail = name.rpartition("@")
-        if Path(head).is_file():
-            path, on = Path(head), tail.strip()
-    if path.is_file():
-        return _scored(path, on, results, progress)
+    head, _, tail = name.rpartition("@")
+    for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
+        if _is_file(path):
+            return _scored(path, on, results, progress)
     try:
         return find_result(results, name)
     except UsageError:
         if dataset is None or "@" in name:
             raise
     return find_result(results, f"{name}@{dataset}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a long spec is no name of a file
+        return False
 
 
 def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) -> Result:

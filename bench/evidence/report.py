@@ -51,7 +51,8 @@ class Difference(_Strict):
         dz: mean difference / standard deviation of the differences; none where they do not vary.
         wins, ties, losses: queries on which the system is better, equal and worse than the baseline.
         detectable: the smallest difference that so many queries show with 80% power at the 5% level.
-        needed: queries that would show the difference found with that power; none for no difference.
+        needed: queries that would show the difference found with that power; none for no difference. A single query
+            has neither.
     """
 
     system: str
@@ -66,7 +67,7 @@ class Difference(_Strict):
     wins: int
     ties: int
     losses: int
-    detectable: float
+    detectable: float | None
     needed: int | None
 
 

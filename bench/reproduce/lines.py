@@ -128,7 +128,7 @@ def name_of_test(test: ClaimTestReport) -> str:
 def comparison_row(found: Comparison) -> list[str]:
     """Metric, n, difference, interval, p, outcome."""
     outcome: str = found.outcome
-    if found.outcome == "undecided":
+    if found.outcome == "undecided" and found.detectable is not None:
         outcome += f" (a difference of {found.detectable:.3f} would show)"
     difference = f"{found.difference:+.3f}"
     return [found.metric, str(found.n), difference, _interval(found), p_value(found.corrected), outcome]

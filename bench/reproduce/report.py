@@ -87,7 +87,7 @@ class Comparison(_Strict):
     wins: int
     ties: int
     losses: int
-    detectable: float
+    detectable: float | None
     outcome: Outcome
 
 

@@ -219,7 +219,7 @@ def find_result(results: Path, name: str) -> Result:
         UsageError: none or several fit.
         ResultError: it cannot be read.
     """
-    if Path(name).is_dir() and ((Path(name) / MANIFEST).is_file() or "@" not in name):
+    if _is_folder(name) and ((Path(name) / MANIFEST).is_file() or "@" not in name):
         return Result.read(Path(name))
     if "@" in name:
         method, _, dataset = (part.strip() for part in name.rpartition("@"))
@@ -247,6 +247,13 @@ def find_result(results: Path, name: str) -> Result:
     if not found:
         raise UsageError(f"there is no result {name!r} in {results}; `bench list results` shows what is there.")
     return latest(found)[0]
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except OSError:  # a long spec is no name of a folder
+        return False
 
 
 def _uncut(manifest: Manifest) -> str:

@@ -35,7 +35,8 @@ class Paired:
         p: two-sided paired randomisation test of a zero mean.
         dz: difference / standard deviation of d; None where d does not vary.
         wins, ties, losses: queries on which the first is better, equal and worse.
-        detectable: the smallest mean difference that this many queries show with 80% power at the 5% level.
+        detectable: the smallest mean difference that this many queries show with 80% power at the 5% level; None for a
+            single query, of whose spread nothing is known.
     """
 
     n: int
@@ -47,7 +48,7 @@ class Paired:
     wins: int
     ties: int
     losses: int
-    detectable: float
+    detectable: float | None
 
     @property
     def identical(self) -> bool:
@@ -93,7 +94,7 @@ def compare(differences: NDArray[np.float64], strata: NDArray[np.int64] | None =
                 wins=int((signs > 0).sum()),
                 ties=int((signs == 0).sum()),
                 losses=int((signs < 0).sum()),
-                detectable=minimum_detectable_effect(sd, len(values)),
+                detectable=minimum_detectable_effect(sd, len(values)) if len(values) > 1 else None,
             )
         )
     return found

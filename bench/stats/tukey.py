@@ -55,8 +55,9 @@ def randomised_tukey(
 
 def _ranges(whole: NDArray[np.float64], permutations: int, seed: int) -> NDArray[np.float64]:
     """(permutations,) largest less smallest sum of a system, with every query's values permuted."""
-    # Queries on which all systems agree are the same in any order.
-    kept = whole[(whole != whole[:, :1]).any(axis=1)]
+    # Queries on which all systems agree are the same in any order. Sorted, so that the order in which systems are named
+    # makes no difference: a range does not know whose the sums are.
+    kept = np.sort(whole[(whole != whole[:, :1]).any(axis=1)], axis=1)
     if not len(kept):
         return np.zeros(permutations)
     random = np.random.default_rng(seed)

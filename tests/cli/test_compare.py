@@ -187,3 +187,25 @@ def test_every_form_names_every_system(bench: Bench, lexical: None, form: str) -
 def test_a_picture_is_written_whole(bench: Bench, lexical: None) -> None:
     bench("compare", "bm25@starter", "tfidf@starter", "--picture", "out/picture.svg")
     assert Path("out/picture.svg").read_text("utf-8").startswith("<svg")
+
+
+def test_what_steers_a_terminal_does_not_reach_it(bench: Bench, lexical: None, starter: Dataset) -> None:
+    path = run_file(Path.cwd(), "a\x1b[31mred", starter, lambda i: True)
+    said = bench("compare", "bm25@starter", f"{path}@starter", "-m", "recall@5")
+    assert "\x1b" not in said.out
+    assert "a [31mred" in said.out
+
+
+def test_a_name_too_long_for_a_file_is_no_error_of_ours(bench: Bench, lexical: None) -> None:
+    long = f"dense(encoder={'x' * 300})@starter"
+    assert "there is no result" in bench("compare", "bm25@starter", long, code=2).err
+
+
+def test_a_single_query_detects_nothing(bench: Bench, starter: Dataset) -> None:
+    base = run_file(Path.cwd(), "base", starter, lambda i: i % 2 == 0)
+    other = run_file(Path.cwd(), "other", starter, lambda i: i % 3 == 0)
+    said = bench("compare", f"{base}@starter", f"{other}@starter", "-m", "recall@5", "--by", "gold", "--json").json
+    for item in said["datasets"][0]["slices"]:
+        for difference in item["differences"]:
+            assert (difference["detectable"] is None) == (item["n"] == 1)
+            assert item["n"] > 1 or difference["needed"] is None

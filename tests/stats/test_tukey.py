@@ -125,3 +125,10 @@ def test_one_family_in_twenty_finds_something_in_nothing() -> None:
 def test_what_is_no_table_of_numbers_is_refused(values: NDArray[np.float64]) -> None:
     with pytest.raises(ValueError, match="finite numbers"):
         randomised_tukey(values)
+
+
+def test_the_order_of_the_systems_makes_no_difference() -> None:
+    values = np.random.default_rng(3).integers(0, 3, size=(60, 4)) / 2
+    order = [2, 0, 3, 1]
+    p = randomised_tukey(values, 500)
+    assert randomised_tukey(values[:, order], 500).tolist() == p[np.ix_(order, order)].tolist()
