@@ -44,7 +44,7 @@ def command(
 
     RESULT is a folder, an id (or its beginning), METHOD@DATASET, or RUN_FILE@DATASET. A baseline holds ids and numbers
     (per-query values, hashes, who, when, why), never a text. One that is there already with the same evidence stays as
-    it is.
+    it is, unless a reason is given and it was timed anew.
     """
     extra = [str(metric) for metric in parse_metrics(metrics)]
     folder = results or results_folder()
@@ -53,7 +53,7 @@ def command(
         for name in extra:
             if name not in result.metrics.metrics:
                 raise UsageError(f"{result.label} has no metric {name!r}; `bench run --metric {name}` adds it.")
-    done = bless(found, out, reason, by, extra)
+    done = bless(found, out, reason, by, extra, progress())
     if as_json:
         print_json([{"file": str(item.path), "written": item.written, **_summary(item.baseline)} for item in done])
         return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,19 +82,12 @@ def command(
     Exit codes of this command:
       0  pass
       1  regression: a rule is broken
-      2  inconclusive, or not comparable (other data, split, limit, protocol or queries)
+      2  inconclusive, or not comparable (other data, split, limit, protocol, scoring or queries)
       3  could not run: something is missing, damaged or failed. Not run is never pass
     """
     go_offline(offline)
-    report = _gated(candidate, baseline, policy, results or results_folder(), mirror, offline)
-    if as_json:
-        click.echo(to_json(report), nl=False)
-    else:
-        shown = text(report)
-        click.echo(quoted_for_github(shown, secrets.token_hex(16)) if github else shown, nl=github)
-    if github:
-        # Beside JSON the commands go to standard error, which the runner reads as well.
-        click.echo("\n".join(workflow_commands(report)), err=as_json)
+    report = _gated(candidate, baseline, policy, results, mirror, offline)
+    # Files and the code first: neither hangs on whether somebody reads what is printed.
     code = report.exit_code
     for path, form in ((markdown_file, markdown), (junit_file, junit)):
         if path is None:
@@ -100,13 +95,32 @@ def command(
         try:
             write_text(path, form(report))
         except BenchError as error:
-            click.echo(f"bench: {error}", err=True)
+            _print(f"bench: {error}\n", to_stderr=True)
             code = code or _NOT_RUN
-    context.exit(code)
+    shown = to_json(report) if as_json else text(report)
+    if github and not as_json:
+        shown = quoted_for_github(shown, secrets.token_hex(16)) + "\n"
+    printed = _print(shown)
+    if github:
+        # Beside JSON the commands go to standard error, which the runner reads as well.
+        printed = _print("\n".join(workflow_commands(report)) + "\n", to_stderr=as_json) and printed
+    context.exit(code if printed else code or _NOT_RUN)
+
+
+def _print(shown: str, to_stderr: bool = False) -> bool:
+    """Print a text. False where it cannot be written (a full disk); a reader who has gone away has seen enough."""
+    try:
+        click.echo(shown, nl=False, err=to_stderr)
+    except OSError as error:
+        stream = sys.stderr if to_stderr else sys.stdout
+        # What is not written yet would be tried again at exit, and change the code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return isinstance(error, BrokenPipeError)
+    return True
 
 
 def _gated(
-    name: str, baseline_file: Path, policy_file: Path, results: Path, mirror: Path | None, offline: bool
+    name: str, baseline_file: Path, policy_file: Path, results: Path | None, mirror: Path | None, offline: bool
 ) -> GateReport:
     """The report; what could not be read is one too."""
     sides = [Side(label=name), Side(label=str(baseline_file))]
@@ -128,9 +142,12 @@ def _gated(
                 )
             return loaded[spec]
 
-        result = open_result(name, results, baseline.dataset.spec, progress())
+        result = open_result(name, results or results_folder(), baseline.dataset.spec, progress())
         found = Candidate.of(result)
         sides[0] = side_of(found)
         return judge(found, baseline, policy, load)
     except BenchError as error:
         return not_judged("not run", [str(error)], *sides)
+    except BrokenPipeError:
+        # Of a progress note; to bench's main program it would be an end like any other, with code 0.
+        return not_judged("not run", ["the reader of its messages went away before it was judged."], *sides)

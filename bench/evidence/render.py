@@ -11,7 +11,7 @@ from bench.evidence.report import Comparison, DatasetReport, Difference, MetricR
 #: Measured by `benchmarks/calibration.py`.
 FEW_DATASETS = (
     "The intervals resample datasets, and are too narrow for few of them: of two, three and five datasets they hold "
-    "the truth in some 0.68, 0.77 and 0.87 of cases where datasets differ much, not in 0.95."
+    "the truth in some 0.6, 0.8 and 0.87 of cases where datasets differ much, not in 0.95."
 )
 SLICE_SIGNS = "Signs by slice are corrected over that table alone: it was not part of the family."
 #: p-values below these get these signs.

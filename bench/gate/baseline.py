@@ -6,6 +6,7 @@ Values are stored once for each distinct number, and each query's as its positio
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -80,6 +81,8 @@ class Baseline(_Strict):
         query_ids: sorted; every other list is in their order.
         n_gold: gold tools of each query.
         values: metric -> its values.
+        sha256: of all else. It tells a slip (a merge gone wrong, an edit by hand), not somebody who means it: that
+            is what the review of a change in version control is for.
     """
 
     schema_name: Literal["baseline"] = "baseline"
@@ -99,6 +102,7 @@ class Baseline(_Strict):
     query_ids: list[str]
     n_gold: list[Annotated[int, Field(ge=0)]]
     values: dict[str, Values]
+    sha256: str
 
     @model_validator(mode="after")
     def _fits_together(self) -> Baseline:
@@ -118,6 +122,16 @@ class Baseline(_Strict):
     def label(self) -> str:
         """`method @ dataset`, as people refer to it."""
         return label_of(self.method, self.dataset)
+
+    @property
+    def payload_hash(self) -> str:
+        """sha256 of all but `sha256`, as JSON without spaces, keys sorted."""
+        payload = self.model_dump(mode="json", exclude={"sha256"})
+        return hashlib.sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    def sealed(self) -> Baseline:
+        """The same with the sha256 that belongs to it."""
+        return self.model_copy(update={"sha256": self.payload_hash})
 
     def mean(self, metric: str) -> float:
         """Mean of a metric over the queries that it is taken on."""
@@ -151,7 +165,7 @@ def make_baseline(result: Result, blessing: Blessing, metrics: Sequence[str] = (
     manifest, scored = result.manifest, result.metrics
     kept = [name for name in USUAL_METRICS if name in result.per_query.column_names]
     values = {name: Values.of(result.values(name)) for name in dict.fromkeys([*kept, *metrics])}
-    return Baseline(
+    made = Baseline(
         result_id=manifest.result_id,
         protocol=manifest.protocol,
         scoring=manifest.scoring,
@@ -168,14 +182,17 @@ def make_baseline(result: Result, blessing: Blessing, metrics: Sequence[str] = (
         n_gold=result.per_query["n_gold"].to_pylist(),
         # A metric taken on no query (tracc of a method without sets) has nothing to keep.
         values={name: found for name, found in values.items() if found.levels},
+        sha256="",
     )
+    return made.sealed()
 
 
 def read_baseline(path: Path) -> Baseline:
     """A baseline out of its file.
 
     Raises:
-        ResultError: it is missing, cannot be read, is of another schema version, or does not fit together.
+        ResultError: it is missing, cannot be read, is of another schema version, does not fit together, or is not
+            what `bench bless` wrote.
     """
     try:
         raw = json.loads(path.read_text("utf-8"))
@@ -195,7 +212,7 @@ def read_baseline(path: Path) -> Baseline:
             f"{BASELINE_VERSION}."
         )
     try:
-        return Baseline.model_validate(raw)
+        baseline = Baseline.model_validate(raw)
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(str(part) for part in fault["loc"])
@@ -203,6 +220,12 @@ def read_baseline(path: Path) -> Baseline:
         raise ResultError(
             f"the baseline {path} does not follow its schema ({f'{where}: ' if where else ''}{message})."
         ) from None
+    if baseline.sha256 != baseline.payload_hash:
+        raise ResultError(
+            f"the baseline {path} is not what `bench bless` wrote: its content does not have the sha256 that it gives; "
+            "take it from version control, or bless it anew."
+        )
+    return baseline
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,10 @@ from pathlib import Path
 import bench
 from bench.errors import BenchError, ResultError, UsageError
 from bench.gate.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
+from bench.paths import cache_folder
+from bench.progress import QUIET, Progress
 from bench.run.result import Result
+from bench.swap import locked
 
 FIRST = "first blessing"
 
@@ -25,7 +29,8 @@ class Blessed:
         path: the baseline's file.
         baseline: what stands there now.
         before: what it replaced; None where nothing readable stood there.
-        written: False where the file has the same evidence already, and was left as it is.
+        written: False where the file has the same evidence already, and was left as it is: seconds and hardware are
+            no reason to replace it, unless one is given.
     """
 
     path: Path
@@ -35,9 +40,16 @@ class Blessed:
 
 
 def bless(
-    results: Sequence[Result], out: Path, reason: str = "", by: str = "", metrics: Sequence[str] = ()
+    results: Sequence[Result],
+    out: Path,
+    reason: str = "",
+    by: str = "",
+    metrics: Sequence[str] = (),
+    progress: Progress = QUIET,
 ) -> list[Blessed]:
     """Write a baseline of each result. All are checked before the first is written.
+
+    One process at a time blesses into a folder, so that what was checked is what is replaced.
 
     Args:
         results: stored results.
@@ -45,6 +57,7 @@ def bless(
         reason: why; needed where a baseline is replaced.
         by: who; the git user's name, or the login, where nothing is given.
         metrics: metrics beside the usual ones.
+        progress: where the note goes that another process blesses into the folder.
 
     Raises:
         UsageError: a baseline would be replaced without a reason, or two results have one file.
@@ -52,10 +65,18 @@ def bless(
         StorageError: a file cannot be written.
     """
     moment = datetime.now(UTC).replace(microsecond=0).isoformat()
-    blessing = Blessing(by=by or _who(), at=moment, reason=reason or FIRST, bench=bench.__version__)
+    blessing = Blessing(by=by or _who(), at=moment, reason=reason.strip() or FIRST, bench=bench.__version__)
     as_file = out.suffix == ".json" and not out.is_dir()
     if as_file and len(results) > 1:
         raise UsageError(f"{len(results)} results do not go into the one file {out}; name a folder.")
+    with locked(_lock_of(out.parent if as_file else out), f"blessing into {out}", progress):
+        return _blessed(results, out, as_file, blessing, reason.strip(), metrics)
+
+
+def _blessed(
+    results: Sequence[Result], out: Path, as_file: bool, blessing: Blessing, reason: str, metrics: Sequence[str]
+) -> list[Blessed]:
+    """The work of `bless`, under its lock."""
     planned: list[Blessed] = []
     for result in results:
         path = out if as_file else out / file_name(result)
@@ -64,7 +85,9 @@ def bless(
         fresh = make_baseline(result, blessing, metrics)
         before = _standing(path)
         same = before is not None and _evidence(before) == _evidence(fresh)
-        if path.exists() and not same and not reason.strip():
+        if before is not None and reason:
+            same = same and (before.latency, before.hardware) == (fresh.latency, fresh.hardware)
+        if path.exists() and not same and not reason:
             raise UsageError(f"{path} would be replaced: say why with --reason; it is kept in the file.")
         kept = before if same and before is not None else fresh
         planned.append(Blessed(path, kept, before, written=not same))
@@ -96,7 +119,13 @@ def _standing(path: Path) -> Baseline | None:
 
 def _evidence(baseline: Baseline) -> dict[str, object]:
     """A baseline without its circumstances: who, when, which run, how fast."""
-    return baseline.model_dump(exclude={"blessed", "result_id", "latency", "hardware"})
+    return baseline.model_dump(exclude={"blessed", "result_id", "latency", "hardware", "sha256"})
+
+
+def _lock_of(folder: Path) -> Path:
+    """The lock of a folder of baselines. It lies in the cache: such a folder is under version control."""
+    name = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return cache_folder() / ".locks" / f"bless-{name}.lock"
 
 
 def _who() -> str:

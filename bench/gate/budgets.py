@@ -10,15 +10,20 @@ from bench.gate.policy import Policy
 from bench.gate.report import RuleReport, Verdict
 from bench.run.manifest import Latency
 
-#: What makes two machines as fast as one another, as far as a manifest knows.
-_SPEED = ("processor", "architecture", "cores", "accelerator")
+#: What makes two machines as fast as one another, as far as a manifest knows. Every manifest has these...
+_SPEED = ("processor", "architecture", "cores")
+#: ...and this one where there is one.
+_ACCELERATOR = "accelerator"
+#: With fewer timed queries their 95th percentile is little else than the slowest of them.
+FEWEST_TIMED = 20
 
 
 def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> list[RuleReport]:
     """p95 of a single query: against the baseline's, and in itself.
 
     A ratio of times that were taken on two machines, or with the embeddings from the cache on one side alone, says
-    nothing, and is inconclusive.
+    nothing, and is inconclusive. So is any time of fewer than `FEWEST_TIMED` queries, and a time within its budget
+    that does not contain what encoding takes; one beyond it is too long without that.
     """
     found = []
     now, then = candidate.latency, baseline.latency
@@ -27,20 +32,26 @@ def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> l
         verdict: Verdict = "not run"
         if now is None or then is None:
             note = f"the {'candidate' if now is None else 'baseline'} has no latency: none was measured"
-        elif any(candidate.hardware.get(key) != baseline.hardware.get(key) for key in _SPEED):
+        elif few := _few_timed(now, then):
+            verdict, note = "inconclusive", few
+        elif not _as_fast(candidate.hardware, baseline.hardware):
             verdict, note = "inconclusive", "measured on other hardware than the baseline"
         elif now.cached != then.cached:
             verdict, note = "inconclusive", "embeddings came from the cache on one side, and not on the other"
         else:
             # A clock cannot tell a microsecond from nothing.
             verdict = _within(now.p95 / max(then.p95, 1e-6), limit)
+            note = "embeddings came from the cache: the time to encode is on neither side" if now.cached else ""
         found.append(_rule("latency p95, times the baseline's", "ratio", verdict, limit, now, then, note))
     if policy.latency.p95_seconds is not None:
         limit = policy.latency.p95_seconds
         note = "the candidate has no latency: none was measured" if now is None else ""
-        if now is not None and now.cached:
-            note = "embeddings came from the cache: the time to encode is not in it"
         verdict = _within(None if now is None else now.p95, limit)
+        if now is not None and (few := _few_timed(now)):
+            verdict, note = "inconclusive", few
+        elif now is not None and now.cached:
+            note = "embeddings came from the cache: the time to encode is not in it"
+            verdict = "inconclusive" if verdict == "pass" else verdict
         found.append(_rule("latency p95, seconds", "budget", verdict, limit, now, then, note))
     return found
 
@@ -66,6 +77,18 @@ def token_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> lis
             )
         )
     return found
+
+
+def _few_timed(*sides: Latency) -> str:
+    """What is wrong with times of too few queries; nothing where there are enough."""
+    fewest = min(side.queries for side in sides)
+    return "" if fewest >= FEWEST_TIMED else f"only {fewest} queries were timed, and {FEWEST_TIMED} are the fewest"
+
+
+def _as_fast(one: dict[str, str | int], other: dict[str, str | int]) -> bool:
+    """Whether two machines are known to be alike: what is not known of one of them may differ."""
+    known = all(one.get(key) and one.get(key) == other.get(key) for key in _SPEED)
+    return known and one.get(_ACCELERATOR) == other.get(_ACCELERATOR)
 
 
 def _within(value: float | None, limit: float) -> Verdict:

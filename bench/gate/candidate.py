@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -88,7 +89,7 @@ def ask_search(
     """Ask a search for each query of a baseline, one by one, and score what it answers.
 
     Queries come in the order in which methods are asked, so that nothing can be guessed from their neighbours. What
-    the search raises is not caught.
+    the search raises is not caught. The clock runs until the answer has been read to its end.
 
     Args:
         search: text of a query -> ids of tools, best first; an empty answer counts as failed.
@@ -109,7 +110,10 @@ def ask_search(
     for position in asking_order(dataset, rows):
         query = dataset.queries[int(rows[position])]
         started = time.perf_counter()
-        answer = search(query.text)
+        answer: object = search(query.text)
+        if isinstance(answer, Iterable) and not isinstance(answer, str | bytes):
+            # A generator works when it is read. One that never ends has named a tool twice by then.
+            answer = list(islice(answer, len(dataset.tools) + 1))
         seconds.append(time.perf_counter() - started)
         found[position] = _codes(answer, dataset, query.query_id, name)
     answers = Answers(Ranking.of_lists(found), Beyond.none(len(rows)), None)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError
-from bench.gate.baseline import Baseline, rounded_values
+from bench.gate.baseline import DECIMALS, Baseline, rounded_values
 from bench.gate.budgets import latency_rules, token_rules
 from bench.gate.candidate import Candidate
 from bench.gate.policy import Policy, Rule, SliceOf
@@ -26,14 +26,15 @@ from bench.gate.report import (
 )
 from bench.metrics import parse_metric
 from bench.run.slices import NO_VALUE, slice_values
-from bench.stats.noninferiority import Bounded, at_least, non_inferiority
+from bench.stats.noninferiority import FEWEST_QUERIES, Bounded, at_least, non_inferiority
 
 #: Gives the baseline's dataset; `True` where nothing may be downloaded for it.
 Loader = Callable[[bool], Dataset]
 
 #: Of the bootstrap; with it the same inputs give the same bounds.
 SEED = 0
-#: With fewer differing queries the bootstrap knows little of the tails (`benchmarks/gate.py` shows how little).
+#: Where fewer queries have another value than most, the bootstrap knows little of the tails (`benchmarks/gate.py` shows
+#: how little).
 FEW_DIFFERING = 10
 
 
@@ -109,12 +110,18 @@ def what_differs(candidate: Candidate, baseline: Baseline) -> list[str]:
         ("the split", mine.split, theirs.split),
         ("the limit of queries", mine.limit or "none", theirs.limit or "none"),
         ("the version of the protocol", candidate.protocol, baseline.protocol),
+        ("the version of the scoring code", candidate.scoring[:12], baseline.scoring[:12]),
     ]
     found = [
         f"{what} differs: {own} for the candidate ({mine.spec}), {other} for the baseline ({theirs.spec})"
         for what, own, other in pairs
         if own != other
     ]
+    if candidate.scoring != baseline.scoring:
+        found[-1] += (
+            "; `bench run` scores a stored ranking again, without running it; if the baseline's scoring is the older "
+            "one, bless it anew from such a result"
+        )
     if found:
         return found
     ids = candidate.per_query["query_id"].to_pylist()
@@ -132,8 +139,6 @@ def what_differs(candidate: Candidate, baseline: Baseline) -> list[str]:
 def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) -> list[str]:
     """What does not forbid the comparison, but should be known to who reads it."""
     found = []
-    if candidate.scoring != baseline.scoring:
-        found.append("the baseline was scored by another version of the scoring code")
     if candidate.dataset.template != baseline.dataset.template:
         found.append(
             f"the text of a tool differs: {candidate.dataset.template} now, {baseline.dataset.template} blessed"
@@ -215,7 +220,13 @@ def _judged(
     mask = rows.of(rule.slice)
     if rule.slice is not None and not mask.any():
         return without(f"no query has this value; {rule.slice.name} has {rows.values(rule.slice.name)}")
-    taken = mask & ~np.isnan(now) & ~np.isnan(then)
+    apart = int((np.isnan(now) != np.isnan(then))[mask].sum())
+    if apart:
+        return without(
+            f"{rule.metric} is taken on other queries than in the baseline ({apart} of them): a method that gives sets "
+            "for some queries, or a changed baseline"
+        )
+    taken = mask & ~np.isnan(now)
     if not taken.any():
         return without(f"{rule.metric} is taken on none of these queries")
     sign = 1.0 if higher else -1.0
@@ -232,16 +243,15 @@ def _judged(
         "worse": int((gains < 0).sum()),
     }
     common["difference"] = round(float(now[taken].mean() - then[taken].mean()), 12) + 0.0
-    differing = int((gains != 0).sum())
     found = []
     for kind, limit in demands:
         if kind == "margin":
             (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED)
+            note = _roughness(gains, differences=True)
         else:
             (bounded,) = at_least(sign * now[taken][:, None], sign * limit, level, policy.power, SEED)
-        read = _as_read(bounded, sign)
-        if kind == "margin" and bounded.lower is not None and 0 < differing < FEW_DIFFERING:
-            read["note"] = f"the bounds are rough: only {differing} queries differ"
+            note = _roughness(now[taken], differences=False)
+        read = _as_read(bounded, sign) | {"note": note}
         found.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
     whole = rule.slice is None or all(other.metric != rule.metric or other.slice for other in policy.rule)
     # Of a metric that another rule judges on all queries, the slice moves nothing that is not named there.
@@ -265,8 +275,31 @@ def _as_read(bounded: Bounded, sign: float) -> dict[str, object]:
         "upper": upper,
         "detectable": bounded.detectable,
         "needed": bounded.needed,
-        "note": "a single query says nothing of the spread" if lower is None and upper is None else "",
     }
+
+
+def _roughness(values: NDArray[np.float64], differences: bool) -> str:
+    """What a reader must know of a mean's bounds; nothing where there are enough queries of more than one value.
+
+    Args:
+        values: (queries,) whose mean is bounded.
+        differences: whether they are differences from the baseline; all zero, they are no sample but a fact.
+    """
+    if differences and not values.any():
+        return ""
+    if len(values) == 1:
+        return "a single query says nothing of the spread"
+    if len(values) < FEWEST_QUERIES:
+        return f"{len(values)} queries decide nothing; {FEWEST_QUERIES} are the fewest that do"
+    # Differences of equal values may differ in their last bits.
+    rounded = np.round(values, DECIMALS)
+    if differences and 0 < (changed := int((rounded != 0).sum())) < FEW_DIFFERING:
+        return f"the bounds are rough: only {changed} queries differ"
+    other = len(values) - int(np.unique(rounded, return_counts=True)[1].max())
+    what = "difference" if differences else "value"
+    if not other:
+        return f"the bounds are rough: all queries have the same {what}"
+    return f"the bounds are rough: only {other} queries have another {what}" if other < FEW_DIFFERING else ""
 
 
 def _moved(

@@ -62,7 +62,8 @@ class SliceOf(_Strict):
 class Rule(_Strict):
     """What one metric must keep: its loss within `margin`, its mean at `floor` or better.
 
-    For a metric of which less is better (`size_diff`) the loss is a rise, and the floor the largest mean allowed.
+    For a metric of which less is better (`size_diff`) the loss is a rise, and the floor the largest mean allowed. For
+    all others both are shares: a margin below 1, a floor above 0 and at most 1.
     """
 
     metric: Annotated[str, AfterValidator(_canonical)]
@@ -107,10 +108,24 @@ class Policy(_Strict):
         for rule in self.rule:
             if self.margin_of(rule) is None and rule.floor is None:
                 raise ValueError(f"the rule for {rule.metric} has neither a margin nor a floor")
+            self._can_be_broken_and_kept(rule)
             if (rule.metric, rule.slice) in seen:
                 raise ValueError(f"there are two rules for {rule.metric}; give one its own slice, or make them one")
             seen.add((rule.metric, rule.slice))
         return self
+
+    def _can_be_broken_and_kept(self, rule: Rule) -> None:
+        """Refuse limits that no value comes near: a metric lies between 0 and 1, unless it is a difference."""
+        if not parse_metric(rule.metric).measure.higher_is_better:
+            return
+        margin = self.margin_of(rule)
+        if margin is not None and margin >= 1:
+            raise ValueError(f"{rule.metric} has the margin {margin:g}: margins are shares: 0.02 is two points")
+        if rule.floor is not None and not 0 < rule.floor <= 1:
+            raise ValueError(
+                f"{rule.metric} has the floor {rule.floor:g}, which is not above 0 and at most 1: floors are shares: "
+                "0.6 is sixty per cent"
+            )
 
     def margin_of(self, rule: Rule) -> float | None:
         """A rule's own margin, else the policy's."""

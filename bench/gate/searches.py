@@ -13,6 +13,7 @@ from bench.gate.policy import read_policy
 from bench.gate.report import GateReport, Side, not_judged
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
+from bench.run.code import scoring_hash
 
 
 def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: str = "candidate") -> GateReport:
@@ -34,6 +35,12 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
         reason = (
             f"the content of the dataset differs: {dataset.content_hash[:12]} here, "
             f"{baseline.dataset.content_hash[:12]} for the baseline ({dataset.spec})"
+        )
+        return not_judged("not comparable", [reason], Side(label=name), baseline_side(baseline))
+    if scoring_hash() != baseline.scoring:
+        reason = (
+            f"the version of the scoring code differs: {scoring_hash()[:12]} here, {baseline.scoring[:12]} for the "
+            "baseline; bless it anew from a result of this version"
         )
         return not_judged("not comparable", [reason], Side(label=name), baseline_side(baseline))
 

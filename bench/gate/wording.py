@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from bench.gate.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleReport, Side
+from bench.stats.noninferiority import FEWEST_QUERIES
 
 HEADINGS = ("verdict", "rule", "limit", "baseline", "candidate", "difference", "one-sided bounds", "detectable", "n")
 #: Longest text of a query in a report.
@@ -106,7 +107,9 @@ def explanation(rule: RuleReport) -> str:
         else:
             words.append(f"more than {rule.threshold:g}")
     elif rule.verdict == "inconclusive" and rule.lower is not None:
-        words.append(f"the bounds enclose the limit; {_counts(rule)}; {_needed(rule)}")
+        # Of too few queries the note speaks: their bounds may well exclude the limit.
+        enclosed = ["the bounds enclose the limit"] if (rule.n or 0) >= FEWEST_QUERIES else []
+        words.append("; ".join([*enclosed, _counts(rule), _needed(rule)]))
     if rule.note:
         words.append(clean(rule.note))
     return "; ".join(words)

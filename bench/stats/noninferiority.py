@@ -16,6 +16,10 @@ Verdict = Literal["pass", "regression", "inconclusive"]
 
 #: Bounds are compared after rounding: the last bits of a sum decide nothing.
 _DECIMALS = 12
+#: Fewer queries decide nothing. Few queries may all have one value where others do not: the bootstrap sees no spread
+#: then, and its bounds are that value. At level 0.05 a floor of 0.85 passes a method of mean 0.80 (zeros and ones) in
+#: 64% of all samples of 2 queries, 51% of 3, 33% of 5, 10% of 10, and 1.2% of 20.
+FEWEST_QUERIES = 20
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def non_inferiority(
     chapter 1; protocol, section 5). The bounds are the ends of the BCa interval of coverage 1 - 2 level.
 
     A candidate that agrees with its baseline on every query passes, whatever the margin and however few queries there
-    are: it answers the same.
+    are: it answers the same. Of others, fewer than `FEWEST_QUERIES` queries are inconclusive, whatever their bounds.
 
     Args:
         differences: (queries, columns), finite.
@@ -85,7 +89,8 @@ def at_least(
     """Is a mean at least a floor? One answer for each column.
 
     Pass where the lower one-sided bound of the mean is not below the floor, regression where the upper one is,
-    else inconclusive. Arguments and errors as `non_inferiority`; the floor is any finite number.
+    else inconclusive, as are fewer than `FEWEST_QUERIES` queries. Arguments and errors as `non_inferiority`; the floor
+    is any finite number.
     """
     return _bounded(values, floor, level, power, seed, reaching=True)
 
@@ -116,7 +121,9 @@ def _bounded(
         mean, sd = float(mean), 0.0 if constant else math.sqrt(squares / (n - 1))
         lower, upper = (round(float(end), _DECIMALS) for end in intervals[column])
         verdict: Verdict = "inconclusive"
-        if lower > limit or (reaching and lower == limit):
+        if n < FEWEST_QUERIES:
+            verdict = "inconclusive"
+        elif lower > limit or (reaching and lower == limit):
             verdict = "pass"
         elif upper < limit:
             verdict = "regression"
@@ -126,6 +133,6 @@ def _bounded(
         if verdict == "inconclusive" and abs(mean - threshold) > 10.0**-_DECIMALS:
             needed = queries_needed(mean - threshold, sd, level=2 * level, power=power)
         # By the normal approximation this many may do already; the bootstrap has just said that they do not.
-        needed = None if needed is None else max(needed, n + 1)
+        needed = None if needed is None else max(needed, n + 1, FEWEST_QUERIES)
         found.append(Bounded(n, mean, lower, upper, verdict, detectable, needed))
     return found

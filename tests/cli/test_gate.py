@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import subprocess
+import sys
+import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +16,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from bench.gate.baseline import read_baseline
+from bench.errors import UsageError
+from bench.gate.baseline import read_baseline, write_baseline
+from bench.gate.bless import bless
+from bench.run.result import Result, find_result
 from bench.schemas import shipped_schema
 
 Bench = Callable[..., Any]
@@ -147,6 +155,77 @@ def test_a_report_that_cannot_be_written_is_no_pass(bench: Bench, blessed: Path)
     gate(bench, "random@starter", "--junit", "b.json/x.xml", code=1)
 
 
+def test_the_code_does_not_hang_on_whether_somebody_reads_the_report(bench: Bench, blessed: Path) -> None:
+    """`bench gate ... | true`: a regression is one, and the files are there."""
+    for candidate, code in (("random@starter", 1), ("nothing@starter", 3), ("bm25@starter", 0)):
+        for more in ([], ["--json"], ["--github"], ["--json", "--github"]):
+            reading, writing = os.pipe()
+            os.close(reading)
+            files = ["--junit", "x.xml", "--markdown", "x.md"]
+            options = ["--baseline", "b.json", "--policy", "gate.toml", *files, *more]
+            done = subprocess.run(
+                [sys.executable, "-m", "bench", "gate", candidate, *options],
+                stdout=writing,
+                stderr=writing if more else subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+            os.close(writing)
+            assert done.returncode == code, (candidate, more, done.stderr)
+            assert not done.stderr
+            for name in ("x.xml", "x.md"):
+                Path(name).unlink()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_report_that_the_disk_has_no_room_for_is_no_pass(bench: Bench, blessed: Path) -> None:
+    for candidate, code in (("bm25@starter", 3), ("random@starter", 1)):
+        command = [sys.executable, "-m", "bench", "gate", candidate, "--baseline", "b.json", "--policy", "gate.toml"]
+        with Path("/dev/full").open("w") as full:
+            assert subprocess.run(command, stdout=full, check=False).returncode == code
+
+
+def test_a_place_of_results_that_cannot_be_was_not_run(
+    bench: Bench, blessed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCH_RESULTS", "~nobody-has-this-name/x")
+    assert "no home folder" in gate(bench, "bm25@starter", "--junit", "x.xml", code=3).out
+    assert Path("x.xml").is_file()
+
+
+def test_a_baseline_with_queries_taken_out_by_hand_is_not_read(bench: Bench, blessed: Path) -> None:
+    raw = json.loads(blessed.read_text())
+    raw["values"]["recall@5"]["codes"] = [-1] * 100 + raw["values"]["recall@5"]["codes"][100:]
+    blessed.write_text(json.dumps(raw))
+    assert "does not have the sha256" in gate(bench, "bm25@starter", code=3).out
+
+
+def test_values_of_another_scoring_code_are_not_compared(bench: Bench, blessed: Path) -> None:
+    baseline = read_baseline(blessed)
+    write_baseline(blessed, baseline.model_copy(update={"scoring": "0" * 64}).sealed())
+    said = gate(bench, "bm25@starter", code=2).out
+    assert "the version of the scoring code differs" in said
+    assert "`bench run` scores a stored ranking again" in said
+    assert "bless it anew" in said
+
+
+def test_the_recipe_for_gitlab_lets_two_through_from_the_gate_alone(tmp_path: Path) -> None:
+    """Every command of docs/gate.md's job fails with 2 in turn, as click's own errors of usage do."""
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text("utf-8")
+    job = guide.partition("## GitLab")[2].partition("```yaml\n")[2].partition("```")[0]
+    assert "exit_codes: [2]" in job
+    script = [line.strip().removeprefix("- ") for line in job.splitlines() if line.strip().startswith("- ")]
+    assert [line.split()[0] for line in script] == ["pip", "python", "bench"]
+    for failing, code in (("pip", 3), ("python", 3), ("bench", 2), ("none", 0)):
+        for name in ("pip", "python", "bench"):
+            stub = tmp_path / name
+            stub.write_text(f"#!/bin/sh\nexit {2 if name == failing else 0}\n")
+            stub.chmod(0o755)
+        environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+        command = ["bash", "-e", "-o", "pipefail", "-c", "\n".join(script)]
+        assert subprocess.run(command, env=environment, check=False).returncode == code, failing
+
+
 def test_failed_queries_make_it_no_measurement(bench: Bench, blessed: Path) -> None:
     lines = bench("show", "bm25@starter", "--format", "jsonl").out.splitlines()
     judged = [i for i, line in enumerate(lines) if json.loads(line)["query_id"] in _judged(blessed)]
@@ -188,6 +267,53 @@ def test_blessing_the_same_again_changes_nothing(bench: Bench, blessed: Path) ->
     before = blessed.read_bytes()
     assert "has the same evidence already" in bench("bless", "bm25@starter", "--out", "b.json").out
     assert blessed.read_bytes() == before
+
+
+def test_a_reason_is_kept_where_the_same_evidence_was_timed_anew(bench: Bench, blessed: Path) -> None:
+    before = read_baseline(blessed)
+    assert before.latency is not None
+    slower = before.model_copy(update={"latency": before.latency.model_copy(update={"p95": 9.0})}).sealed()
+    write_baseline(blessed, slower)
+    # Seconds alone are no reason, and a reason for nothing new changes nothing.
+    assert "stays as it is" in bench("bless", "bm25@starter", "--out", "b.json").out
+    assert read_baseline(blessed) == slower
+    bench("bless", "bm25@starter", "--out", "b.json", "--reason", "another machine")
+    found = read_baseline(blessed)
+    assert (found.latency, found.blessed.reason) == (before.latency, "another machine")
+    assert "stays as it is" in bench("bless", "bm25@starter", "--out", "b.json", "--reason", "and again").out
+    assert read_baseline(blessed).blessed.reason == "another machine"
+
+
+def test_two_that_bless_at_once_do_not_replace_each_other_without_a_reason(
+    bench: Bench, blessed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second waits until the first has written, and sees what it would replace."""
+    bm25, random = (find_result(tmp_path / "results", f"{name}@starter") for name in ("bm25", "random"))
+    met = threading.Barrier(2)
+
+    def slow(*arguments: Any) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            met.wait(timeout=1)
+        write_baseline(*arguments)
+
+    monkeypatch.setattr("bench.gate.bless.write_baseline", slow)
+    said: list[str] = []
+
+    def blesses(result: Result) -> None:
+        try:
+            said.append("written" if bless([result], Path("new.json"), by="x")[0].written else "left")
+        except UsageError as error:
+            said.append(str(error))
+
+    threads = [threading.Thread(target=blesses, args=(result,)) for result in (bm25, random)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(said) == 2
+    assert said.count("written") == 1
+    assert "say why with --reason" in next(words for words in said if words != "written")
+    assert sorted(path.name for path in Path().iterdir()) == ["b.json", "gate.toml", "new.json"]
 
 
 def test_several_results_go_into_a_folder_each_under_its_name(bench: Bench, blessed: Path) -> None:

@@ -35,7 +35,7 @@ METHOD = MethodIdentity(
     spec="mine", full_spec="mine()", hash="b" * 64, revisions={}, code="", oracle=False, needs_llm=False
 )
 LATENCY = Latency(p50=0.01, p95=0.02, queries=50, cached=False)
-HARDWARE: dict[str, str | int] = {"processor": "X", "cores": 2}
+HARDWARE: dict[str, str | int] = {"processor": "X", "architecture": "x86_64", "cores": 2}
 
 Made = Callable[..., Any]
 
@@ -63,8 +63,9 @@ def make_baseline(values: Mapping[str, Any], **more: Any) -> Baseline:
         "query_ids": ids(n),
         "n_gold": [1] * n,
         "values": {name: Values.of(np.asarray(column, dtype=np.float64)) for name, column in values.items()},
+        "sha256": "",
     }
-    return Baseline(**(fields | more))
+    return Baseline(**(fields | more)).sealed()
 
 
 def make_candidate(values: Mapping[str, Any], **more: Any) -> Candidate:
@@ -93,9 +94,10 @@ def no_dataset(at_hand: bool) -> Any:
 
 
 def judged(then: Mapping[str, Any], now: Mapping[str, Any], policy: dict[str, Any], **more: Any) -> GateReport:
-    """The report on values now against values then."""
+    """The report on values now against values then; `before` are fields of the baseline."""
     load = more.pop("load", no_dataset)
-    return judge(make_candidate(now, **more), make_baseline(then), Policy.model_validate(policy), load)
+    before = more.pop("before", {})
+    return judge(make_candidate(now, **more), make_baseline(then, **before), Policy.model_validate(policy), load)
 
 
 @pytest.fixture(name="make_baseline")

@@ -69,6 +69,11 @@ def change(**fields: Any) -> Callable[[dict[str, Any]], Any]:
         (change(values={"ndcg@5": {"levels": [math.nan], "codes": [0, 0, 0]}}), "does not follow its schema"),
         (change(surplus=1), "surplus"),
         (change(n="3"), "does not follow its schema"),
+        (lambda raw: {key: raw[key] for key in raw if key != "sha256"}, "sha256"),
+        # What fits together, and is not what was blessed.
+        (change(values={"recall@5": {"levels": [1.0], "codes": [0, -1, -1]}}), "does not have the sha256"),
+        (change(n_failed=3), "does not have the sha256"),
+        (change(sha256="0" * 64), "does not have the sha256"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(

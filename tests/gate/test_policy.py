@@ -55,6 +55,11 @@ def test_a_metric_is_known_by_its_canonical_name(policy_file: Write) -> None:
     assert rule.metric == "map@100"
 
 
+def test_a_difference_of_sizes_is_no_share(policy_file: Write) -> None:
+    (rule,) = read_policy(policy_file('[[rule]]\nmetric = "size_diff"\nmargin = 2\nfloor = 3')).rule
+    assert (rule.margin, rule.floor) == (2.0, 3.0)
+
+
 RULE = '[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
 
 
@@ -76,6 +81,10 @@ RULE = '[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
         (RULE.replace("0.02", '"0.02"'), "rule[1].margin"),
         (RULE.replace("0.02", "nan"), "rule[1].margin"),
         (RULE.replace("0.02", "inf"), "rule[1].margin"),
+        (RULE.replace("0.02", "2"), "recall@5 has the margin 2: margins are shares: 0.02 is two points"),
+        ("margin = 1\n" + RULE.replace("margin = 0.02", ""), "margins are shares"),
+        (RULE + "floor = 60", "recall@5 has the floor 60"),
+        (RULE + "floor = 0", "recall@5 has the floor 0,"),
         ("level = 0.5\n" + RULE, "level"),
         ("power = 1\n" + RULE, "power"),
         ("max_failed = -1\n" + RULE, "max_failed"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.gate.baseline import read_baseline, write_baseline
 from bench.gate.bless import bless
 from bench.registry import build_method, load_dataset
 from bench.run.plan import Plan
@@ -138,13 +139,44 @@ def test_without_a_baseline_the_test_fails_and_is_not_skipped(project: pytest.Py
 
 
 def test_a_baseline_of_other_data_is_not_compared(project: pytest.Pytester) -> None:
-    text = (project.path / "b.json").read_text()
-    digest = load_dataset("starter").content_hash
-    (project.path / "b.json").write_text(text.replace(digest, "0" * 64))
+    path = project.path / "b.json"
+    baseline = read_baseline(path)
     project.makepyfile(test_search=THREE_LINES)
+    other = baseline.dataset.model_copy(update={"content_hash": "0" * 64})
+    for changed, said in (({"dataset": other}, "content of the dataset"), ({"scoring": "0" * 64}, "scoring code")):
+        write_baseline(path, baseline.model_copy(update=changed).sealed())
+        result = project.runpytest(*OPTIONS)
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines([f"*the *{said} differs*", "not comparable*"])
+
+
+def test_the_clock_runs_until_a_lazy_search_has_been_read_to_its_end(project: pytest.Pytester) -> None:
+    lazy = """
+        import time
+        from project import my_search
+
+        def lazy(query):
+            time.sleep(0.003)
+            yield from my_search(query)
+
+        def test_it(bench_gate):
+            bench_gate(lazy)
+        """
+    project.makepyfile(test_search=lazy)
+    (project.path / "gate.toml").write_text("[latency]\np95_seconds = 0.002\n")
     result = project.runpytest(*OPTIONS)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*the content of the dataset differs*", "not comparable*"])
+    result.stdout.fnmatch_lines(["regression *latency p95, seconds*"])
+
+
+def test_a_search_without_end_is_told_instead_of_being_read_for_ever(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_search="import itertools\nfrom project import my_search\n\n"
+        "def test_it(bench_gate):\n    bench_gate(lambda query: itertools.cycle(my_search(query)))\n"
+    )
+    result = project.runpytest(*OPTIONS)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*could not run*twice*"])
 
 
 def test_a_baseline_of_a_method_judges_a_search_that_ranks_as_it_does(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import bootstrap, norm
 
-from bench.stats.noninferiority import at_least, non_inferiority
+from bench.stats.noninferiority import FEWEST_QUERIES, at_least, non_inferiority
 
 RANDOM = np.random.default_rng(3)
 SPREAD = RANDOM.normal(0, 0.1, size=400)
@@ -74,15 +74,33 @@ def test_a_single_query_that_differs_decides_nothing() -> None:
 
 
 def test_a_constant_difference_is_known_exactly_and_the_margin_itself_is_no_pass() -> None:
-    assert one(np.full(5, -0.02), 0.03).verdict == "pass"
-    assert one(np.full(5, -0.04), 0.03).verdict == "regression"
+    assert one(np.full(20, -0.02), 0.03).verdict == "pass"
+    assert one(np.full(20, -0.04), 0.03).verdict == "regression"
     # 0.72 - 0.75 is not -0.03 in binary; the last bit must not decide.
-    edge = one(np.full(5, 0.72 - 0.75), 0.03)
+    edge = one(np.full(20, 0.72 - 0.75), 0.03)
     assert (edge.verdict, edge.detectable, edge.needed) == ("inconclusive", 0.0, None)
 
 
+@pytest.mark.parametrize("value", [-1.0, -0.01, 1.0])
+def test_fewer_queries_than_the_fewest_decide_nothing_unless_they_are_the_same(value: float) -> None:
+    assert FEWEST_QUERIES == 20
+    for n in (2, 19):
+        found = one(np.full(n, value), 0.02)
+        assert (found.verdict, found.lower, found.upper, found.needed) == ("inconclusive", value, value, 20)
+        assert at_least(np.full((n, 1), value), 0.5)[0].verdict == "inconclusive"
+    assert one(np.full(20, value), 0.02).verdict == ("regression" if value == -1 else "pass")
+
+
+@pytest.mark.parametrize("n", [2, 5, 10, 20])
+def test_a_mean_below_its_floor_passes_on_few_queries_no_more_often_than_stated(n: int) -> None:
+    """Of two queries both have a one in 64 of 100 samples, where the mean is 0.8: no proof of a mean of 0.85."""
+    sampled = (np.random.default_rng(1).random((n, 2000)) < 0.80).astype(float)
+    passed = sum(found.verdict == "pass" for found in at_least(sampled, 0.85))
+    assert passed / 2000 <= 0.05
+
+
 def test_a_floor_is_reached_by_a_bound_that_is_not_below_it() -> None:
-    ones = np.ones((4, 1))
+    ones = np.ones((20, 1))
     assert at_least(ones, 1.0)[0].verdict == "pass"
     assert at_least(ones, 1.1)[0].verdict == "regression"
     spread = (SPREAD + 0.5)[:, None]
