@@ -22,6 +22,7 @@ from bench.graph.sources import GRAPHS, GraphSource
 from bench.paths import write_text
 from bench.protocol import Library
 from bench.registry import load_dataset
+from bench.training.card import read_card, text_digest
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -127,6 +128,10 @@ def _report(dataset: Dataset, source: GraphSource, edges: Edges, annotated: Edge
         found["pairs_classified"] = len(pairs)
         found["pairs"] = tools * (tools - 1) // 2
         found["threshold"] = source.classifier.settings.threshold
+        card = read_card(Path(source.discriminator).expanduser())
+        learnt = set() if card is None else set(card.tools)
+        # Scores against edges that it learnt from say nothing of other libraries.
+        found["tools_learnt_from"] = sum(text_digest(tool.tool_id) in learnt for tool in dataset.tools)
         if annotated is not None:
             found["three_way"] = three_way(source.classifier, dataset.tools, annotated)
     if annotated is not None:
@@ -148,6 +153,9 @@ def _print(dataset: Dataset, graph: str, found: dict[str, Any], annotated: bool)
             f"{found['pairs_classified']} of {found['pairs']} pairs classified ({part:.1%}); "
             f"an edge from probability {number(found['threshold'])} on"
         )
+    if found.get("tools_learnt_from"):
+        count = f"{found['tools_learnt_from']} of these {found['tools']} tools"
+        out.print(Text(f"note: the discriminator learnt from {count}", style="yellow"))
     if not annotated:
         return
     agreed = Agreement(*(found["agreement"][key] for key in ("found", "annotated", "right")))

@@ -55,3 +55,18 @@ def test_what_cannot_be_had_is_told(bench: Bench) -> None:
     said = bench("graph", "starter", "--graph", "nowhere.tsv", code=2)
     assert "none of `rules`, `manual`, `discriminator`" in said.err  # type: ignore[attr-defined]
     bench("graph", "starter", "--graph", "discriminator", "--discriminator", "./nowhere", code=4)
+
+
+def test_a_discriminator_is_shown_with_what_it_learnt_from(bench: Bench, tiny_models: dict[str, str]) -> None:
+    settings = ("most_steps=2", "batch_size=4", "most_tokens=32")
+    options = [word for setting in settings for word in ("--set", setting)]
+    base = ("--base", tiny_models["encoder"])
+    bench("train", "discriminator", "-q", "-d", "starter", *base, "--out", "learnt", *options)
+    asked = ("graph", "starter", "--graph", "discriminator", "--discriminator", "learnt", "--nearest", 0)
+    found = bench(*asked, "--json").json  # type: ignore[attr-defined]
+    assert 0 < found["tools_learnt_from"] <= 179
+    assert found["pairs_classified"] == 571
+    said = bench(*asked)
+    line = f"note: the discriminator learnt from {found['tools_learnt_from']} of these 179 tools"
+    assert line in said.out  # type: ignore[attr-defined]
+    assert "means over the three categories" in said.out  # type: ignore[attr-defined]
