@@ -5,18 +5,22 @@
 Every query of the datasets named (ToolBench's I1 sets by default, which share one library) belongs to the category of
 its gold tools; a query whose gold spans several is left out. The density of a category is the share of its tools with
 an edge; its gain is the mean over its queries of TGR's value less that of its base. The rank correlation is Spearman's
-over categories with at least `--least` queries; its p-value permutes the categories' gains.
+over categories with at least `--least` queries, of which there must be three; its p-value permutes the categories'
+gains. All datasets must have the same tools: the graph and its densities are worked out once.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from bench.data.dataset import Dataset
+from bench.errors import BenchError, UsageError
 from bench.graph.agreement import densities
 from bench.graph.sources import GraphSource
 from bench.metrics import evaluate, parse_metrics
@@ -28,6 +32,8 @@ from bench.stats.bootstrap import bca_intervals
 I1 = ["toolbench-i1-inst", "toolbench-i1-tool", "toolbench-i1-cat"]
 _PERMUTATIONS = 10_000
 _BATCH = 64
+#: Categories below which a rank correlation, and thirds of them, say nothing.
+_FEWEST = 3
 
 
 def per_query(spec: Spec, dataset: Dataset, metric: str) -> NDArray[np.float64]:
@@ -59,6 +65,35 @@ def categories_of(dataset: Dataset) -> list[str | None]:
     return found
 
 
+def same_library(names: Sequence[str], load: Callable[[str], Dataset] = load_dataset) -> list[Dataset]:
+    """The datasets of these names.
+
+    Raises:
+        UsageError: one of them has other tools, or other texts of them, than the first.
+    """
+    datasets = [load(name) for name in names]
+    first = datasets[0]
+    expected = Library.of(first, first.card.template).content_hash
+    for name, dataset in zip(names, datasets, strict=True):
+        # The tools beside the hash of their texts: categories and schemas need not be part of a text.
+        same = dataset.tools == first.tools and Library.of(dataset, dataset.card.template).content_hash == expected
+        if not same:
+            raise UsageError(
+                f"{name} has another library than {names[0]}, whose graph is taken for all: "
+                "name datasets that share one."
+            )
+    return datasets
+
+
+def enough(categories: int, least: int) -> None:
+    """Raises `UsageError` where there are too few categories to correlate and to cut in thirds."""
+    if categories < _FEWEST:
+        raise UsageError(
+            f"only {categories} categories have {least} queries or more, and a correlation needs {_FEWEST}: "
+            "lower --least or name more datasets."
+        )
+
+
 def interval(values: NDArray[np.float64]) -> str:
     low, high = bca_intervals(values[:, None])[0]
     return f"{values.mean():+.3f} ({low:+.3f} to {high:+.3f})"
@@ -81,11 +116,11 @@ def main() -> None:
     spec = Spec.of("tgr", {"base": base, **graph, **limits})
     gains: list[float] = []
     places: list[str | None] = []
-    dataset = load_dataset(chosen.datasets[0])
+    datasets = same_library(chosen.datasets)
+    dataset = datasets[0]
     source = GraphSource(chosen.graph, discriminator=chosen.discriminator, **limits)
     edges = source.edges(Library.of(dataset, dataset.card.template))
-    for name in chosen.datasets:
-        dataset = load_dataset(name)
+    for dataset in datasets:
         values = per_query(spec, dataset, chosen.metric) - per_query(base, dataset, chosen.metric)
         gains.extend(values.tolist())
         places.extend(categories_of(dataset))
@@ -100,6 +135,7 @@ def main() -> None:
         if len(own):
             print(f"{row.category:32} {row.tools:5}  {row.share:7.3f}  {len(own):7}  {own.mean():+.3f}")
     kept = [row for row in rows if members[row.category].sum() >= chosen.least]
+    enough(len(kept), chosen.least)
     share = np.array([row.share for row in kept])
     mean = np.array([gain[members[row.category]].mean() for row in kept])
     if np.ptp(share) == 0 or np.ptp(mean) == 0:
@@ -118,4 +154,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BenchError as error:
+        sys.exit(f"error: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from bench.run.runner import Runner
 from bench.spec import parse
 
 _FACT = "fact:"
+#: Methods state the connected share rounded to four digits: it may be off by half of the last.
+_SHARE_ROUNDING = 0.00005
 
 
 def is_fact(name: str) -> bool:
@@ -47,6 +50,26 @@ def fact(result: Result, name: str) -> float:
     return float(value)
 
 
+def count_range(result: Result, name: str) -> tuple[float, float]:
+    """The least and the most that a count of a result can be.
+
+    They are the same number but for `connected_tools`, which is worked out from a share that was rounded: every whole
+    number of tools whose share rounds to the stated one can be it. In a library of more than 10,000 tools there may be
+    two.
+
+    Raises:
+        UsageError: the method did not state it.
+    """
+    count = fact(result, name)
+    if name != "connected_tools":
+        return count, count
+    share, tools = fact(result, "fact:connected_share"), result.manifest.dataset.tools
+    # Binary fractions: a share on the very edge of the range is within it.
+    least = math.ceil((share - _SHARE_ROUNDING) * tools - 1e-6)
+    most = math.floor((share + _SHARE_ROUNDING) * tools + 1e-6)
+    return min(count, least), max(count, most)
+
+
 @dataclass(frozen=True)
 class Answers:
     """Per-query values of one method.
@@ -56,17 +79,14 @@ class Answers:
         values: (queries, metrics), without the queries that a metric is not taken on.
         groups: (queries,) the dataset of each query, or zeros where all are pooled.
         counts: queries of each dataset.
+        failed: how many of these queries failed or were not answered; they score 0.
     """
 
     results: tuple[Result, ...]
     values: NDArray[np.float64]
     groups: NDArray[np.int64]
     counts: tuple[int, ...]
-
-    @property
-    def failed(self) -> int:
-        """Queries that failed or were not answered; they score 0."""
-        return sum(result.metrics.n_failed for result in self.results)
+    failed: int
 
 
 @dataclass
@@ -104,6 +124,7 @@ class Laboratory:
             BenchError: something it needs is not here, or the run failed.
         """
         results, tables, groups = [], [], []
+        failed = 0
         for number, plan in enumerate(plans(method, question)):
             result = self.result(plan)
             table = np.column_stack([result.values(str(parse_metric(metric))) for metric in metrics])
@@ -113,9 +134,15 @@ class Laboratory:
                 raise UsageError(f"{plan.dataset} has no judged query with {wanted}.")
             results.append(result)
             tables.append(table[kept])
+            # By way of a list: pyarrow imports pandas to make an array of truth values.
+            failed += int(np.count_nonzero(np.array(result.per_query["failed"].to_pylist(), dtype=np.bool_)[kept]))
             groups.append(np.full(int(kept.sum()), number if question.pool == "datasets" else 0, dtype=np.int64))
         return Answers(
-            tuple(results), np.concatenate(tables), np.concatenate(groups), tuple(len(table) for table in tables)
+            tuple(results),
+            np.concatenate(tables),
+            np.concatenate(groups),
+            tuple(len(table) for table in tables),
+            failed,
         )
 
     def result(self, plan: Plan) -> Result:

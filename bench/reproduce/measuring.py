@@ -9,7 +9,7 @@ import numpy as np
 from bench.errors import BenchError, MethodError, UnavailableError, UsageError
 from bench.reproduce.commands import commands_for
 from bench.reproduce.laboratory import Answers, Laboratory, fact, is_fact
-from bench.reproduce.recipes import Question
+from bench.reproduce.recipes import Question, Recipe
 from bench.reproduce.report import Comparison, Estimate, Lacking, MeasuredData, Measurement
 from bench.reproduce.verdicts import judge_direction
 from bench.stats.bootstrap import bca_intervals
@@ -128,6 +128,18 @@ def lacking_of(
         reason=str(error),
         needs=list(needs),
         commands=_commands(methods, question, metrics),
+    )
+
+
+def unrunnable(recipe: Recipe) -> Lacking:
+    """What a recipe lacks that no run of bench can measure."""
+    return Lacking(
+        method=recipe.method,
+        data=list(recipe.on),
+        failed=False,
+        reason=f"no run of bench measures it without {'; '.join(recipe.needs)}.",
+        needs=list(recipe.needs),
+        commands=list(recipe.commands),
     )
 
 

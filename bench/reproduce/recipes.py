@@ -71,6 +71,8 @@ class Recipe(Question):
         follows: the paper's own ways that this measurement follows on purpose; `standard` shows the number without.
         differences: in what the measurement differs from the paper's.
         needs: what may be lacking here: a model, data, an endpoint.
+        runnable: false where no run of bench gives these cells, whatever is here: it is told and never tried. `needs`
+            says why, and `commands` what comes nearest.
         note: what else a reader must know.
     """
 
@@ -86,6 +88,8 @@ class Recipe(Question):
     differences: tuple[Difference, ...] = ()
     standard: Standard | None = None
     needs: tuple[str, ...] = ()
+    runnable: bool = True
+    commands: tuple[str, ...] = ()
     note: str = ""
 
     @model_validator(mode="before")
@@ -103,6 +107,14 @@ class Recipe(Question):
             raise ValueError("against and rival go together")
         if self.against and self.minus:
             raise ValueError("a recipe of direction subtracts nothing")
+        return self
+
+    @model_validator(mode="after")
+    def _says_why_it_cannot_run(self) -> Recipe:
+        if not self.runnable and not self.needs:
+            raise ValueError("a recipe that cannot be run says in needs what is lacking")
+        if self.runnable and self.commands:
+            raise ValueError("commands are for a recipe that cannot be run; the others have theirs made")
         return self
 
     def covers(self, cell: Cell) -> bool:

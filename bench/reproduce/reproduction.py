@@ -12,8 +12,16 @@ from bench.protocol import PROTOCOL_VERSION
 from bench.reproduce.cells import Cell, paper_of, table_cells, table_info
 from bench.reproduce.claims import Claim
 from bench.reproduce.claimtests import judged_claim
-from bench.reproduce.laboratory import Laboratory, is_fact
-from bench.reproduce.measuring import compared, comparison_of, decided, estimates, lacking_of, measurement_of
+from bench.reproduce.laboratory import Laboratory, count_range, is_fact
+from bench.reproduce.measuring import (
+    compared,
+    comparison_of,
+    decided,
+    estimates,
+    lacking_of,
+    measurement_of,
+    unrunnable,
+)
 from bench.reproduce.recipes import Recipe, recipes_of
 from bench.reproduce.report import (
     Block,
@@ -36,6 +44,8 @@ def metrics_of(tables: Sequence[str], claims: Sequence[Claim]) -> list[str]:
     for table in tables:
         for cell in table_cells(table):
             for recipe in recipes_of(cell):
+                if not recipe.runnable:
+                    continue
                 found[recipe.measure.get(cell.metric, cell.metric)] = None
                 if recipe.standard and cell.metric in recipe.standard.measure:
                     found[recipe.standard.measure[cell.metric]] = None
@@ -118,6 +128,9 @@ class _Book:
             mine = [cell for cell in pending if recipe.covers(cell)]
             if not mine:
                 continue
+            if not recipe.runnable:
+                lacking.append(unrunnable(recipe))
+                continue
             try:
                 block, judged = _measured(recipe, mine, self.laboratory, len(self.blocks))
             except Exception as error:  # whatever went wrong, a fault of ours included, is this recipe's alone
@@ -136,15 +149,38 @@ class _Book:
             self.cells += [_report(cell, len(self.blocks) - 1, verdict="not run") for cell in pending]
 
     def correct(self, begun: int) -> None:
-        """Correct the directions of one table, which are a family, and decide them."""
-        family = [i for i in range(begun, len(self.cells)) if self.cells[i].direction is not None]
-        p = [found.p for i in family if (found := self.cells[i].direction)]
-        for i, corrected in zip(family, holm(p), strict=True):
+        """Correct the directions of one table, which are a family, and decide them.
+
+        A comparison that several cells show, of whichever of the two rows, is one test. A cell whose published
+        difference is 0 asks for no direction, so it is none.
+        """
+        directed = [i for i in range(begun, len(self.cells)) if self.cells[i].direction is not None]
+        family: dict[tuple[object, ...], float] = {}
+        for i in directed:
+            cell = self.cells[i]
+            assert cell.direction is not None
+            if cell.published_difference != 0:
+                test = self._test(cell)
+                family[test] = max(cell.direction.p, family.get(test, 0.0))
+        corrected = dict(zip(family, map(float, holm(list(family.values()))), strict=True))
+        for i in directed:
             cell = self.cells[i]
             assert cell.direction is not None
             assert cell.published_difference is not None
-            direction = decided(cell.direction, cell.published_difference, float(corrected))
+            p = cell.direction.p if cell.published_difference == 0 else corrected[self._test(cell)]
+            direction = decided(cell.direction, cell.published_difference, p)
             self.cells[i] = cell.model_copy(update={"direction": direction})
+
+    def _test(self, cell: CellReport) -> tuple[object, ...]:
+        """What makes a direction the same test as another's: the two systems in either order, the metric, the data."""
+        block = self.blocks[cell.block]
+        assert cell.direction is not None
+        assert block.measurement is not None
+        assert block.rival is not None
+        ours = block.measurement
+        data = tuple((item.dataset, item.split, item.template) for item in ours.data)
+        systems = frozenset((ours.method, block.rival.method))
+        return systems, cell.direction.metric, data, ours.pool, tuple(sorted(ours.slices.items()))
 
 
 def _tried(line: Sequence[Cell]) -> list[Recipe]:
@@ -182,7 +218,7 @@ def _measured(
     judged = []
     for cell, estimate, other in zip(cells, found, others, strict=True):
         if cell.unit == "count":
-            verdict = judge_count(cell.value, estimate.mean)
+            verdict = judge_count(cell.value, *count_range(answers.results[0], estimate.metric))
         else:
             tolerance = 0.0 if cell.is_difference else TOLERANCE
             verdict = judge_value(cell.value, estimate.mean, estimate.low, estimate.high, tolerance)

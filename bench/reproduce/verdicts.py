@@ -28,9 +28,14 @@ def judge_value(
     return "reproduced" if near or within else "differs"
 
 
-def judge_count(published: float, measured: float) -> CellVerdict:
-    """A count is reproduced if it is the same."""
-    return "reproduced" if abs(published - measured) < 0.5 else "differs"
+def judge_count(published: float, least: float, most: float) -> CellVerdict:
+    """A count is reproduced if it is the same, or one of those that ours can be.
+
+    Args:
+        published: the printed count.
+        least, most: ours; two numbers where it is known only within a range (`bench.reproduce.laboratory.count_range`).
+    """
+    return "reproduced" if least - 0.5 < published < most + 0.5 else "differs"
 
 
 def judge_direction(published: float, difference: float, identical: bool, p: float) -> Outcome:

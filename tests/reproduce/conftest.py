@@ -127,6 +127,16 @@ class Wide(Narrow):
     size = 3
 
 
+class Silent(Half):
+    """Answers nothing to every eighth query."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        found = super().rank(queries, depth)
+        silent = [int(text.split()[1]) % 8 == 0 for text in queries.texts]
+        rows = [[] if none else row.tolist() for row, none in zip(found.tools, silent, strict=True)]
+        return Ranking.of_lists(rows, silent)
+
+
 class Missing(Fixed):
     """Needs a model that is not here."""
 
@@ -147,6 +157,7 @@ METHODS: dict[str, type[Method]] = {
     "same": Same,
     "narrow": Narrow,
     "wide": Wide,
+    "silent": Silent,
     "missing": Missing,
     "broken": Broken,
 }

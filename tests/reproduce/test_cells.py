@@ -137,6 +137,12 @@ def test_recall_grows_with_depth_except_where_the_paper_is_misprinted() -> None:
     assert falling == [("query-generation-1", "Zero-Shot", "ToolBench in-domain", "recall@3")]
 
 
+def test_the_table_that_is_not_transcribed_is_named_with_its_reason() -> None:
+    (notes,) = [papers()["toolrerank"].tables["toolrerank-3"].notes]
+    assert any("Table 4" in note and "judge" in note for note in notes)
+    assert "toolrerank-4" not in table_names()
+
+
 def test_connected_shares_follow_from_the_counts() -> None:
     for place in ("API-Bank", "ToolBench"):
         tools, connected, share = (

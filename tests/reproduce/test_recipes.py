@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench.errors import DataError, UsageError
+from bench.data.dataset import Dataset
+from bench.errors import DataError, UnavailableError, UsageError
 from bench.metrics import parse_metric
-from bench.registry import dataset_entries, method_names
+from bench.registry import build_method, dataset_entries, method_names
 from bench.registry.methods import method_class
 from bench.reproduce.artefacts import artefacts, resolved
-from bench.reproduce.cells import Cell, cells, papers
+from bench.reproduce.cells import Cell, cells, papers, table_cells, table_names
 from bench.reproduce.claims import check_printed, claims
-from bench.reproduce.laboratory import is_fact
+from bench.reproduce.laboratory import Laboratory, fact, is_fact
 from bench.reproduce.recipes import Recipe, read_recipes, recipes, recipes_of
+from bench.reproduce.reproduction import reproduce
+from bench.run.plan import Plan
 from bench.spec import Spec, parse
 
 CELL = Cell("tgr-2", "PMLM-L3-v2", "API-Bank", "", "recall@5", "0.659", "share")
@@ -43,6 +48,33 @@ def parameters(spec: Spec) -> list[tuple[str, str]]:
 
 def test_every_cell_has_a_recipe() -> None:
     assert [str(cell) for cell in cells() if not recipes_of(cell)] == []
+
+
+def test_every_cell_of_every_table_gets_its_verdict_where_nothing_is_here(tmp_path: Path) -> None:
+    def nothing(spec: str) -> Dataset:
+        raise UnavailableError(f"there is no dataset {spec} here.")
+
+    laboratory = Laboratory(tmp_path, load=nothing, build=build_method)
+    report = reproduce(table_names(), [], laboratory, "bench reproduce all")
+    places = Counter((cell.table, cell.row, cell.dataset, cell.split, cell.metric) for cell in report.cells)
+    assert places == Counter((cell.table, cell.row, cell.dataset, cell.split, cell.metric) for cell in cells())
+    assert {cell.verdict for cell in report.cells} == {"not run"}
+    for table in report.tables:
+        assert table.cells == sum(table.verdicts.values()) == len(table_cells(table.table))
+    # None is without a reason, and none is a fault of ours.
+    assert all(block.lacking for block in report.blocks)
+    assert not [item.reason for block in report.blocks for item in block.lacking if item.failed]
+
+
+def test_the_cells_that_nothing_of_ours_can_measure_are_counted() -> None:
+    """ToolRerank on single test sets, where the ToolLens stand-in has nothing to say; and the discriminator's pairs."""
+    never = Counter(cell.table for cell in cells() if not any(recipe.runnable for recipe in recipes_of(cell)))
+    assert never == {
+        "toolrerank-3": 6 * 2,  # six test sets, two metrics
+        "toolrerank-6": 5 * 8,  # five variants; all but the average of all
+        "toolrerank-7": 4 * 3,  # four ways to extend; three test sets
+        "tgr-3": 6,
+    }
 
 
 def test_every_row_and_place_that_a_recipe_names_is_printed() -> None:
@@ -77,7 +109,7 @@ def test_every_dataset_is_one_that_bench_has_a_card_for() -> None:
 
 
 def test_every_metric_is_one_of_ours_or_a_fact() -> None:
-    asked = {recipe.measure.get(cell.metric, cell.metric) for cell, recipe in filled()}
+    asked = {recipe.measure.get(cell.metric, cell.metric) for cell, recipe in filled() if recipe.runnable}
     asked |= {metric for claim in claims() for test in claim.tests for metric in test.metrics}
     for metric in asked:
         assert is_fact(metric) or str(parse_metric(metric)) == metric
@@ -93,10 +125,75 @@ def test_what_stands_in_for_another_model_or_graph_says_so() -> None:
     for _, recipe in filled():
         if recipe.rival is not None:
             assert {"other model", "other training data"} & set(recipe.differences)
-        if "graph=rules" in recipe.method:
+        if "graph=rules" in recipe.method or "graph=manual" in recipe.method:
             assert "other graph" in recipe.differences
+        if "$dependency-discriminator" in recipe.method:
+            assert "other training data" in recipe.differences
+        if recipe.method.startswith("ptr(") and "toollens" in recipe.on:
+            assert {"other gold", "other library size"} <= set(recipe.differences)
         if recipe.method.startswith("ptr(") and "llm=" not in recipe.method:
             assert "coverage=false" in recipe.method
+
+
+def test_what_a_claim_s_test_is_known_to_differ_in_is_said() -> None:
+    for claim in claims():
+        for test in claim.tests:
+            texts = test.better + test.worse
+            differences = set(test.differences)
+            if "graph=rules" in texts or "graph=manual" in texts:
+                assert "other graph" in differences, claim.id
+            if "$dependency-discriminator" in texts:
+                assert "other training data" in differences, claim.id
+            if "ptr(" in texts and "toollens" in test.on:
+                assert {"other gold", "other library size"} <= differences, claim.id
+            if "ndcg_ptr@gold" in test.metrics:
+                assert "non-standard NDCG" in differences, claim.id
+
+
+def test_toolrerank_is_not_run_on_test_sets_without_training_queries() -> None:
+    """Without them no tool is a seen one, and seen from unseen is all that ToolRerank goes by."""
+    without = [recipe for _, recipe in filled() if any(name.startswith("toolbench-i") for name in recipe.on)]
+    told = [recipe for recipe in without if recipe.method.startswith("toolrerank")]
+    assert told
+    for recipe in told:
+        assert not recipe.runnable
+        assert any("no tool would count as seen" in need for need in recipe.needs)
+    # The retriever and the plain reranker do not ask what was seen.
+    rows = {row for recipe in without for row in recipe.rows if recipe.table == "toolrerank-3" and recipe.runnable}
+    assert rows == {"BM25", "DPR", "Rerank-10", "Rerank-30", "Rerank-50"}
+
+
+def test_every_fact_that_a_recipe_reads_is_one_that_its_method_states(laboratory: Callable[..., Laboratory]) -> None:
+    asked = {
+        (parse(resolved(recipe.method)).name, recipe.measure.get(cell.metric, cell.metric))
+        for cell, recipe in filled()
+        if recipe.runnable
+    }
+    facts = {(method, name) for method, name in asked if is_fact(name)}
+    assert {method for method, _ in facts} == {"tgr"}
+    result = laboratory().result(Plan(parse("tiny"), parse("tgr(base=bm25, graph=rules)")))
+    for _, name in facts:
+        assert fact(result, name) >= 0
+
+
+def test_a_claim_of_our_own_is_marked_as_ours() -> None:
+    found = {claim.id: claim for claim in claims()}
+    paper, ours = found["vectors-beat-words"], found["ours-vectors-beat-tokenised-words"]
+    assert [test.worse for test in paper.tests] == ["bm25-okapi"]
+    assert [test.worse for test in ours.tests] == ["bm25"]
+    assert ours.claim.startswith("Ours:")
+    assert "no claim of the paper" in ours.where
+    assert ours.printed == ()
+    assert all("ndcg@10" in test.metrics for claim in (paper, ours) for test in claim.tests)
+
+
+def test_a_claim_of_several_rivals_is_tested_against_each() -> None:
+    found = {claim.id: {test.worse.rpartition("depth=")[2] for test in claim.tests} for claim in claims()}
+    assert {"30)", "50)"} <= found["more-candidates-hurt-the-seen"]
+    against = {claim.id: {test.worse for test in claim.tests} for claim in claims()}
+    assert "dense" in against["sft-best-in-domain"]
+    retrievers = {parse(resolved(text)).arguments for text in against["ptr-beats-its-bundle"]}
+    assert {str(dict(arguments)["retriever"]) for arguments in retrievers} == {"bm25-okapi", "dense", "random"}
 
 
 def test_rules_for_a_language_model_are_named() -> None:
@@ -199,6 +296,11 @@ def test_an_opponent_may_stand_in_another_table() -> None:
     [
         ('[[recipe]]\ntable = "tgr-2"\nrows = ["BM25"]\non = ["a"]\nmethod = "x"\nagainst = "y"\n', "go together"),
         ('[[recipe]]\ntable = "tgr-2"\nrows = ["BM25"]\non = []\nmethod = "x"\n', "at least 1 item"),
+        ('[[recipe]]\ntable = "tgr-2"\nrows = ["BM25"]\non = ["a"]\nmethod = "x"\nrunnable = false\n', "is lacking"),
+        (
+            '[[recipe]]\ntable = "tgr-2"\nrows = ["BM25"]\non = ["a"]\nmethod = "x"\ncommands = ["y"]\n',
+            "commands are for",
+        ),
         ('[[recipe]]\ntable = "tgr-2"\nrows = ["BM25"]\non = ["a"]\nmethod = "x"\ndifferences = ["taste"]\n', "taste"),
         ("[[recipe]\n", "cannot read the recipes"),
     ],

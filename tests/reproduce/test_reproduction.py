@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from bench.reproduce.cells import Cell, Unit
 from bench.reproduce.claims import Claim
-from bench.reproduce.laboratory import Laboratory
+from bench.reproduce.laboratory import Laboratory, count_range
 from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.reproduction import metrics_of, reproduce
 from bench.reproduce.vocabulary import CELL_VERDICTS
+from bench.run.result import Result
 
 Written = Callable[[Sequence[Cell], Sequence[dict[str, Any]]], None]
 Laboratories = Callable[..., Laboratory]
@@ -140,13 +142,93 @@ def test_a_direction_is_tested_against_another_row(written: Written, run: Callab
     assert (first.n, first.wins, first.ties, first.losses) == (40, 16, 24, 0)
     assert first.difference == pytest.approx(0.4)
     assert first.p == 2 / 2**16
-    # A family of four tests; three are equally small, so Holm makes 4 p of all of them.
-    assert first.corrected == pytest.approx(4 * 2 / 2**16)
+    # Two tests: A and B ask the same of the same data, and D asks for no direction.
+    assert first.corrected == pytest.approx(2 * 2 / 2**16)
+    assert found[1] is not None
+    assert found[1].corrected == first.corrected
+    assert found[3] is not None
+    assert found[3].corrected == found[3].p
     assert found[2] is not None
     assert found[2].p == found[2].corrected == 1.0
     assert report.cells[0].published_difference == pytest.approx(0.1)
     assert report.blocks[0].rival is not None
     assert report.blocks[0].rival.method == "half"
+
+
+def test_a_direction_that_two_rows_show_is_one_test(written: Written, run: Callable[..., Reproduction]) -> None:
+    """A against B and B against A on the same queries; other queries and other metrics are tests of their own."""
+    written(
+        [cell("A", "0.5"), cell("B", "0.4"), cell("C", "0.45"), cell("C", "0.45", "recall@5")],
+        [
+            recipe("A", "most", against="B", rival="half"),
+            recipe("B", "half", against="A", rival="most"),
+            recipe("C", "most", against="B", rival="half", slices={"kind": "even"}, measure={"recall@1": "recall@1"}),
+            recipe("C", "most", against="A", rival="half", measure={"recall@5": "recall@1"}),
+        ],
+    )
+    cells = [*run().cells]
+    first, second, even = (item.direction for item in cells[:3])
+    assert first
+    assert second
+    assert even
+    assert first.difference == -second.difference
+    # The fourth cell has no printed row to stand against, so it is not run and no test.
+    assert cells[3].verdict == "not run"
+    assert first.corrected == second.corrected == pytest.approx(2 * 2 / 2**16)
+    # Of the even queries Most wins 12: the larger p of the two tests.
+    assert even.p == pytest.approx(2 / 2**12)
+    assert even.corrected == pytest.approx(2 / 2**12)
+
+
+def test_what_no_run_can_measure_is_told_and_not_tried(written: Written, run: Callable[..., Reproduction]) -> None:
+    never = {"runnable": False, "needs": ["the stars"], "commands": ["bench graph tiny"]}
+    written(
+        [cell("A", "0.5"), cell("B", "0.5")],
+        [recipe("A", "half", **never), recipe("B", "half", **never), recipe("B", "half")],
+    )
+    report = run()
+    assert [item.verdict for item in report.cells] == ["not run", "reproduced"]
+    for block in report.blocks:
+        (lacking,) = block.lacking
+        assert (lacking.needs, lacking.commands, lacking.failed) == (["the stars"], ["bench graph tiny"], False)
+        assert lacking.reason == "no run of bench measures it without the stars."
+
+
+def test_only_the_failures_among_the_judged_queries_are_counted(
+    written: Written, run: Callable[..., Reproduction]
+) -> None:
+    """Silent answers nothing to every eighth query: five of 40, all of them among the ten odd ones."""
+    written(
+        [cell("A", "0.5"), cell("B", "0.5"), cell("C", "0.5")],
+        [
+            recipe("A", "silent"),
+            recipe("B", "silent", slices={"kind": "odd"}),
+            recipe("C", "silent", slices={"kind": "even"}),
+        ],
+    )
+    measured = [block.measurement for block in run().blocks]
+    assert [item and (item.queries, item.failed) for item in measured] == [(40, 5), (10, 5), (30, 0)]
+
+
+@pytest.mark.parametrize(("tools", "connected"), [(101, 60), (10_439, 5_219), (16_000, 7_777), (49_999, 12_345)])
+def test_connected_tools_are_every_count_that_the_rounded_share_allows(tools: int, connected: int) -> None:
+    result = cast(
+        Result,
+        SimpleNamespace(
+            manifest=SimpleNamespace(
+                dataset=SimpleNamespace(tools=tools), facts={"connected_share": round(connected / tools, 4)}
+            )
+        ),
+    )
+    least, most = count_range(result, "connected_tools")
+    allowed = [
+        count
+        for count in range(connected - 9, connected + 10)
+        if round(count / tools, 4) == round(connected / tools, 4)
+    ]
+    assert least <= connected <= most
+    assert set(allowed) == set(range(int(least), int(most) + 1))
+    assert count_range(result, "tools") == (tools, tools)
 
 
 def test_a_direction_without_its_printed_row_is_not_run(written: Written, run: Callable[..., Reproduction]) -> None:

@@ -34,8 +34,17 @@ def test_a_small_difference_is_not_reproduced_by_being_small() -> None:
 
 
 def test_a_count_is_reproduced_if_it_is_the_same() -> None:
-    assert judge_count(119, 119.0) == "reproduced"
-    assert judge_count(119, 101) == "differs"
+    assert judge_count(119, 119.0, 119.0) == "reproduced"
+    assert judge_count(119, 101, 101) == "differs"
+
+
+def test_a_count_that_is_known_within_a_range_is_reproduced_inside_of_it() -> None:
+    assert [judge_count(published, 5219, 5220) for published in (5218, 5219, 5220, 5221)] == [
+        "differs",
+        "reproduced",
+        "reproduced",
+        "differs",
+    ]
 
 
 @pytest.mark.parametrize(
