@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check gate clean
+.PHONY: demo test check gate site clean
 
 demo: $(READY)
 	$(BIN)/bench run
@@ -39,6 +39,16 @@ gate: $(READY)
 		$(BIN)/bench gate "$$name" --baseline $$file --policy baselines/gate.toml > $(GATE_RESULTS)/report.txt \
 			|| { code=$$?; cat $(GATE_RESULTS)/report.txt; exit $$code; }; \
 	done
+
+# The site of the results in SITE_RESULTS; only pages that changed are written. A report of `bench reproduce` is shown
+# with REPRODUCTION=reproduction.json.
+SITE_RESULTS ?= results
+SITE ?= site
+REPRODUCTION ?=
+
+site: $(READY)
+	$(BIN)/bench leaderboard build --results $(SITE_RESULTS) --out $(SITE) \
+		$(if $(REPRODUCTION),--reproduction $(REPRODUCTION))
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

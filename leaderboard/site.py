@@ -1,141 +1,213 @@
-"""The leaderboard: a static page made from stored results alone.
+"""The leaderboard: a static site made from stored results alone.
 
-A small start: one page with a table for each dataset. It opens from a file, needs no network and no script, and
-shows every mean with its interval, failures and marks.
+It opens from a file, from any web server and under any path; it asks for nothing outside itself, and its tables need
+no script. The same results give the same bytes: there is no time on its pages but that of the results.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.errors import ResultError
-from bench.paths import write_text
-from bench.run.board import comparable, doubtful_leads, marks, ordered, usual_template
-from bench.run.result import Result, find_results, latest
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-#: Columns of every table.
-COLUMNS = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mmrr@100", "map@100", "tracc")
+from bench.errors import ResultError
+from bench.leaderboard.datasetpage import slice_masks, write_dataset
+from bench.leaderboard.explorer import Explorer, write_explorer
+from bench.leaderboard.exports import write_exports
+from bench.leaderboard.facts import bundles_seen, data_of, novelty_masks
+from bench.leaderboard.homepage import write_home, write_lists
+from bench.leaderboard.methodpage import published_by_family, write_methods
+from bench.leaderboard.model import RANKED, Board, Mark, Rejected, make_board, read_results, sampled
+from bench.leaderboard.names import count
+from bench.leaderboard.overall import MOST_VALUES
+from bench.leaderboard.pages import static_files
+from bench.leaderboard.resultpage import write_results
+from bench.leaderboard.staticpages import read_reproduction, write_static
+from bench.leaderboard.tables import read_columns
+from bench.leaderboard.traits import learns
+from bench.leaderboard.writer import Writer, Written
+from bench.progress import QUIET, Progress
+from bench.run.result import PER_QUERY, RUN, Result
+from bench.swap import locked
+
+#: Lines of all rankings together up to which they are written for download, unless somebody says otherwise.
+MOST_LINES = 10_000_000
+#: Bytes of all rankings together up to which each is read and checked, and not only those that are shown.
+_MOST_VERIFIED = 1 << 30
+#: Values of all results together from which on the work is worth a second process.
+_WORTH_PROCESSES = 300_000
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One mean, with its interval as text; empty where the method has no such metric.
+class Site:
+    """What a build made.
 
-    `doubtful`: its lead over the next row is within the tie bands.
+    Attributes:
+        boards: by dataset.
+        rejected: what is not shown, and why.
+        files: which were written, left as they were, and removed.
     """
 
-    mean: str = ""
-    interval: str = ""
-    doubtful: bool = False
+    boards: tuple[Board, ...]
+    rejected: tuple[Rejected, ...]
+    files: Written
+
+    @property
+    def results(self) -> int:
+        """How many results stand on boards."""
+        return sum(len(board.rows) for board in self.boards)
 
 
 @dataclass(frozen=True)
-class Row:
-    """One result."""
-
-    method: str
-    cells: tuple[Cell, ...]
-    failed: int
-    oracle: bool
-    marks: tuple[str, ...]
-    command: str
-    result_id: str
+class _Job:
+    members: tuple[Result, ...]
+    results: Path
+    out: Path
+    verify: bool
+    downloads: bool
+    keep: bool
 
 
 @dataclass(frozen=True)
-class Board:
-    """One dataset and split."""
-
-    anchor: str
-    title: str
-    spec: str
-    split: str
-    judged: int
-    tools: int
-    template: str
-    rows: tuple[Row, ...]
+class _Done:
+    board: Board | None
+    rejected: list[Rejected]
+    masks: dict[str, NDArray[np.bool_]]
+    keys: dict[str, str]
+    written: Written
 
 
-def build_site(results: Path, out: Path) -> tuple[list[Board], list[str]]:
-    """Write `index.html` and `style.css`.
+def build_site(
+    results: Path,
+    out: Path,
+    reproduction: Path | None = None,
+    downloads: bool | None = None,
+    jobs: int | None = None,
+    progress: Progress = QUIET,
+    base_url: str | None = None,
+) -> Site:
+    """Write a site; pages that have not changed are left alone, and those of results that are gone are removed.
 
     Args:
         results: folder of stored results.
-        out: folder of the site; its other files are left alone.
+        out: folder of the site; files in it that no build wrote are left alone.
+        reproduction: what `bench reproduce` wrote, to be shown beside the results.
+        downloads: whether rankings and per-query values are written too; by default up to `MOST_LINES` lines.
+        jobs: processes; by default one for each core where there is much to do.
+        progress: gets a step for each board.
+        base_url: the site's address, if it has one: exports then have full links, and a sitemap.
 
-    Returns:
-        The boards, and why each result that could not be read was left out; the page says so too.
+    Raises:
+        UsageError: the report of a reproduction cannot be read, or `base_url` is no address.
+        StorageError: the folder cannot be written.
     """
-    import jinja2
-
-    found = list(find_results(results))
-    boards = _boards(latest([item for item in found if isinstance(item, Result)]))
-    rejected = [str(item) for item in found if isinstance(item, ResultError)]
-    templates = Path(__file__).parent / "templates"
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template("index.html.j2").render(boards=boards, columns=COLUMNS, rejected=rejected)
-    write_text(out / "index.html", page)
-    write_text(out / "style.css", (templates / "style.css").read_text("utf-8"))
-    return boards, rejected
-
-
-def _boards(results: Sequence[Result]) -> list[Board]:
-    boards = []
-    # Results on other data, splits, numbers of queries or protocols do not compare: they get their own table.
-    groups = sorted(comparable(results), key=lambda members: _place(members[0]))
-    for number, members in enumerate(groups, start=1):
-        data = members[0].manifest.dataset
-        ranked = ordered(members, COLUMNS[0])
-        leads = {name: doubtful_leads(ranked, name) for name in COLUMNS}
-        template = usual_template(members)
-        rows = (
-            _row(result, template, [_cell(result, name, leads[name][i]) for name in COLUMNS])
-            for i, result in enumerate(ranked)
-        )
-        boards.append(
-            Board(
-                anchor=f"board-{number}",
-                title=data.title,
-                spec=data.spec,
-                split=data.split + (f", {data.limit} queries" if data.limit is not None else ""),
-                judged=data.judged,
-                tools=data.tools,
-                template=template,
-                rows=tuple(rows),
-            )
-        )
-    return boards
+    report = None if reproduction is None else read_reproduction(reproduction)
+    with locked(out.absolute().parent / f".{out.absolute().name}.lock", f"building {out}", progress):
+        groups, rejected = read_results(results)
+        work = _jobs(groups, results, out, downloads)
+        writer = Writer(out)
+        boards, masks = [], {}
+        with progress.stage("build", len(work), "boards") as stage:
+            for done in _carried_out(work, jobs):
+                rejected += done.rejected
+                writer.absorb(done.keys, done.written)
+                if done.board is not None:
+                    boards.append(done.board)
+                    masks[done.board.slug] = done.masks
+                stage.advance()
+        write_home(boards, masks, writer)
+        write_lists(boards, writer)
+        write_methods(boards, published_by_family(report), writer)
+        every = [row.result for board in boards for row in board.rows]
+        every += [result for board in boards for result, _ in board.superseded]
+        shown = {result.manifest.result_id for result in every}
+        rejected.sort(key=lambda item: (item.where, item.reason))
+        write_static(rejected, report, shown, writer)
+        for path, content in static_files().items():
+            writer.put(path, content)
+        links = {name: f"r/{name}.html" for name in sorted(shown)}
+        pages = sorted(path for path in writer.keys if path.endswith(".html"))
+        write_exports(writer.put, every, links=links, pages=pages, base_url=base_url)
+        return Site(tuple(boards), tuple(rejected), writer.finish())
 
 
-def _place(result: Result) -> tuple[str, str, int, str, str]:
+def _jobs(groups: Sequence[Sequence[Result]], results: Path, out: Path, downloads: bool | None) -> list[_Job]:
+    every = [result for members in groups for result in members]
+    if downloads is None:
+        downloads = sum(map(_lines, every)) <= MOST_LINES
+    verify = sum(_size(result.folder / RUN) for result in every) <= _MOST_VERIFIED
+    keep = sum(result.manifest.dataset.queries for result in every) * len(RANKED) <= MOST_VALUES
+    return [_Job(tuple(group), results, out, verify, downloads, keep) for group in groups]
+
+
+def _lines(result: Result) -> int:
     data = result.manifest.dataset
-    return data.spec, data.split, data.limit or 0, data.content_hash, result.manifest.protocol
+    return data.queries * min(result.manifest.depth, data.tools)
 
 
-def _row(result: Result, template: str, cells: Sequence[Cell]) -> Row:
-    manifest = result.manifest
-    return Row(
-        method=result.label.rpartition(" @ ")[0],
-        cells=tuple(cells),
-        failed=result.metrics.n_failed,
-        oracle=manifest.method.oracle,
-        marks=tuple(marks(result, template)),
-        command=manifest.environment.command,
-        result_id=manifest.result_id,
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _carried_out(work: Sequence[_Job], jobs: int | None) -> list[_Done]:
+    values = sum(result.manifest.dataset.queries for job in work for result in job.members)
+    processes = jobs or (min(os.cpu_count() or 1, len(work)) if values > _WORTH_PROCESSES else 1)
+    if processes < 2 or len(work) < 2:
+        return [_one(job) for job in work]
+    # The largest first, so that none is left to run alone at the end.
+    order = sorted(range(len(work)), key=lambda i: -sum(item.manifest.dataset.queries for item in work[i].members))
+    # Spawned: Arrow's threads do not survive a fork.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        found = dict(zip(order, pool.map(_one, [work[i] for i in order]), strict=True))
+    return [found[i] for i in range(len(work))]
+
+
+def _one(job: _Job) -> _Done:
+    """All that hangs on one board alone: its page, its results' pages, its explorer."""
+    writer = Writer(job.out)
+    board, rejected = make_board(job.members, job.results, job.verify)
+    if board is None:
+        return _Done(None, rejected, {}, {}, Written())
+    data = data_of(board.spec, board.content_hash)
+    table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
+    ids, judged = table["query_id"].to_pylist(), table["n_gold"].to_numpy() > 0
+    own = [name for name, has_gold in zip(ids, judged.tolist(), strict=True) if has_gold]
+    bundles, masks = None, {}
+    if data.dataset is not None:
+        masks = novelty_masks(data.dataset, ids, judged)
+        if len(data.dataset.rows("train")):
+            bundles = bundles_seen(data.dataset, own)
+            board = _with_bundles(board, bundles)
+    explorer: Explorer | None = None
+    try:
+        explorer = write_explorer(board, data, writer)
+    except (ResultError, pa.ArrowException) as error:
+        reason = f"the explorer of its queries is left out: {str(error).splitlines()[0]}"
+        rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
+    slices = slice_masks(data, own)
+    write_dataset(board, data, explorer, own, bundles, writer)
+    write_results(board, slices, job.downloads, writer)
+    board = sampled(board, masks, job.keep)
+    return _Done(board, rejected, masks, writer.keys, writer.done)
+
+
+def _with_bundles(board: Board, bundles: tuple[int, int]) -> Board:
+    """Mark the methods that learn from past queries where these have the very gold sets that are asked for."""
+    if not bundles[0]:
+        return board
+    share = f"{count(bundles[0])} of the {count(bundles[1])} judged queries"
+    mark = Mark("bundles seen", f"{share} have a gold set that stands in the past queries")
+    rows = tuple(
+        replace(row, marks=(*row.marks, mark)) if learns(row) and not row.oracle else row for row in board.rows
     )
-
-
-def _cell(result: Result, name: str, doubtful: bool) -> Cell:
-    value = result.metrics.metrics.get(name)
-    if value is None:
-        return Cell()
-    interval = "" if value.low is None or value.high is None else f"{value.low:.3f} to {value.high:.3f}"
-    return Cell(f"{value.mean:.3f}", interval, doubtful)
+    return replace(board, rows=rows)

@@ -26,6 +26,7 @@ _VERBS: dict[str, tuple[str, str]] = {
     "graph": ("graph", "Show, check and draw the dependencies between a dataset's tools."),
     "reproduce": ("reproduce", "Hold the papers' tables and claims against what is measured here."),
     "check": ("check", "Check that a method keeps the protocol."),
+    "submit": ("submit", "Pack a result for a leaderboard, and check submissions."),
     "leaderboard": ("leaderboard", "Build a static page of stored results."),
     "schema": ("schema", "Print the JSON Schema of a file that bench writes."),
     "completion": ("completion", "Print the completion script of a shell."),

@@ -1,35 +1,114 @@
-"""`bench leaderboard`: a static page of stored results."""
+"""`bench leaderboard`: a static site of stored results."""
 
 from __future__ import annotations
 
 import importlib
+import threading
 from pathlib import Path
+from typing import Any
 
 import click
 
+from bench.cli.bars import progress
 from bench.cli.options import FOLDER, json_option, results_option
 from bench.cli.output import print_json
 from bench.paths import results_folder
 
+_REPORT = click.Path(path_type=Path, dir_okay=False)
+
 
 @click.group("leaderboard")
 def command() -> None:
-    """Build a static page of stored results."""
+    """Build a static site of stored results, or preview it."""
 
 
 @command.command("build")
 @click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Folder of the site.")
+@click.option("--reproduction", type=_REPORT, default=None, help="A reproduction.json, to be shown beside the results.")
+@click.option(
+    "--downloads/--no-downloads",
+    default=None,
+    help="Write rankings and per-query values for download [default: up to ten million lines].",
+)
+@click.option("--base-url", default=None, help="The site's address: for full links in the feed, and a sitemap.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=None, help="Processes [default: one a core].")
 @results_option
 @json_option
-def build(out: Path, results: Path | None, as_json: bool) -> None:
-    """Write the page; open index.html in a browser, no server is needed."""
-    # The folder stands beside the package in a checkout; only the name `bench.leaderboard` holds everywhere.
-    site = importlib.import_module("bench.leaderboard.site")
-    boards, rejected = site.build_site(results or results_folder(), out)
+def build(
+    out: Path,
+    reproduction: Path | None,
+    downloads: bool | None,
+    base_url: str | None,
+    jobs: int | None,
+    results: Path | None,
+    as_json: bool,
+) -> None:
+    """Write the site; open index.html in a browser, no server is needed.
+
+    Pages that have not changed are left alone, and those of results that are gone are removed.
+    """
+    folder = results or results_folder()
+    site = _module("site").build_site(folder, out, reproduction, downloads, jobs, progress(), base_url)
     if as_json:
-        found = {"page": str(out / "index.html"), "boards": len(boards), "left_out": rejected}
-        print_json({**found, "results": sum(len(board.rows) for board in boards)})
+        print_json(
+            {
+                "page": str(out / "index.html"),
+                "boards": len(site.boards),
+                "results": site.results,
+                "rejected": [{"where": item.where, "reason": item.reason} for item in site.rejected],
+                "written": len(site.files.written),
+                "unchanged": len(site.files.unchanged),
+                "removed": len(site.files.removed),
+            }
+        )
         return
-    for reason in rejected:
-        click.echo(f"left out: {reason}", err=True)
-    click.echo(f"{len(boards)} boards, {sum(len(board.rows) for board in boards)} results: {out / 'index.html'}")
+    for item in site.rejected:
+        click.echo(f"rejected: {item.where}: {item.reason}", err=True)
+    click.echo(f"{_summary(site)}: {out / 'index.html'}")
+
+
+@command.command("serve")
+@click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Folder of the site.")
+@click.option("--reproduction", type=_REPORT, default=None, help="A reproduction.json, to be shown beside the results.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
+@results_option
+def serve(out: Path, reproduction: Path | None, port: int, results: Path | None) -> None:
+    """Build the site, serve it to this machine alone, and build it again whenever a result changes."""
+    site, server_module = _module("site"), _module("serve")
+    folder = results or results_folder()
+    server = server_module.open_server(out, port)
+
+    def again() -> None:
+        click.echo(_summary(site.build_site(folder, out, reproduction)))
+
+    stop = threading.Event()
+    try:
+        # Taken before the build: what changes while it runs is seen afterwards.
+        before = server_module.state_of(folder)
+        again()
+        click.echo(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends it)")
+
+        def say(text: str) -> None:
+            click.echo(text, err=True)
+
+        watcher = threading.Thread(target=server_module.watch, args=(folder, before, again, say, stop), daemon=True)
+        watcher.start()
+        server.serve_forever()
+    except KeyboardInterrupt:
+        click.echo("")
+    finally:
+        stop.set()
+        server.server_close()
+
+
+def _module(name: str) -> Any:
+    # The folder stands beside the package in a checkout; only the name `bench.leaderboard` holds everywhere.
+    return importlib.import_module(f"bench.leaderboard.{name}")
+
+
+def _summary(site: Any) -> str:
+    files = site.files
+    return (
+        f"{len(site.boards)} boards, {site.results} results, {len(site.rejected)} rejected; "
+        f"{len(files.written)} files written, {len(files.unchanged)} unchanged, {len(files.removed)} removed"
+    )

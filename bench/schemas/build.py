@@ -14,6 +14,7 @@ from bench.evidence.report import Comparison
 from bench.gate.baseline import Baseline
 from bench.gate.policy import Policy
 from bench.gate.report import GateReport
+from bench.leaderboard.export_json import Export
 from bench.llm.journal import JournalLine
 from bench.reproduce.report import Reproduction
 from bench.run.experiment import Experiment
@@ -21,6 +22,7 @@ from bench.run.manifest import Manifest, Metrics
 from bench.run.result import PER_QUERY_SCHEMA, RUN_SCHEMA
 from bench.run.runfile import RunLine
 from bench.schemas import FOLDER
+from bench.submit.submission import Submission
 
 
 def build_schemas() -> dict[str, dict[str, Any]]:
@@ -31,6 +33,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "comparison": Comparison,
         "dataset": DatasetManifest,
         "experiment": Experiment,
+        "export": Export,
         "gate-policy": Policy,
         "gate-report": GateReport,
         "llm-journal": JournalLine,
@@ -38,6 +41,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "metrics": Metrics,
         "reproduction": Reproduction,
         "run-line": RunLine,
+        "submission": Submission,
     }
     found = {name: _titled(name, model.model_json_schema()) for name, model in models.items()}
     tables: dict[str, pa.Schema] = {"run": RUN_SCHEMA, "per_query": PER_QUERY_SCHEMA, **table_schemas()}

@@ -1,0 +1,123 @@
+"""`bench submit`: a result as one archive, and the check that makes a submission's numbers again."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import complete_results, go_offline, json_option, results_option, source_options
+from bench.cli.output import print_json
+from bench.data.dataset import Dataset
+from bench.data.sources import Sources
+from bench.errors import BenchError, CheckFailed, ResultError, UnavailableError
+from bench.gate.wording import clean
+from bench.paths import replacing, results_folder
+from bench.registry import load_dataset
+from bench.run.result import find_result
+from bench.submit.archive import pack as packed
+from bench.submit.check import Verdict
+from bench.submit.places import archive_name, check_place
+
+#: Datasets that are kept in memory while a folder is checked: its results lie side by side by dataset.
+_KEPT = 2
+
+
+@click.group("submit")
+def command() -> None:
+    """Pack a result for a leaderboard, and check submissions."""
+
+
+@command.command("pack")
+@click.argument("name", metavar="RESULT", shell_complete=complete_results)
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=None, help="The archive [default: DATASET-METHOD-ID.zip]."
+)
+@results_option
+@json_option
+def pack(name: str, out: Path | None, results: Path | None, as_json: bool) -> None:
+    """Make one archive of RESULT: a folder, an id or its beginning, or METHOD@DATASET.
+
+    The same result gives the same bytes. The archive holds ids and numbers, and what the manifest says of the machine
+    and the command; no text of a query or a tool.
+    """
+    result = find_result(results or results_folder(), name)
+    data = packed(result)
+    path = out or Path(archive_name(result.manifest))
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+    if as_json:
+        print_json({"archive": str(path), "bytes": len(data), "result_id": result.manifest.result_id})
+        return
+    click.echo(f"{clean(result.label)}: {path} ({len(data) / 1024:.0f} KiB); `bench submit check` looks at it")
+
+
+@command.command("check")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--without-runs", is_flag=True, help="Let folders lack run.parquet: only means are made again then.")
+@source_options
+@json_option
+def check(path: Path, without_runs: bool, mirror: Path | None, offline: bool, as_json: bool) -> None:
+    """Say whether a submission is what it says: an archive, the folder of a result, or a folder of many.
+
+    Hashes and schemas are checked, and the ranking is scored again with the data of this machine: every metric,
+    interval and per-query value must come out as submitted. Nothing of an archive is written to disk. What cannot be
+    checked is whether the method named made the ranking.
+    """
+    go_offline(offline)
+    sources = Sources.from_environment(mirror, offline, progress())
+
+    @lru_cache(maxsize=_KEPT)
+    def load(spec: str) -> Dataset:
+        return load_dataset(spec, sources)
+
+    found = []
+    for verdict in check_place(path, load, without_runs):
+        found.append(verdict)
+        if not as_json:
+            _print(verdict)
+    if as_json:
+        print_json([_json(verdict) for verdict in found])
+    if error := _error(found):
+        raise error
+
+
+def _print(verdict: Verdict) -> None:
+    label = f"  {clean(verdict.label)}" if verdict.label else ""
+    click.echo(f"{verdict.outcome}  {clean(str(verdict.place))}{label}")
+    if verdict.note:
+        click.echo(f"  ({verdict.note})")
+    for reason in verdict.reasons:
+        click.echo(f"  - {clean(reason)}")
+
+
+def _json(verdict: Verdict) -> dict[str, Any]:
+    found = {
+        "submission": str(verdict.place),
+        "outcome": verdict.outcome,
+        "result_id": verdict.result_id,
+        "label": verdict.label,
+        "reasons": list(verdict.reasons),
+        "note": verdict.note,
+    }
+    # Lone halves of surrogate pairs in a file's name cannot be printed.
+    safe: dict[str, Any] = json.loads(json.dumps(found).encode("ascii"))
+    return safe
+
+
+def _error(found: list[Verdict]) -> BenchError | None:
+    """What the exit code comes from: one that is refused weighs more than one that could not be read."""
+    wrong = [verdict for verdict in found if verdict.outcome != "accepted"]
+    if not wrong:
+        return None
+    outcomes = {verdict.outcome for verdict in wrong}
+    what = "the submission is" if len(found) == 1 else f"{len(wrong)} of {len(found)} submissions are"
+    if outcomes == {"unavailable"}:
+        return UnavailableError(f"{what} not checked: the data is not here.")
+    if outcomes == {"unreadable"}:
+        return ResultError(f"{what} not readable; the reasons are above.")
+    return CheckFailed(f"{what} not accepted; the reasons are above.")

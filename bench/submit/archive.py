@@ -1,0 +1,189 @@
+"""The archive of a submission: a zip file of five uncompressed members, the same bytes for the same result.
+
+Nothing is ever extracted: members are read into memory, under names that are fixed here. Since the form leaves no
+choice (no compression, no folders, no attributes, one order), an archive is held against what these members give:
+a byte that differs anywhere is seen.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import stat
+import struct
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.errors import ResultError
+from bench.run.result import MANIFEST, METRICS, PER_QUERY, RUN, Result
+from bench.run.result import to_json as json_text
+from bench.submit.submission import PARTS, SUBMISSION, Submission
+
+#: Members in the order in which they stand.
+MEMBERS = tuple(sorted((*PARTS, SUBMISSION)))
+
+_MIB = 1 << 20
+#: Bytes that a member may have at most.
+LARGEST = {MANIFEST: _MIB, METRICS: 4 * _MIB, SUBMISSION: _MIB // 16, PER_QUERY: 128 * _MIB, RUN: 256 * _MIB}
+LARGEST_ARCHIVE = sum(LARGEST.values())
+#: A directory longer than this holds more than five members; it is not even listed.
+_LONGEST_DIRECTORY = 64 << 10
+_END = struct.Struct("<4s4H2LH")
+_END_SIGN, _ZIP64_SIGN = b"PK\x05\x06", b"PK\x06\x07"
+_DATE = (1980, 1, 1, 0, 0, 0)
+_MODE = (stat.S_IFREG | 0o644) << 16
+
+
+def pack(result: Result) -> bytes:
+    """The archive of a stored result.
+
+    Raises:
+        ResultError: a file of the result is missing, damaged or larger than a submission may be.
+    """
+    result.verify()
+    parts = {}
+    for name in PARTS:
+        try:
+            parts[name] = (result.folder / name).read_bytes()
+        except OSError as error:
+            raise ResultError(f"cannot read {result.folder / name}: {error.strerror}.") from None
+        if len(parts[name]) > LARGEST[name]:
+            raise ResultError(
+                f"{result.folder / name} has {len(parts[name])} bytes; a submission takes {LARGEST[name]} at most."
+            )
+    submission = Submission.of(result.manifest, parts)
+    return written({**parts, SUBMISSION: json_text(submission).encode()})
+
+
+def written(members: Mapping[str, bytes]) -> bytes:
+    """The one archive of these members."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in MEMBERS:
+            entry = zipfile.ZipInfo(name, _DATE)
+            entry.create_system = 3  # else it tells the system that packed
+            entry.external_attr = _MODE
+            archive.writestr(entry, members[name])
+    return buffer.getvalue()
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The bytes of a regular file that is no link.
+
+    Raises:
+        ResultError: it is something else, cannot be read, or has more than `most` bytes.
+    """
+    if path.is_symlink() or not path.is_file():
+        raise ResultError(f"{path} is not a regular file.")
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise ResultError(f"cannot read {path}: {error.strerror}.") from None
+    if len(data) > most:
+        raise ResultError(f"{path} has more than {most} bytes; no submission is so large.")
+    return data
+
+
+def opened(data: bytes) -> tuple[dict[str, bytes], list[str]]:
+    """The members of an archive, and what is wrong with its form; without members when they cannot be trusted.
+
+    Raises:
+        ResultError: it is no zip archive, or a damaged one.
+    """
+    _check_end(data)
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, struct.error) as error:
+        raise ResultError(f"the archive is damaged: {_said(error)}.") from None
+    with archive:
+        found = archive.infolist()
+        problems = _form(found)
+        if problems:
+            return {}, problems
+        members = {}
+        for entry in found:
+            try:
+                members[entry.filename] = archive.read(entry)
+            except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError, struct.error) as error:
+                raise ResultError(f"the archive is damaged: {entry.filename}: {_said(error)}.") from None
+    if written(members) != data:
+        return members, [
+            "the archive is not byte for byte as `bench submit pack` writes it (another order, other attributes, or "
+            "something hidden between its members); pack the result again."
+        ]
+    return members, []
+
+
+def _check_end(data: bytes) -> None:
+    """Look at the end record before anything believes it: Python lists as many members as it says there are."""
+    end = data[-_END.size :]
+    if len(data) > LARGEST_ARCHIVE or not end.startswith(_END_SIGN) or len(end) < _END.size:
+        raise ResultError(
+            "it is no archive of `bench submit pack`: a zip file that ends with its directory, and is not cut short."
+        )
+    values = _END.unpack(end)
+    zip64 = data[-_END.size - 20 :].startswith(_ZIP64_SIGN)
+    if zip64 or values[5] > _LONGEST_DIRECTORY or values[7]:
+        raise ResultError(
+            f"its directory has {values[5]} bytes, a comment or the 64-bit form; a submission has {len(MEMBERS)} files."
+        )
+
+
+def _form(found: list[zipfile.ZipInfo]) -> list[str]:
+    """What is wrong with the members by their headers alone; one sentence for each fault."""
+    problems = []
+    seen: set[str] = set()
+    for entry in found:
+        name = quoted(entry.orig_filename)
+        if entry.orig_filename in seen:
+            problems.append(f"the member {name} stands twice.")
+        seen.add(entry.orig_filename)
+        if place := _place(entry.orig_filename):
+            problems.append(f"the member {name} {place}.")
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        if kind == stat.S_IFLNK:
+            problems.append(f"the member {name} is a link.")
+        elif kind not in {0, stat.S_IFREG}:
+            problems.append(f"the member {name} is a device, a pipe or a folder, and no file.")
+        if entry.flag_bits & 1:
+            problems.append(f"the member {name} is encrypted.")
+        if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
+            problems.append(
+                f"the member {name} is compressed ({entry.compress_size} bytes that say they hold {entry.file_size}); "
+                "submissions are not."
+            )
+        most = LARGEST.get(entry.orig_filename, 0)
+        if most and entry.file_size > most:
+            problems.append(f"the member {name} has {entry.file_size} bytes; {most} are allowed.")
+    problems += [f"the archive lacks {name}." for name in MEMBERS if name not in seen]
+    if len(problems) > _MOST_PROBLEMS:
+        problems[_MOST_PROBLEMS:] = [f"and {len(problems) - _MOST_PROBLEMS} faults more."]
+    return problems
+
+
+_MOST_PROBLEMS = 40
+
+
+def _place(name: str) -> str:
+    """What is wrong with a member's name; nothing for the five that belong there."""
+    if name in MEMBERS:
+        return ""
+    parts = re.split(r"[/\\]", name)
+    if name[:1] in {"/", "\\"} or re.match(r"[A-Za-z]:", name):
+        return "has an absolute path"
+    if ".." in parts:
+        return "leads out of the archive"
+    if len(parts) > 1:
+        return "lies in a folder"
+    return "is no part of a submission"
+
+
+def quoted(text: str, most: int = 80) -> str:
+    """An untrusted name in quotes, shortened, with everything unprintable escaped."""
+    return ascii(text if len(text) <= most else text[: most - 3] + "...")
+
+
+def _said(error: Exception) -> str:
+    return quoted(str(error) or type(error).__name__, 160).strip("'\"")

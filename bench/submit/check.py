@@ -1,0 +1,262 @@
+"""Is a submission what it says? Its numbers are made again from its ranking, by this bench, on this bench's data.
+
+What is shown: the files are whole; data, queries, tools and protocol are those of this bench; every mean, interval, tie
+band, count and per-query value follows from the ranking. What cannot be shown: that the method named made the
+ranking, how long it took, and what its scores were beyond the depth.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from bench.data.dataset import Dataset
+from bench.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
+from bench.protocol import PROTOCOL_VERSION, OracleMethod
+from bench.registry import method_class, method_names
+from bench.run.manifest import Manifest, Metrics
+from bench.run.plan import Plan
+from bench.run.result import MANIFEST, METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA
+from bench.run.runner import dataset_identity, views
+from bench.run.scoring import BOOTSTRAP_SEED
+from bench.spec import Spec, parse
+from bench.submit.archive import quoted
+from bench.submit.numbers import mean_faults, number_faults, wanted_metrics
+from bench.submit.submission import PARTS, SUBMISSION, Submission
+from bench.submit.tables import MOST_CELLS, Asked, per_query_faults, plain_table, read_table, run_faults
+
+Outcome = Literal["accepted", "refused", "unreadable", "unavailable"]
+Load = Callable[[str], Dataset]
+
+_LONGEST_SPEC = 2000
+_VERSION = 1
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_RESULT_ID = re.compile(r"[0-9a-f]{12}")
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one submission.
+
+    Attributes:
+        place: the archive or the folder.
+        outcome: `accepted`; `refused` (it was read, and is wrong); `unreadable`; `unavailable` (its data is not here).
+        reasons: one sentence each; none for an accepted one.
+        result_id, label: as the manifest has them (untrusted), where it could be read.
+        note: what was not looked at although it was accepted.
+    """
+
+    place: Path
+    outcome: Outcome
+    reasons: tuple[str, ...] = ()
+    result_id: str | None = None
+    label: str | None = None
+    note: str = ""
+
+
+def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> Verdict:
+    """Check a submission by the bytes of its files; nothing in them is believed.
+
+    Args:
+        place: where they come from, for the verdict.
+        members: name -> bytes: the four files of a result, and `submission.json` where they were in an archive. Without
+            `run.parquet` nothing is scored again, and a note says so: then means and intervals must follow from the
+            per-query values.
+        load: gives the dataset of a spec, from the registry.
+    """
+    faults: list[str] = []
+    manifest = _parsed(members, MANIFEST, Manifest, faults)
+    metrics = _parsed(members, METRICS, Metrics, faults)
+    packed = _parsed(members, SUBMISSION, Submission, faults) if SUBMISSION in members else None
+    if manifest is None or metrics is None:
+        return Verdict(place, "refused", tuple(faults))
+    cut = f" + {manifest.method.cut}" if manifest.method.cut else ""
+    about = (manifest.result_id, f"{manifest.method.spec}{cut} @ {manifest.dataset.spec}")
+    faults += _hash_faults(manifest, metrics, packed, members)
+    faults += _method_faults(manifest)
+    try:
+        faults += _content_faults(manifest, metrics, members, load)
+    except UnavailableError as error:
+        outcome: Outcome = "refused" if faults else "unavailable"
+        spec = quoted(manifest.dataset.spec)
+        faults.append(f"the dataset {spec} is not at hand, so nothing was scored: {error} `bench data fetch` gets it.")
+        return Verdict(place, outcome, tuple(faults), *about)
+    note = "" if RUN in members else f"it has no {RUN}, so its per-query values were not made again"
+    return Verdict(place, "refused" if faults else "accepted", tuple(faults), *about, note)
+
+
+def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: list[str]) -> M | None:
+    """A JSON member as its model; what is wrong goes to `faults`."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key stands twice")
+        return found
+
+    try:
+        raw = json.loads(members[name].decode("utf-8"), object_pairs_hook=once)
+        json.dumps(raw, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+    except (ValueError, RecursionError) as error:
+        faults.append(f"{name} is no JSON file ({quoted(str(error), 120)}).")
+        return None
+    if isinstance(raw, dict) and raw.get("schema_version", _VERSION) != _VERSION:
+        shown = quoted(str(raw["schema_version"]))
+        faults.append(f"{name} has the schema version {shown}; this bench reads {_VERSION}.")
+        return None
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        for item in error.errors()[:10]:
+            where = quoted(".".join(str(part) for part in item["loc"]) or "the file")
+            faults.append(f"{name} does not follow its schema ({where}: {item['msg']}).")
+        return None
+
+
+def _hash_faults(
+    manifest: Manifest, metrics: Metrics, packed: Submission | None, members: Mapping[str, bytes]
+) -> list[str]:
+    found = {name: hashlib.sha256(members[name]).hexdigest() for name in PARTS if name in members}
+    expected = {name: found.get(name, manifest.files.get(name)) for name in (RUN, PER_QUERY, METRICS)}
+    faults = [
+        f"{name} is not the file that was made: its sha256 is not the one in {MANIFEST}."
+        for name, digest in expected.items()
+        if manifest.files.get(name) != digest
+    ]
+    if extra := sorted(manifest.files.keys() - expected.keys()):
+        faults.append(f"{MANIFEST} names the file {quoted(extra[0])}, which no result has.")
+    if metrics.result_id != manifest.result_id:
+        faults.append(f"{METRICS} is of another result ({quoted(metrics.result_id)}).")
+    if not _RESULT_ID.fullmatch(manifest.result_id):
+        faults.append(f"the result id {quoted(manifest.result_id)} is no id: twelve hexadecimal digits.")
+    if packed is None:
+        return faults
+    faults += [
+        f"{name} is not the file that was packed: its sha256 is not the one in {SUBMISSION}."
+        for name in PARTS
+        if packed.files.get(name) != found[name]
+    ]
+    if packed.files.keys() != found.keys():
+        faults.append(f"{SUBMISSION} does not name the {len(PARTS)} files of a result.")
+    same = {
+        "result_id": manifest.result_id,
+        "protocol": manifest.protocol,
+        "dataset": manifest.dataset.spec,
+        "content_hash": manifest.dataset.content_hash,
+        "method": manifest.method.spec,
+    }
+    faults += [
+        f"{SUBMISSION} and {MANIFEST} have another {name.replace('_', ' ')}."
+        for name, value in same.items()
+        if getattr(packed, name) != value
+    ]
+    return faults
+
+
+def _method_faults(manifest: Manifest) -> list[str]:
+    """What the manifest says of the method, as far as it can be looked at without running anything of it."""
+    method, faults = manifest.method, []
+    if not _SHA256.fullmatch(method.hash):
+        faults.append("the method's hash in the manifest is no sha256.")
+    try:
+        made = datetime.datetime.fromisoformat(manifest.environment.created)
+        if made.tzinfo is None:
+            raise ValueError
+    except ValueError:
+        faults.append(f"the date {quoted(manifest.environment.created)} in the manifest is no date with a time zone.")
+    if manifest.seeds != {"bootstrap": BOOTSTRAP_SEED}:
+        faults.append(f"the seeds in the manifest are not those of this bench (bootstrap {BOOTSTRAP_SEED}).")
+    if method.run_file is not None:
+        if method.oracle or method.needs_llm or method.cut or not method.run_file.endswith(f" sha256:{method.hash}"):
+            faults.append("the manifest says of a scored run file what nobody can know, or has another hash of it.")
+        return faults
+    try:
+        specs = [_spec(text) for text in (method.spec, method.full_spec)]
+    except UsageError:
+        return [*faults, f"the method {quoted(method.spec)} in the manifest is no spec as bench writes it."]
+    if specs[0].name != specs[1].name:
+        faults.append("the manifest has two names of the method.")
+    # Only what is installed here is looked up: a name of the form module:Class would be imported.
+    if specs[0].name in method_names():
+        try:
+            oracle = issubclass(method_class(specs[0].name), OracleMethod)
+        except BenchError:
+            return faults
+        if oracle != method.oracle:
+            words = "an oracle, and the manifest hides it" if oracle else "no oracle, and the manifest says it is"
+            faults.append(f"the method {specs[0].name} is {words}.")
+    return faults
+
+
+def _spec(text: str) -> Spec:
+    if len(text) > _LONGEST_SPEC:
+        raise UsageError("a spec is too long.")
+    spec = parse(text)
+    if str(spec) != text:
+        raise UsageError("a spec is not canonical.")
+    return spec
+
+
+def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, bytes], load: Load) -> list[str]:
+    """Protocol, data, rows and numbers; what builds on something that is wrong is not looked at."""
+    if manifest.protocol != PROTOCOL_VERSION:
+        return [f"it follows the protocol {quoted(manifest.protocol)}, and this bench {PROTOCOL_VERSION}."]
+    data = manifest.dataset
+    try:
+        _spec(data.spec)
+        dataset = load(data.spec)
+    except (UsageError, DataError) as error:
+        return [f"this bench cannot load the dataset {quoted(data.spec)}: {quoted(str(error), 300)[1:-1]}"]
+    if dataset.content_hash != data.content_hash:
+        return [
+            f"it was made on other data: {dataset.spec} has the content hash {dataset.content_hash[:12]} here and "
+            f"{quoted(data.content_hash[:12])} in the submission; `bench data fetch {dataset.card.id}` gets the data "
+            "of this bench, and the method must be run on it."
+        ]
+    faults = []
+    try:
+        if data.limit is not None and data.limit < 1:
+            raise UsageError(f"the limit of {data.limit} queries leaves none.")
+        plan = Plan(Spec.of(data.spec), Spec.of("m"), data.split, data.limit, max(1, manifest.depth), data.template)
+        rows = plan.rows(dataset)
+        plan = plan.normal(dataset)
+    except UsageError as error:
+        return [str(error)]
+    history = 0 if manifest.method.run_file is not None else len(views(plan, dataset)[1])
+    own = dataset_identity(plan, dataset, rows, history)
+    for name, value in own:
+        if getattr(data, name) != value:
+            faults.append(
+                f"the manifest has {name.replace('_', ' ')} {quoted(str(getattr(data, name)))}, and it is "
+                f"{quoted(str(value))}."
+            )
+    if manifest.depth < 1:
+        faults.append(f"the depth {manifest.depth} in the manifest is none.")
+    if faults:
+        return faults
+    library = len(dataset.tools)
+    deepest = library if manifest.method.run_file is not None else min(manifest.depth, library)
+    try:
+        wanted = wanted_metrics(metrics)
+        per_query = read_table(members[PER_QUERY], PER_QUERY, len(rows))
+        run = read_table(members[RUN], RUN, min(len(rows) * deepest, MOST_CELLS)) if RUN in members else None
+    except ResultError as error:
+        return [str(error)]
+    asked = Asked(dataset, rows, deepest)
+    faults = per_query_faults(per_query, asked)
+    if run is None:
+        return faults or mean_faults(metrics, plain_table(per_query, PER_QUERY_SCHEMA), asked, wanted)
+    faults = faults or run_faults(run, per_query, manifest, metrics, asked)
+    if faults:
+        return faults
+    run, per_query = plain_table(run, RUN_SCHEMA), plain_table(per_query, PER_QUERY_SCHEMA)
+    return number_faults(manifest, metrics, run, per_query, asked, wanted)

@@ -1,0 +1,171 @@
+"""Scoring a submission's ranking again, and every number that is not what comes out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bench.errors import ResultError, UsageError
+from bench.metrics import Metric, Scores, parse_metric
+from bench.run.code import scoring_hash
+from bench.run.manifest import Manifest, Metrics, MetricValue
+from bench.run.rescore import stored_answers
+from bench.run.result import METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, Result
+from bench.run.scoring import Scored, means_and_intervals, score
+from bench.submit.archive import quoted
+from bench.submit.tables import MOST_CELLS, Asked
+
+#: Numbers that differ by less are the same: processors and versions of libraries round the last digits differently.
+TOLERANCE = 1e-9
+_MOST_METRICS = 300
+_MOST_FAULTS = 200
+
+
+def wanted_metrics(metrics: Metrics) -> list[Metric]:
+    """The metrics of a result, all of which this bench must know.
+
+    Raises:
+        ResultError: it has one that is unknown or not in its canonical form, or too many.
+    """
+    if len(metrics.metrics) > _MOST_METRICS:
+        raise ResultError(f"{METRICS} has {len(metrics.metrics)} metrics; {_MOST_METRICS} are allowed.")
+    found = []
+    for name in metrics.metrics:
+        try:
+            metric = parse_metric(name)
+        except UsageError:
+            raise ResultError(f"{METRICS} has the metric {quoted(name)}, which this bench does not know.") from None
+        if str(metric) != name:
+            raise ResultError(f"{METRICS} has the metric {quoted(name)}, whose name is {metric}.")
+        found.append(metric)
+    return found
+
+
+def number_faults(
+    manifest: Manifest, metrics: Metrics, run: pa.Table, per_query: pa.Table, asked: Asked, wanted: Sequence[Metric]
+) -> list[str]:
+    """Every number of a submission that does not follow from its ranking; its rows are sound.
+
+    Args:
+        manifest, metrics: as submitted.
+        run, per_query: with plain strings.
+        asked: data and queries.
+        wanted: the submission's metrics; the usual ones are computed beside them.
+    """
+    width = int(pc.max(run["rank"]).as_py() or 0)
+    if len(asked.rows) * width > MOST_CELLS:
+        return [f"{len(asked.rows)} queries with up to {width} tools are more than a check takes on ({MOST_CELLS})."]
+    if manifest.method.run_file is not None and manifest.depth != max(1, width):
+        return [f"the manifest has the depth {manifest.depth}, and the longest ranking {width} tools."]
+    stored = Result(Path(), manifest, metrics)
+    # A cached property looks there first: these tables were read under limits, and no file is.
+    vars(stored).update(run=run, per_query=per_query)
+    rows, answers = stored_answers(stored, asked.dataset)
+    depth = None if manifest.method.run_file is not None else manifest.depth
+    scored = score(manifest.result_id, asked.dataset, rows, answers, manifest.dataset.template, wanted, depth)
+    faults = [*_value_faults(per_query, scored), *_metric_faults(metrics, scored.metrics)]
+    if not run.equals(scored.run):
+        faults.append(f"{RUN} is not what its own rankings give when they are written again.")
+    if faults and manifest.scoring != scoring_hash():
+        faults.append(
+            "its numbers were made by another version of the scoring code: `bench run` with this one scores the stored "
+            "ranking again."
+        )
+    if len(faults) > _MOST_FAULTS:
+        faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} numbers more."]
+    return faults
+
+
+def mean_faults(metrics: Metrics, per_query: pa.Table, asked: Asked, wanted: Sequence[Metric]) -> list[str]:
+    """What does not follow from the per-query values, where there is no ranking to make these again from."""
+    counts = asked.dataset.gold.take(asked.rows).counts
+    faults = []
+    if per_query["n_gold"].to_pylist() != counts.tolist():
+        faults.append(f"{PER_QUERY} has another n_gold than the data.")
+    failed = np.array(per_query["failed"].to_pylist(), dtype=np.bool_)
+    own = {"n": (counts > 0).sum(), "n_no_gold": (counts == 0).sum(), "n_failed": (failed & (counts > 0)).sum()}
+    for name, value in own.items():
+        if getattr(metrics, name) != value:
+            faults.append(f"{METRICS} has {name} {getattr(metrics, name)}; counted again it is {value}.")
+    lacking = [str(metric) for metric in wanted if str(metric) not in per_query.column_names]
+    if lacking:
+        return [*faults, f"{PER_QUERY} lacks the values of {lacking[0]}."]
+    values = np.array([per_query[str(metric)].to_pylist() for metric in wanted], dtype=np.float64).T
+    made = means_and_intervals(Scores(tuple(wanted), values.reshape(len(asked.rows), len(wanted))))
+    for name, value in metrics.metrics.items():
+        if name in made:
+            # Tie bands come from scores, which are not there.
+            bands = {field: getattr(value, field) for field in ("tie_low", "tie_expected", "tie_high")}
+            faults += _fields(name, value, made[name].model_copy(update=bands))
+        else:
+            faults.append(f"{PER_QUERY} has no value of {name}, and {METRICS} a mean.")
+    return faults
+
+
+def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
+    faults = [
+        f"{METRICS} has {name} {getattr(stored, name)}; scored again it is {getattr(made, name)}."
+        for name in ("n", "n_no_gold", "n_failed", "n_tied")
+        if getattr(stored, name) != getattr(made, name)
+    ]
+    faults += [f"{METRICS} lacks the metric {name}." for name in made.metrics if name not in stored.metrics]
+    for name, value in stored.metrics.items():
+        if name not in made.metrics:
+            faults.append(f"{METRICS} has the metric {quoted(name)}, which its ranking cannot have.")
+        else:
+            faults += _fields(name, value, made.metrics[name])
+    for name in sorted({*stored.tokens, *made.tokens}):
+        own, again = stored.tokens.get(name), made.tokens.get(name)
+        if not _same(own, again):
+            faults.append(f"{METRICS} has {_shown(own)} tokens of {quoted(name)}; counted again {_shown(again)}.")
+    return faults
+
+
+def _fields(name: str, stored: MetricValue, made: MetricValue) -> list[str]:
+    """One sentence for a metric, with every field that is another."""
+    other = [
+        f"{field} {_shown(value)} (scored again {_shown(getattr(made, field))})"
+        for field, value in stored
+        if not _same(value, getattr(made, field))
+    ]
+    return [f"{METRICS} has for {name} {', '.join(other)}."] if other else []
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+def _shown(value: float | None) -> str:
+    return "none" if value is None else f"{value:.10g}"
+
+
+def _value_faults(stored: pa.Table, scored: Scored) -> list[str]:
+    made = scored.per_query
+    lacking = [name for name in made.column_names if name not in stored.column_names]
+    faults = [f"{PER_QUERY} lacks the values of {name}." for name in lacking]
+    ids = made["query_id"].to_pylist()
+    for name in stored.column_names:
+        if name not in made.column_names:
+            faults.append(f"{PER_QUERY} has values of {quoted(name)}, which {METRICS} does not have.")
+            continue
+        own, again = stored[name].to_pylist(), made[name].to_pylist()
+        if name in PER_QUERY_SCHEMA.names:
+            wrong = [i for i, (one, other) in enumerate(zip(own, again, strict=True)) if one != other]
+        else:
+            one, other = np.array(own, dtype=np.float64), np.array(again, dtype=np.float64)
+            same = np.isclose(one, other, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+            wrong = np.flatnonzero(~same).tolist()
+        if wrong:
+            i = wrong[0]
+            faults.append(
+                f"{PER_QUERY} has another {name} than scored again on {len(wrong)} of {len(ids)} queries, first "
+                f"{quoted(ids[i])}: {quoted(str(own[i]))} instead of {quoted(str(again[i]))}."
+            )
+    return faults

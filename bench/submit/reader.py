@@ -1,0 +1,82 @@
+"""Reads one untrusted Parquet file in a process of its own: Parquet on standard input, an Arrow stream on output.
+
+A few hundred bytes of Parquet can stand for terabytes, in its directory or in spite of it, and a damaged file can bring
+its reader down. So this runs under limits of memory and time, imports nothing of bench, and writes nothing but what
+it has read: columns of strings stay coded by their dictionary, which is no larger than the file. Exit code 3, with
+a clause on standard error, says what is wrong.
+
+    python reader.py ROWS CELLS BYTES COLUMN...
+
+ROWS and CELLS (of any one column) are the most that there may be, BYTES of memory the process may take, COLUMN are
+those of strings.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from contextlib import suppress
+from typing import NoReturn
+
+#: Seconds of processor time.
+_SECONDS = 120
+_COLUMNS = 600
+_CHUNKS = 100_000
+_UNPACKED = 1 << 31
+
+
+def _limit(size: int) -> None:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    for kind, most in ((resource.RLIMIT_AS, size), (resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_CORE, 0)):
+        # A stricter limit of the user's own stays.
+        with suppress(ValueError, OSError):
+            resource.setrlimit(kind, (most, most))
+
+
+def _refuse(what: str) -> NoReturn:
+    sys.stderr.write(what)
+    sys.exit(3)
+
+
+def main(rows: int, cells: int, size: int, columns: list[str]) -> None:
+    """Read, check, write."""
+    data = sys.stdin.buffer.read()
+    _limit(size)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        about = pq.ParquetFile(pa.BufferReader(data)).metadata
+        if about.num_rows > rows:
+            _refuse(f"has {about.num_rows} rows, where {rows} are possible")
+        if about.num_columns > _COLUMNS or about.num_columns * about.num_row_groups > _CHUNKS:
+            _refuse(f"has {about.num_columns} columns in {about.num_row_groups} groups")
+        for column in range(about.num_columns):
+            chunks = [about.row_group(group).column(column) for group in range(about.num_row_groups)]
+            if sum(chunk.num_values for chunk in chunks) > cells:
+                _refuse(f"has a column of more than {cells} values")
+            if sum(chunk.total_uncompressed_size for chunk in chunks) > _UNPACKED:
+                _refuse(f"has a column of more than {_UNPACKED} bytes")
+        there = {about.schema.column(column).path for column in range(about.num_columns)}
+        coded = [name for name in columns if name in there]
+        table = pq.ParquetFile(pa.BufferReader(data), read_dictionary=coded).read(use_threads=False)
+        table.validate(full=True)
+    except Exception as error:  # whatever it is, the file is the cause
+        lines = str(error).splitlines()
+        _refuse(f"is no readable Parquet file ({ascii(lines[0][:160]) if lines else type(error).__name__})")
+    if table.num_rows > rows:
+        _refuse(f"has {table.num_rows} rows, where {rows} are possible")
+    # What a writer may hide beside the columns goes no further.
+    table = table.replace_schema_metadata(None)
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    sys.stdout.buffer.write(out.getbuffer())
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

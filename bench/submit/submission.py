@@ -1,0 +1,56 @@
+"""What a submission says of itself: `submission.json`, which names the result and the sha256 of each of its files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+from bench.data.card import Sha256
+from bench.run.manifest import Manifest
+from bench.run.result import MANIFEST, METRICS, PER_QUERY, RUN
+
+SUBMISSION = "submission.json"
+#: The files of a result.
+PARTS = (MANIFEST, METRICS, PER_QUERY, RUN)
+
+ResultId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
+
+
+class Submission(BaseModel):
+    """`submission.json`. All of it follows from the result, so the same result gives the same bytes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    schema_name: Literal["submission"] = "submission"
+    schema_version: Literal[1] = 1
+    result_id: ResultId
+    protocol: str
+    #: Spec and content hash of the data.
+    dataset: str
+    content_hash: Sha256
+    method: str
+    #: sha256 of every file of the result.
+    files: dict[str, Sha256]
+
+    @staticmethod
+    def of(manifest: Manifest, parts: Mapping[str, bytes]) -> Submission:
+        """The submission of a result.
+
+        Args:
+            manifest: the result's.
+            parts: the bytes of each of its files.
+
+        Raises:
+            ValidationError: the manifest has an id or a hash that is none.
+        """
+        return Submission(
+            result_id=manifest.result_id,
+            protocol=manifest.protocol,
+            dataset=manifest.dataset.spec,
+            content_hash=manifest.dataset.content_hash,
+            method=manifest.method.spec,
+            files={name: hashlib.sha256(parts[name]).hexdigest() for name in PARTS},
+        )

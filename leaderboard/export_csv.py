@@ -1,0 +1,56 @@
+"""`results.csv`: one line for each result and metric, for pandas and spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+
+from bench.leaderboard.export_text import plain
+from bench.run.result import Result
+
+COLUMNS = (
+    *("dataset", "split", "limit", "content_hash", "protocol", "template", "depth"),
+    *("result_id", "latest", "method", "cut", "oracle", "needs_llm", "run_file", "marks", "created"),
+    *("judged", "failed", "tied", "latency_p50", "latency_p95", "tokens_top_5", "tokens_top_10"),
+    *("metric", "mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high"),
+)
+
+
+def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mapping[str, Sequence[str]]) -> str:
+    """The table.
+
+    Args:
+        results: in the order of the lines.
+        latest: ids of the latest answers.
+        marks: result id -> its marks.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for result in results:
+        manifest, metrics = result.manifest, result.metrics
+        data, method, latency = manifest.dataset, manifest.method, manifest.latency
+        head: list[object] = [data.spec, data.split, data.limit, data.content_hash, manifest.protocol]
+        head += [data.template, manifest.depth, manifest.result_id, manifest.result_id in latest]
+        head += [method.spec, method.cut, method.oracle, method.needs_llm, method.run_file is not None]
+        head += ["; ".join(marks.get(manifest.result_id, ())), manifest.environment.created]
+        head += [metrics.n, metrics.n_failed, metrics.n_tied]
+        head += [latency.p50, latency.p95] if latency else [None, None]
+        head += [metrics.tokens.get("top_5"), metrics.tokens.get("top_10")]
+        shared = [_cell(item) for item in head]
+        for name, value in metrics.metrics.items():
+            tail: list[object] = [name, value.mean, value.low, value.high, value.n]
+            tail += [value.tie_low, value.tie_expected, value.tie_high]
+            writer.writerow([*shared, *map(_cell, tail)])
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Numbers as they are; a text on one line, which no spreadsheet takes for a formula."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return value
+    text = plain(value, 2000)
+    return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text

@@ -1,0 +1,187 @@
+"""Exports beside the pages: every number of the site in forms that other programs read.
+
+results.csv             one line for each result and metric
+results.json            everything, with the schema `export`
+tables/BOARD.tex        a LaTeX table for each board of today's protocol
+methods.bib             papers of the datasets and methods
+feed.xml                RSS 2.0, newest results first
+model-index/METHOD.yml  Hugging Face's block for a model's README
+sitemap.xml             only where the site's address is known
+
+The same results give the same bytes; names are untrusted, and escaped by each form in its own way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.leaderboard.export_bibtex import methods_bib
+from bench.leaderboard.export_csv import results_csv
+from bench.leaderboard.export_feed import checked_base, feed_xml, sitemap_xml
+from bench.leaderboard.export_hub import model_index
+from bench.leaderboard.export_json import Export, ExportedBoard, ExportedResult, described, results_json
+from bench.leaderboard.export_latex import board_latex
+from bench.leaderboard.export_text import file_name
+from bench.protocol import PROTOCOL_VERSION
+from bench.run.board import comparable, marks, ordered, usual_template
+from bench.run.result import Result, latest
+
+#: What boards are ordered by, and the columns of the LaTeX tables.
+METRIC = "recall@5"
+COLUMNS = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mmrr@100", "map@100", "tracc")
+
+
+@dataclass(frozen=True)
+class _Board:
+    """Results that compare: the ranked ones best first, and all of them."""
+
+    id: str
+    ranked: list[Result]
+    everything: list[Result]
+
+
+def table_path(result: Result) -> str:
+    """Where the LaTeX table of a result's board stands, relative to the site."""
+    return f"tables/{_board_id(result)}.tex"
+
+
+def index_path(result: Result) -> str:
+    """Where the model-index of a result's method stands, relative to the site."""
+    return f"model-index/{file_name(_method(result))}.yml"
+
+
+def write_exports(
+    put: Callable[[str, str], object],
+    results: Sequence[Result],
+    *,
+    links: Mapping[str, str] | None = None,
+    pages: Sequence[str] = (),
+    base_url: str | None = None,
+    protocol: str = PROTOCOL_VERSION,
+) -> None:
+    """Give every export to `put`, which writes a text to a path relative to the site's root.
+
+    Args:
+        put: called once for each file, in a fixed order.
+        results: every readable result, in any order; older versions and other protocols among them.
+        links: result id -> the page that shows it, relative to the site's root.
+        pages: every page, for the sitemap.
+        base_url: the site's address, if it has one: then links are absolute, and there is a sitemap.
+        protocol: results of others are exported, and not ranked.
+
+    Raises:
+        UsageError: `base_url` is no address.
+    """
+    base = None if base_url is None else checked_base(base_url)
+    links = links or {}
+    # A result that lies in two folders is one.
+    by_id = {result.manifest.result_id: result for result in sorted(results, key=lambda item: str(item.folder))}
+    unique = sorted(by_id.values(), key=_place)
+    newest = latest(unique)
+    current = frozenset(result.manifest.result_id for result in newest)
+    boards = _boards(unique, current)
+    own_marks = {
+        result.manifest.result_id: _marks(result, board, current, protocol)
+        for board in boards
+        for result in board.everything
+    }
+    put("results.csv", results_csv(unique, current, own_marks))
+    put("results.json", results_json(_export(unique, boards, own_marks, current, links, protocol)))
+    ranked_boards = [board for board in boards if board.ranked[0].manifest.protocol == protocol]
+    for board in ranked_boards:
+        put(f"tables/{board.id}.tex", board_latex(board.ranked, COLUMNS, own_marks))
+    put("methods.bib", methods_bib(unique))
+    put("feed.xml", feed_xml(unique, own_marks, links, base))
+    methods: defaultdict[str, list[Result]] = defaultdict(list)
+    for board in ranked_boards:
+        for result in board.ranked:
+            methods[_method(result)].append(result)
+    for method, own in sorted(methods.items()):
+        put(index_path(own[0]), model_index(method, own, own_marks, links, base))
+    if base is not None:
+        put("sitemap.xml", sitemap_xml(pages, base))
+
+
+def _method(result: Result) -> str:
+    return result.label.rpartition(" @ ")[0]
+
+
+def _place(result: Result) -> tuple[str, str, int, str, str, str, str, str]:
+    data, manifest = result.manifest.dataset, result.manifest
+    where = (data.spec, data.split, data.limit or 0, data.content_hash, manifest.protocol)
+    return (*where, _method(result), manifest.environment.created, manifest.result_id)
+
+
+def _board_id(result: Result) -> str:
+    data = result.manifest.dataset
+    return file_name(data.spec, data.split, data.limit, data.content_hash, result.manifest.protocol)
+
+
+def _boards(results: Sequence[Result], current: frozenset[str]) -> list[_Board]:
+    return [
+        _Board(
+            _board_id(members[0]),
+            ordered([item for item in members if item.manifest.result_id in current], METRIC),
+            members,
+        )
+        for members in comparable(results)
+    ]
+
+
+def _marks(result: Result, board: _Board, current: frozenset[str], protocol: str) -> list[str]:
+    found = marks(result, usual_template(board.everything))
+    if result.manifest.protocol != protocol:
+        found.append(f"protocol {result.manifest.protocol}")
+    if result.manifest.result_id not in current:
+        found.append("older version")
+    return found
+
+
+def _export(
+    results: Sequence[Result],
+    boards: Sequence[_Board],
+    own_marks: Mapping[str, list[str]],
+    current: frozenset[str],
+    links: Mapping[str, str],
+    protocol: str,
+) -> Export:
+    names = list(dict.fromkeys(name for result in results for name in result.metrics.metrics))
+    return Export(
+        protocol=protocol,
+        metrics=described(names),
+        boards=[_exported_board(board, protocol) for board in boards],
+        results=[
+            ExportedResult(
+                result_id=result.manifest.result_id,
+                label=result.label,
+                board=_board_id(result),
+                latest=result.manifest.result_id in current,
+                marks=own_marks[result.manifest.result_id],
+                page=links.get(result.manifest.result_id),
+                manifest=result.manifest,
+                metrics=result.metrics,
+            )
+            for result in results
+        ],
+    )
+
+
+def _exported_board(board: _Board, protocol: str) -> ExportedBoard:
+    first = board.ranked[0]
+    data = first.manifest.dataset
+    return ExportedBoard(
+        id=board.id,
+        dataset=data.spec,
+        title=data.title,
+        content_hash=data.content_hash,
+        split=data.split,
+        limit=data.limit,
+        protocol=first.manifest.protocol,
+        current=first.manifest.protocol == protocol,
+        judged=data.judged,
+        tools=data.tools,
+        metric=METRIC,
+        results=[result.manifest.result_id for result in board.ranked],
+    )

@@ -1,0 +1,143 @@
+"""What the registry knows of the datasets and methods that results name; a name alone imports nothing of anybody's."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.novelty import novelty
+from bench.data.parquet import MANIFEST, read_dataset
+from bench.data.sources import Sources
+from bench.errors import BenchError
+from bench.protocol.method import Method, OracleMethod
+from bench.registry import method_class, method_names
+from bench.registry.datasets import dataset_entries, resolve, stored_folder
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a method, as text."""
+
+    name: str
+    default: str
+    description: str
+
+
+@dataclass(frozen=True)
+class MethodFacts:
+    """A method of this installation."""
+
+    name: str
+    summary: str
+    text: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    oracle: bool
+    needs_llm: bool
+    learns: bool
+
+
+@dataclass(frozen=True)
+class Data:
+    """A board's dataset.
+
+    Attributes:
+        card: None where this installation has no dataset of that name.
+        dataset: None where it is not in the cache as it was when the results were made.
+        why_not: then, a sentence.
+        may_show: whether its card allows to give its texts away.
+    """
+
+    card: Card | None
+    dataset: Dataset | None
+    why_not: str
+
+    @property
+    def may_show(self) -> bool:
+        """Whether texts of queries and tools may stand on a page."""
+        return self.dataset is not None and self.card is not None and self.card.redistribution
+
+
+def data_of(spec: str, content_hash: str) -> Data:
+    """The card and, where it is in the cache, the data of a dataset; nothing is downloaded or built."""
+    try:
+        entry, options, _ = resolve(spec)
+    except BenchError:
+        return Data(None, None, "This installation has no dataset of that name.")
+    except Exception as error:  # a plug-in's loader may raise anything
+        return Data(None, None, f"Its loader fails ({type(error).__name__}).")
+    try:
+        folder = stored_folder(entry, options, Sources.from_environment())
+        if not (folder / MANIFEST).is_file():
+            return Data(entry.card, None, "The dataset was not in the cache when this page was made.")
+        dataset = read_dataset(folder)
+    except BenchError:
+        return Data(entry.card, None, "The dataset's files in the cache could not be read when this page was made.")
+    if dataset.content_hash != content_hash:
+        return Data(entry.card, None, "The dataset has changed since these results were made.")
+    return Data(entry.card, dataset, "")
+
+
+def card_of(spec: str) -> Card | None:
+    """The card of a dataset that this installation knows."""
+    entry = dataset_entries().get(spec.partition("(")[0])
+    return None if entry is None else entry.card
+
+
+@cache
+def facts_of(name: str) -> MethodFacts | None:
+    """What a method of this installation says of itself; None for a name that is none of them."""
+    # A result may name any `module:Class`: only what is registered is ever imported.
+    if name not in method_names():
+        return None
+    try:
+        kind = method_class(name)
+        fields = kind.Parameters.model_fields
+        text = inspect.getdoc(kind) or ""
+        module = inspect.getdoc(inspect.getmodule(kind)) or ""
+    except BenchError:
+        return None
+    whole = (module or text).split("\n\n")
+    return MethodFacts(
+        name=name,
+        summary=" ".join(whole[0].split()),
+        text=tuple(part for part in (*whole[1:], *(text.split("\n\n") if module else ())) if part.strip()),
+        parameters=tuple(
+            Parameter(key, _shown(field.get_default()), field.description or "") for key, field in fields.items()
+        ),
+        oracle=issubclass(kind, OracleMethod),
+        needs_llm=kind.needs_llm,
+        learns=kind.needs_history or kind.fit is not Method.fit,
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return '""' if value == "" else str(value)
+
+
+def novelty_masks(dataset: Dataset, query_ids: list[str], judged: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
+    """`seen`, `unseen` -> (judged queries,) which have gold of that kind alone; nothing without train queries."""
+    if not len(dataset.rows("train")):
+        return {}
+    known = novelty(dataset.queries, {tool.tool_id: tool.tool_id for tool in dataset.tools})
+    kinds = np.array([known.get(query, "") for query in query_ids], dtype=object)[judged]
+    masks = {name: kinds == name for name in ("seen", "unseen")}
+    return {name: mask for name, mask in masks.items() if mask.any()}
+
+
+def bundles_seen(dataset: Dataset, query_ids: list[str]) -> tuple[int, int]:
+    """How many of the judged queries have a gold set that stands in train, and how many there are."""
+    codes = dataset.query_codes
+    past = {frozenset(query.gold) for query in dataset.queries if query.split == "train" and query.gold}
+    asked = [frozenset(dataset.queries[codes[name]].gold) for name in query_ids if name in codes]
+    judged = [gold for gold in asked if gold]
+    return sum(gold in past for gold in judged), len(judged)

@@ -1,0 +1,79 @@
+"""A preview of the site: built, served to this machine alone, and built again whenever a result changes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from bench.errors import BenchError, StorageError
+from bench.run.result import MANIFEST
+
+State = frozenset[tuple[str, int, int]]
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """Serves files, quietly, and lets no browser keep an old page."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the interface's
+        return
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-cache")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
+
+
+def state_of(results: Path) -> State:
+    """What a change of the results changes: paths, times and sizes of their manifests."""
+    found = set()
+    for path in results.glob(f"*/*/{MANIFEST}"):
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        found.add((str(path), status.st_mtime_ns, status.st_size))
+    return frozenset(found)
+
+
+def open_server(out: Path, port: int) -> ThreadingHTTPServer:
+    """A server of a folder, on this machine's own address; port 0 takes a free one.
+
+    Raises:
+        StorageError: the port is taken or not allowed.
+    """
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=str(out)))
+    except (OSError, OverflowError) as error:
+        raise StorageError(f"cannot serve on port {port} ({error}); name another with --port.") from None
+
+
+def watch(
+    results: Path,
+    last: State,
+    build: Callable[[], None],
+    say: Callable[[str], None],
+    stop: threading.Event,
+    every: float = 1.0,
+) -> None:
+    """Build again after each change of the results, until told to stop; a build that fails does not end it.
+
+    Args:
+        results: their folder.
+        last: its state before the site was built.
+        build: builds the site again.
+        say: is told why it could not be built.
+        stop: ends it.
+        every: seconds between two looks at the folder.
+    """
+    while not stop.wait(every):
+        now = state_of(results)
+        if now == last:
+            continue
+        last = now
+        try:
+            build()
+        except BenchError as error:
+            say(str(error))

@@ -1,0 +1,127 @@
+"""The tables of a result as a site needs them: few columns, and nothing taken on trust."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bench.errors import ResultError
+from bench.run.result import PER_QUERY, RUN, RUN_SCHEMA, Result
+
+_TOLERANCE = 1e-9
+
+
+def read_columns(result: Result, name: str, wanted: Sequence[str] | None = None) -> pa.Table:
+    """Those of the columns that a table of a result has; all of them by default.
+
+    Raises:
+        ResultError: the file is missing, is not the one that the manifest names, or is no Parquet.
+    """
+    path = result.folder / name
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ResultError(f"cannot read {path} ({error.strerror}).") from None
+    if hashlib.sha256(data).hexdigest() != result.manifest.files.get(name):
+        raise ResultError(f"{path} is truncated or changed: its sha256 is not the one in manifest.json.")
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        there = file.schema_arrow.names
+        columns = there if wanted is None else [column for column in wanted if column in set(there)]
+        return file.read(columns=columns, use_threads=False)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ResultError(f"{path} is no readable Parquet file ({first[:200]}).") from None
+
+
+def checked_values(
+    result: Result, metrics: Sequence[str], verify: bool, orders: list[pa.Table]
+) -> tuple[NDArray[np.float64] | None, int]:
+    """Per-query values of some metrics over the judged queries, and which queries these are.
+
+    Args:
+        result: the result.
+        metrics: all of them, or none are given: a result that lacks one has no row among those that are ranked.
+        verify: whether all columns, and the ranking, are read and checked too.
+        orders: the queries of the results that were checked before, with their numbers of gold tools; new ones are
+            added.
+
+    Returns:
+        (judged queries, metrics), and the position of the queries in `orders`.
+
+    Raises:
+        ResultError: a table cannot be read, holds what no result of bench holds, or gives other means than the result
+            says it has.
+    """
+    table = read_columns(result, PER_QUERY, None if verify else ["query_id", "n_gold", "failed", *metrics])
+    path = result.folder / PER_QUERY
+    check_types(table, {"query_id": pa.string(), "n_gold": pa.int32(), "failed": pa.bool_()}, str(path))
+    order = _order(table.select(["query_id", "n_gold"]), orders, str(path))
+    judged = table["n_gold"].to_numpy() > 0
+    failed = table["failed"].to_numpy(zero_copy_only=False)
+    stated = result.metrics
+    if int(judged.sum()) != stated.n or stated.n != result.manifest.dataset.judged:
+        raise ResultError(f"{path} has {int(judged.sum())} judged queries, and its metrics are over {stated.n}.")
+    n_failed = int((judged & failed).sum())
+    if n_failed != stated.n_failed:
+        raise ResultError(f"{path} has {n_failed} failed queries, and its metrics {stated.n_failed}.")
+    there = [name for name in metrics if name in table.column_names and name in stated.metrics]
+    columns = [_column(table, name, judged, path.name) for name in there]
+    for name, values in zip(there, columns, strict=True):
+        if len(values) and abs(float(values.mean()) - stated.metrics[name].mean) > _TOLERANCE:
+            raise ResultError(f"{path} gives another mean of {name} than metrics.json: one of them was edited.")
+    if verify:
+        read_run(result)
+    elif not (result.folder / RUN).is_file():
+        raise ResultError(f"cannot read {result.folder / RUN} (no such file).")
+    return (np.column_stack(columns) if len(there) == len(metrics) else None), order
+
+
+def _order(queries: pa.Table, orders: list[pa.Table], where: str) -> int:
+    """The position of queries among those that are known."""
+    # Comparing columns takes a hundredth of the time that it takes to look at each id.
+    for place, known in enumerate(orders):
+        if known.equals(queries):
+            return place
+    ids = queries["query_id"].to_pylist()
+    if any(first >= second for first, second in itertools.pairwise(ids)):
+        raise ResultError(f"{where} is not in the order of query ids, or has one twice.")
+    orders.append(queries)
+    return len(orders) - 1
+
+
+def read_run(result: Result) -> pa.Table:
+    """A result's ranking: query_id, rank, tool_id, score.
+
+    Raises:
+        ResultError: it cannot be read, or has other columns.
+    """
+    table = read_columns(result, RUN, RUN_SCHEMA.names)
+    check_types(table, {name: RUN_SCHEMA.field(name).type for name in RUN_SCHEMA.names}, str(result.folder / RUN))
+    return table
+
+
+def check_types(table: pa.Table, wanted: Mapping[str, pa.DataType], where: str) -> None:
+    """Raise `ResultError` unless the table has these columns, filled; a score may be left out."""
+    for column, kind in wanted.items():
+        if column not in table.column_names or table.schema.field(column).type != kind:
+            raise ResultError(f"{where} has no column {column} of the type {kind}.")
+        if table[column].null_count and column != "score":
+            raise ResultError(f"{where} leaves cells of the column {column} empty.")
+
+
+def _column(table: pa.Table, name: str, judged: NDArray[np.bool_], where: str) -> NDArray[np.float64]:
+    if table.schema.field(name).type != pa.float64():
+        raise ResultError(f"the column {name} of {where} holds no numbers.")
+    values: NDArray[np.float64] = table[name].combine_chunks().to_numpy(zero_copy_only=False)[judged]
+    if not np.isfinite(values).all():
+        raise ResultError(f"the column {name} of {where} has a value that is no finite number.")
+    if values.size and (values.min() < -1e-12 or values.max() > 1 + 1e-9):
+        raise ResultError(f"the column {name} of {where} has a value that does not lie between 0 and 1.")
+    return values

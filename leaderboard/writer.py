@@ -1,0 +1,138 @@
+"""Files of a site: rewritten only if they change, removed only if the site itself once wrote them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.paths import storage_errors
+
+#: The list of a site's files, beside its pages.
+LISTING = "files.json"
+_PATH = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/){0,3}[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass
+class Written:
+    """What a build did, by the files' paths."""
+
+    written: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Writer:
+    """Writes the files of one site.
+
+    Each file has a key: the sha256 of its bytes or, for those that are costly to make, of what they are made from.
+    Several writers may work on one site, each on its own files; `absorb` brings them together.
+    """
+
+    out: Path
+    keys: dict[str, str] = field(default_factory=dict)
+    done: Written = field(default_factory=Written)
+    _old: dict[str, str] | None = None
+
+    @property
+    def old(self) -> dict[str, str]:
+        """Path -> key of the files that the last build wrote."""
+        if self._old is None:
+            self._old = _listing(self.out / LISTING)
+        return self._old
+
+    def put(self, path: str, content: str | bytes) -> None:
+        """Write a file unless it already is what it should be.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        data = content.encode("utf-8") if isinstance(content, str) else content
+        key = hashlib.sha256(data).hexdigest()
+        place = self._claim(path, key)
+        with suppress(OSError):
+            if place.stat().st_size == len(data) and place.read_bytes() == data:
+                self.done.unchanged.append(path)
+                return
+        self._write(place, data)
+        self.done.written.append(path)
+
+    def put_made(self, path: str, key: str, make: Callable[[], str | bytes]) -> None:
+        """Write a file that is costly to make, unless the last build made it from the same things.
+
+        Args:
+            path: the file.
+            key: of what it is made from.
+            make: gives its content.
+        """
+        place = self._claim(path, key)
+        if self.old.get(path) == key and place.is_file():
+            self.done.unchanged.append(path)
+            return
+        content = make()
+        data = content.encode("utf-8") if isinstance(content, str) else content
+        with suppress(OSError):
+            if place.read_bytes() == data:
+                self.done.unchanged.append(path)
+                return
+        self._write(place, data)
+        self.done.written.append(path)
+
+    def absorb(self, keys: dict[str, str], done: Written) -> None:
+        """Take over what another writer did."""
+        self.keys.update(keys)
+        self.done.written += done.written
+        self.done.unchanged += done.unchanged
+
+    def finish(self) -> Written:
+        """Remove the files of the last build that this one did not make, and write the list."""
+        inside = self.out.resolve()
+        for path in sorted(set(self.old) - set(self.keys)):
+            place = self.out / path
+            # A listing from outside, or a link in the folder, must not lead to anything of somebody else's.
+            if not place.is_file() or place.is_symlink() or not place.resolve().is_relative_to(inside):
+                continue
+            with storage_errors(str(place)):
+                place.unlink()
+            self.done.removed.append(path)
+            with suppress(OSError):
+                place.parent.rmdir()
+        text = json.dumps({"schema_version": 1, "files": dict(sorted(self.keys.items()))}, indent=0) + "\n"
+        place = self.out / LISTING
+        if not place.is_file() or place.read_text("utf-8", "replace") != text:
+            self._write(place, text.encode())
+        return self.done
+
+    def _claim(self, path: str, key: str) -> Path:
+        if not _PATH.fullmatch(path) or path == LISTING:
+            raise ValueError(f"no file of a site is called {path!r}")
+        if path in self.keys:
+            raise ValueError(f"two pages of the site are called {path!r}")
+        self.keys[path] = key
+        return self.out / path
+
+    def _write(self, place: Path, data: bytes) -> None:
+        # Renamed into place, so that no reader sees half a page; not flushed to the disk as results are, since a site
+        # can be made again, and thousands of flushes take longer than the rest of the build.
+        with storage_errors(str(place)):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            temporary = place.with_name(f".{place.name[:80]}.{os.getpid()}.tmp")
+            try:
+                temporary.write_bytes(data)
+                os.replace(temporary, place)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+
+def _listing(path: Path) -> dict[str, str]:
+    try:
+        files = json.loads(path.read_text("utf-8"))["files"]
+        return {str(name): str(key) for name, key in files.items() if _PATH.fullmatch(str(name)) and name != LISTING}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}

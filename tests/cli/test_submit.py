@@ -1,0 +1,91 @@
+"""`bench submit`: pack, check, exit codes, JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.paths import results_folder
+
+Bench = Callable[..., Any]
+
+
+@pytest.fixture
+def packed(bench: Bench) -> Path:
+    """bm25 on a few queries of starter, as an archive in the working folder."""
+    bench("run", "-m", "bm25", "-d", "starter", "--limit", 20, "-q")
+    said = bench("submit", "pack", "bm25@starter", "--json").json
+    return Path(said["archive"])
+
+
+def test_pack_names_the_archive_by_dataset_method_and_id(bench: Bench, packed: Path) -> None:
+    (manifest,) = results_folder().glob("*/*/manifest.json")
+    assert packed.name == f"starter-{manifest.parent.name}.zip"
+    assert "KiB" in bench("submit", "pack", "bm25@starter", "--out", "deep/er/mine.zip").out
+    assert Path("deep/er/mine.zip").read_bytes() == packed.read_bytes()
+
+
+def test_an_honest_submission_is_accepted(bench: Bench, packed: Path) -> None:
+    assert bench("submit", "check", packed).out.startswith(f"accepted  {packed}  bm25 @ starter")
+    assert bench("submit", "check", results_folder()).out.startswith("accepted")
+    (found,) = bench("submit", "check", packed, "--json").json
+    assert found["outcome"] == "accepted"
+    assert found["reasons"] == []
+    assert found["label"] == "bm25 @ starter"
+
+
+def test_a_refused_submission_has_exit_code_1_and_every_reason(bench: Bench, packed: Path) -> None:
+    (metrics,) = results_folder().glob("*/*/metrics.json")
+    raw = json.loads(metrics.read_text())
+    raw["metrics"]["recall@5"]["mean"] = 0.99
+    raw["n_failed"] = 3
+    metrics.write_text(json.dumps(raw))
+    said = bench("submit", "check", results_folder(), code=1)
+    assert said.out.startswith("refused")
+    for part in ("sha256", "recall@5 mean 0.99", "n_failed 3"):
+        assert part in said.out
+    assert "the submission is not accepted" in said.err
+    (found,) = bench("submit", "check", results_folder(), "--json", code=1).json
+    assert len(found["reasons"]) == 3
+
+
+def test_an_unreadable_submission_has_exit_code_6(bench: Bench, packed: Path) -> None:
+    packed.write_bytes(packed.read_bytes()[:-30])
+    assert "unreadable" in bench("submit", "check", packed, code=6).out
+    assert "not a regular file" in bench("submit", "check", "none.zip", code=6).out
+
+
+def test_a_submission_of_data_that_is_not_here_has_exit_code_4(bench: Bench, packed: Path) -> None:
+    (manifest,) = results_folder().glob("*/*/manifest.json")
+    text = manifest.read_text().replace('"spec": "starter"', '"spec": "toolbench-i3-inst"')
+    manifest.write_text(text)
+    said = bench("submit", "check", manifest.parent, "--mirror", "nowhere", "--offline", code=4)
+    assert "not at hand" in said.out
+    assert "toolbench" in said.out
+
+
+def test_nothing_to_check_and_nothing_to_pack_are_wrong_commands(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "nothing to check" in bench("submit", "check", tmp_path / "empty", code=2).err
+    bench("submit", "pack", "bm25@nothing", code=2)
+
+
+def test_names_from_outside_do_not_reach_the_terminal_as_they_are(bench: Bench, packed: Path) -> None:
+    (manifest,) = results_folder().glob("*/*/manifest.json")
+    raw = json.loads(manifest.read_text())
+    raw["method"]["spec"] = "\x1b[2J\u202eevil"
+    manifest.write_text(json.dumps(raw))
+    said = bench("submit", "check", manifest.parent, code=1)
+    assert "\x1b" not in said.out
+    assert "\u202e" not in said.out
+
+
+def test_help_of_submit_imports_no_model(bench: Bench) -> None:
+    said = bench("submit", "check", "--help")
+    assert "scored again" in said.out
+    assert "evil" not in sys.modules

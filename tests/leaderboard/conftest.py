@@ -1,0 +1,159 @@
+"""Results to build sites from, a reader of pages, and a hand that edits results."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.__main__ import run as command
+from bench.paths import results_folder
+
+
+class Page(HTMLParser):
+    """A page's tags, attributes, links and texts."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.texts: list[str] = []
+        self.text = path.read_text("utf-8")
+        self.feed(self.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            self.attributes.append((name, value or ""))
+            if name in {"src", "href"}:
+                self.links.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.texts.append(" ".join(data.split()))
+
+
+class Built:
+    """A site that was built."""
+
+    def __init__(self, folder: Path, made: Any) -> None:
+        self.folder = folder
+        self.made = made
+
+    def page(self, path: str) -> Page:
+        return Page(self.folder / path)
+
+    def only(self, pattern: str) -> Page:
+        """The one page whose path fits."""
+        (found,) = self.folder.glob(pattern)
+        return Page(found)
+
+    def pages(self) -> list[Page]:
+        return [Page(path) for path in sorted(self.folder.rglob("*.html"))]
+
+    def bytes(self) -> dict[str, bytes]:
+        return {str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*.*")}
+
+
+@pytest.fixture(scope="session")
+def ready_results(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Path:
+    """Results of a few methods on the embedded dataset, made once; do not touch."""
+    folder = tmp_path_factory.mktemp("ready") / "results"
+    before = {name: os.environ.get(name) for name in ("BENCH_CACHE", "BENCH_OFFLINE")}
+    os.environ.update(BENCH_CACHE=str(shared_cache), BENCH_OFFLINE="1")
+    try:
+        methods = ["bm25", "bm25(k1=0.5)", "random", "oracle", "nearest-bundle(base=bm25)"]
+        asked = [word for name in methods for word in ("-m", name)]
+        assert command(["run", *asked, "-d", "starter", "-q", "--results", str(folder)]) == 0
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+    return folder
+
+
+@pytest.fixture
+def ready(ready_results: Path, isolated: None) -> Path:
+    """The same, as this test's own results."""
+    shutil.copytree(ready_results, results_folder(), ignore=shutil.ignore_patterns(".locks"))
+    return results_folder()
+
+
+@pytest.fixture
+def build(tmp_path: Path, isolated: None) -> Callable[..., Built]:
+    """Build this test's results into a site; arguments as of `build_site`."""
+
+    def made(out: str = "site", **options: Any) -> Built:
+        site = importlib.import_module("bench.leaderboard.site")
+        folder = tmp_path / out
+        return Built(folder, site.build_site(results_folder(), folder, **options))
+
+    return made
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> Callable[[str], Path]:
+    """Score a run file of that name on the embedded dataset; gives the result's folder."""
+
+    def score(name: str) -> Path:
+        run = tmp_path / "run.jsonl"
+        run.write_text(json.dumps({"query_id": "0001", "tools": ["crateful.get_catalogue"]}) + "\n")
+        before = set(results_folder().glob("[!.]*/*"))
+        assert command(["score", "-d", "starter", str(run), "--name", name]) == 0
+        (found,) = set(results_folder().glob("[!.]*/*")) - before
+        return found
+
+    return score
+
+
+def _edit(folder: Path, **changes: Any) -> None:
+    """Change a manifest (`method__spec="x"` for what lies deeper) and metrics (`metrics={...}`), hashes kept."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    if "metrics" in changes:
+        metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+        metrics |= changes.pop("metrics")
+        data = json.dumps(metrics).encode()
+        (folder / "metrics.json").write_bytes(data)
+        manifest["files"]["metrics.json"] = hashlib.sha256(data).hexdigest()
+    for name, value in changes.items():
+        place = manifest
+        *outer, last = name.split("__")
+        for part in outer:
+            place = place[part]
+        place[last] = value
+    path.write_text(json.dumps(manifest), "utf-8")
+
+
+def _rehash(folder: Path, name: str) -> None:
+    """Let the manifest name the table that stands there now."""
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    manifest["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+
+
+@pytest.fixture
+def edit() -> Callable[..., None]:
+    """Changes a result and keeps its hashes right, as somebody does who means to."""
+    return _edit
+
+
+@pytest.fixture
+def rehash() -> Callable[[Path, str], None]:
+    """Lets a manifest name the table that stands there now."""
+    return _rehash

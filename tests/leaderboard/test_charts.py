@@ -1,0 +1,79 @@
+"""Pictures: well-formed, escaped, within their frame; the front is what nothing beats."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+charts = importlib.import_module("bench.leaderboard.charts")
+
+HOSTILE = '</text><script>alert("x")</script>&\x00\u202e'
+_UNIT = st.floats(0, 1)
+_COST = st.floats(1e-6, 1e6)
+_POINTS = st.lists(st.tuples(_COST, _UNIT), min_size=1, max_size=30).map(
+    lambda pairs: [charts.Point(f"m{i}", cost, quality) for i, (cost, quality) in enumerate(pairs)]
+)
+
+
+def _numbers(svg: str) -> list[float]:
+    return [float(value) for value in re.findall(r'(?:cx|cy|x|y)="(-?[\d.]+)"', svg)]
+
+
+@given(_POINTS)
+def test_the_front_is_all_that_nothing_beats(points: list[object]) -> None:
+    front = charts.front(points)
+    for point in points:
+        beaten = any(
+            other.cost <= point.cost
+            and other.quality >= point.quality
+            and (other.cost, other.quality) != (point.cost, point.quality)
+            for other in points
+        )
+        same = any((other.cost, other.quality) == (point.cost, point.quality) for other in front)
+        assert same != beaten
+
+
+@given(_POINTS)
+def test_a_cost_picture_stays_in_its_frame(points: list[object]) -> None:
+    svg = charts.cost_picture("t", points, "cost", "quality", str)
+    root = ElementTree.fromstring(svg)
+    height = float(root.attrib["height"])
+    assert all(-1 <= value <= max(charts.WIDTH, height) + 1 for value in _numbers(svg))
+
+
+@given(st.lists(st.tuples(_UNIT, _UNIT, _UNIT, st.integers(1, 5)), min_size=1, max_size=40))
+def test_a_tier_picture_has_a_dot_for_each_method(rows: list[tuple[float, float, float, int]]) -> None:
+    bars = [charts.Bar(f"m{i}", mean, min(mean, a), max(mean, b), tier) for i, (mean, a, b, tier) in enumerate(rows)]
+    root = ElementTree.fromstring(charts.tier_picture("t", bars))
+    assert len(root.findall("circle")) == len(bars)
+
+
+def test_names_are_text_and_nothing_else() -> None:
+    bar = charts.Bar(HOSTILE, 0.5, 0.4, 0.6, 1)
+    point = charts.Point(HOSTILE, 1.0, 0.5)
+    line = charts.Series(HOSTILE, ((1, 0.2), (5, 0.4)))
+    for svg in (
+        charts.tier_picture(HOSTILE, [bar]),
+        charts.cost_picture(HOSTILE, [point], HOSTILE, HOSTILE, lambda value: HOSTILE),
+        charts.curves(HOSTILE, [line], HOSTILE),
+    ):
+        root = ElementTree.fromstring(svg)
+        assert not [item for item in root.iter() if item.tag == "script"]
+        assert "\u202e" not in svg
+
+
+def test_what_cannot_be_drawn_is_left_out() -> None:
+    assert charts.tier_picture("t", []) == ""
+    assert charts.curves("t", [charts.Series("a", ((5, 0.1),))], "recall@k") == ""
+    assert charts.cost_picture("t", [charts.Point("free", 0.0, 0.5)], "c", "q", str) == ""
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+def test_methods_that_are_all_the_same_can_be_drawn(value: float) -> None:
+    bars = [charts.Bar(f"m{i}", value, value, value, 1) for i in range(3)]
+    assert charts.tier_picture("t", bars).count("<circle") == 3

@@ -1,0 +1,120 @@
+"""The explorer's data: the right tools and gold, in blocks; texts only where they may be given away."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.paths import results_folder
+from bench.registry import load_dataset
+from bench.run.result import Result
+
+explorer = importlib.import_module("bench.leaderboard.explorer")
+facts = importlib.import_module("bench.leaderboard.facts")
+site_module = importlib.import_module("bench.leaderboard.site")
+
+
+def _data(text: str) -> Any:
+    """The object that a script hands over."""
+    return json.loads(text[text.index("{") : text.rindex(")")])
+
+
+def _blocks(site: Any) -> list[Any]:
+    files = sorted(site.folder.glob("e/*/q*.js"), key=lambda path: int(path.stem[1:]))
+    return [_data(path.read_text()) for path in files]
+
+
+@pytest.mark.usefixtures("ready")
+def test_queries_gold_and_first_tools_are_those_of_the_data_and_the_rankings(
+    build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explorer, "BLOCK", 7)
+    site = build()
+    dataset = load_dataset("starter")
+    board = site.made.boards[0]
+    shown = explorer.chosen(board)
+    heads = []
+    for row in shown:
+        own: dict[str, list[str]] = {}
+        for item in row.result.run.to_pylist():
+            if item["rank"] <= 10:
+                own.setdefault(item["query_id"], []).append(item["tool_id"])
+        heads.append(own)
+    blocks = _blocks(site)
+    assert all(len(block["queries"]) <= 7 for block in blocks)
+    queries = [(block, query) for block in blocks for query in block["queries"]]
+    assert len(queries) == board.first.per_query.num_rows
+    for block, (name, text, gold, tops) in queries:
+        query = dataset.queries[dataset.query_codes[name]]
+        assert text == query.text
+        assert [tool for tool, _ in gold] == sorted(query.gold)
+        for own, codes in zip(heads, tops, strict=True):
+            assert [block["tools"][code] for code in codes] == own.get(name, [])
+
+
+@pytest.mark.usefixtures("ready")
+def test_the_index_says_how_much_of_the_gold_was_found(build: Callable[..., Any]) -> None:
+    site = build()
+    (path,) = site.folder.glob("e/*/index.js")
+    index = _data(path.read_text())
+    shown = explorer.chosen(site.made.boards[0])
+    assert len(index["found"]) == len(shown)
+    for row, marks in zip(shown, index["found"], strict=True):
+        values = row.result.values("recall@10")
+        for value, mark in zip(values, marks, strict=True):
+            assert mark == ("-" if value != value else "2" if value == 1 else "1" if value > 0 else "0")
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_dataset_that_may_not_be_given_away_shows_ids_alone(
+    build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = load_dataset("starter")
+    card = dataset.card.model_copy(update={"redistribution": False, "known_issues": []})
+    monkeypatch.setattr(site_module, "data_of", lambda *_: facts.Data(card, dataset, ""))
+    site = build()
+    whole = b"".join(site.bytes().values()).decode("utf-8", "replace")
+    texts = [query.text for query in dataset.queries] + [tool.description for tool in dataset.tools]
+    assert not [text for text in texts if len(text) > 25 and text in whole]
+    assert dataset.queries[0].query_id in whole
+    assert "licence does not allow its texts" in " ".join(site.only("e/*.html").texts)
+
+
+@pytest.mark.usefixtures("ready")
+def test_without_the_dataset_there_is_neither_text_nor_gold_and_the_page_says_why(
+    build: Callable[..., Any], edit: Callable[..., None]
+) -> None:
+    for folder in results_folder().glob("[!.]*/*"):
+        edit(folder, dataset__content_hash="0" * 64)
+    site = build()
+    for block in _blocks(site):
+        assert all(text is None and gold is None for _, text, gold, _ in block["queries"])
+    assert "has changed since" in " ".join(site.only("e/*.html").texts)
+
+
+def test_the_best_of_each_family_comes_before_a_second_setting(ready: Path, build: Callable[..., Any]) -> None:
+    board = build().made.boards[0]
+    assert len({row.family for row in board.rows}) == 4
+    kept = explorer.chosen(board)
+    assert {row.family for row in kept} == {row.family for row in board.rows}
+    few = explorer.chosen(replace(board, rows=board.rows))
+    assert [row.id for row in few] == [row.id for row in kept]
+
+
+@pytest.mark.usefixtures("ready")
+def test_no_more_methods_than_a_page_can_hold(build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explorer, "MOST_METHODS", 3)
+    kept = explorer.chosen(build().made.boards[0])
+    assert len(kept) == 3
+    assert len({row.family for row in kept}) == 3
+
+
+def test_a_long_text_is_cut(ready: Path) -> None:
+    assert len(explorer._cut("x" * 10_000_000, 1200)) == 1201
+    assert Result.read(next(ready.glob("*/bm25-*")))

@@ -1,0 +1,336 @@
+"""Exports: each form is read back by a reader of its own, with hostile names in it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bench.errors import UsageError
+from bench.leaderboard.export_feed import feed_xml
+from bench.leaderboard.export_latex import escaped
+from bench.leaderboard.export_text import file_name, name, plain
+from bench.leaderboard.exports import index_path, table_path, write_exports
+from bench.registry import build_method, load_dataset
+from bench.run.plan import Plan
+from bench.run.result import Result
+from bench.run.runner import Runner
+from bench.schemas import shipped_schema
+from bench.spec import Spec
+
+HOSTILE = "</script><script>alert('x')</script>]]>&\"'\\input{/etc/passwd}$%#_^~\u202e\x00\x1b\n=1+1 --- ``x''"
+Exports = dict[str, str]
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> list[Result]:
+    """Three methods on starter, an oracle among them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_CACHE", str(shared_cache))
+        patch.setenv("BENCH_OFFLINE", "1")
+        runner = Runner(tmp_path_factory.mktemp("results"), load_dataset, build_method)
+        plans = [Plan(Spec.of("starter"), Spec.of(method)) for method in ("bm25", "random", "oracle")]
+        found = list(runner.run(plans))
+    assert all(isinstance(item, Result) for item in found)
+    return [item for item in found if isinstance(item, Result)]
+
+
+def changed(result: Result, identifier: str, **fields: Any) -> Result:
+    """A result as a hostile file could have it: `spec`, `title`, `created`, `protocol`, `dataset`, `marks`, ..."""
+    raw = json.loads(result.manifest.model_dump_json())
+    raw["result_id"] = identifier
+    for key, value in fields.items():
+        place = {"title": "dataset", "dataset": "dataset", "limit": "dataset", "created": "environment"}.get(key)
+        place = place or ("method" if key in {"spec", "full_spec", "marks", "run_file", "needs_llm", "cut"} else "")
+        target = raw[place] if place else raw
+        target["spec" if key == "dataset" else key] = value
+    manifest = type(result.manifest).model_validate(raw)
+    metrics = result.metrics.model_copy(update={"result_id": identifier})
+    return Result(result.folder.with_name(file_name(identifier)), manifest, metrics)
+
+
+def written(results: list[Result], **options: Any) -> Exports:
+    found: Exports = {}
+
+    def put(path: str, text: str) -> None:
+        assert path not in found
+        assert re.fullmatch(r"(?:[a-z0-9-]+/)?[a-z0-9][a-z0-9-]*\.[a-z]+", path)
+        text.encode("utf-8")
+        found[path] = text
+
+    write_exports(put, results, **options)
+    return found
+
+
+@pytest.fixture
+def hostile(results: list[Result]) -> list[Result]:
+    """Results whose names are tricks, of other protocols and versions, with dates that are none."""
+    bm25 = results[0]
+    return [
+        *results,
+        changed(bm25, "00000000000a", spec=HOSTILE, full_spec=HOSTILE, run_file=HOSTILE, marks=[HOSTILE]),
+        changed(bm25, "00000000000b", title=HOSTILE, created=HOSTILE, dataset=HOSTILE),
+        changed(bm25, "00000000000c", protocol="0.1"),
+        changed(bm25, "00000000000d", created="1999-01-01T00:00:00+00:00"),
+        changed(bm25, "<b>\"'&/../x", spec="../../../etc/passwd", run_file="x"),
+        changed(bm25, "00000000000e", spec="x" * 100_000, run_file="x", created="9999-12-31T23:59:59-23:59"),
+        changed(bm25, "00000000000f", spec="=cmd|' /C calc'!A0", run_file="x"),
+    ]
+
+
+# Together -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_results_in_any_order_give_the_same_bytes(hostile: list[Result]) -> None:
+    first = written(hostile)
+    assert written(hostile[::-1]) == first
+    assert list(written(hostile[::-1])) == list(first)
+
+
+def test_no_results_give_files_without_any(results: list[Result]) -> None:
+    found = written([])
+    assert set(found) == {"results.csv", "results.json", "methods.bib", "feed.xml"}
+    assert len(found["results.csv"].splitlines()) == 1
+
+
+def test_paths_are_told_and_cannot_be_bent(results: list[Result], hostile: list[Result]) -> None:
+    found = written(hostile)
+    for result in results:
+        assert table_path(result) in found
+        assert index_path(result) in found
+    assert table_path(hostile[5]) not in found  # of another protocol: exported, and not ranked
+    assert len({file_name(text) for text in ("A", "a", "a ", "a/", "../a", "")}) == 6
+
+
+# Each form ----------------------------------------------------------------------------------------------------------
+
+
+def test_csv_has_a_line_for_each_result_and_metric_and_its_numbers(results: list[Result]) -> None:
+    frame = pd.read_csv(io.StringIO(written(results)["results.csv"]))
+    assert len(frame) == sum(len(result.metrics.metrics) for result in results)
+    for result in results:
+        rows = frame[frame.result_id == result.manifest.result_id].set_index("metric")
+        for metric, value in result.metrics.metrics.items():
+            assert rows.loc[metric, "mean"] == value.mean
+            assert rows.loc[metric, "n"] == value.n
+        assert set(rows["method"]) == {result.manifest.method.spec}
+    assert set(frame[frame.oracle]["method"]) == {"oracle"}
+
+
+def test_csv_cells_stay_in_their_line_and_are_no_formulas(hostile: list[Result]) -> None:
+    text = written(hostile)["results.csv"]
+    rows = list(csv.reader(io.StringIO(text)))
+    assert {len(row) for row in rows} == {len(rows[0])}
+    assert len(text.splitlines()) == len(rows)
+    assert not any(cell[:1] in {"=", "+", "-", "@"} for row in rows for cell in row if not _number(cell))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def _number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def test_json_follows_its_schema_and_has_everything(hostile: list[Result]) -> None:
+    found = written(hostile, links={"00000000000a": "results/a.html"})["results.json"]
+    raw = json.loads(found, parse_constant=lambda text: pytest.fail(text))
+    jsonschema.validate(raw, shipped_schema("export"))
+    assert "<" not in found
+    assert len(raw["results"]) == len(hostile)
+    by_id = {item["result_id"]: item for item in raw["results"]}
+    for result in hostile:
+        item = by_id[result.manifest.result_id]
+        assert item["metrics"] == json.loads(result.metrics.model_dump_json())
+        assert item["manifest"] == json.loads(result.manifest.model_dump_json())
+    assert by_id["00000000000a"]["page"] == "results/a.html"
+    assert by_id["00000000000c"]["marks"] == ["protocol 0.1"]
+    assert by_id["00000000000d"]["marks"] == ["older version"]
+    boards = {board["id"]: board for board in raw["boards"]}
+    assert {item["board"] for item in raw["results"]} == set(boards)
+    assert not boards[by_id["00000000000c"]["board"]]["current"]
+    ranked = boards[by_id[hostile[0].manifest.result_id]["board"]]["results"]
+    assert "00000000000d" not in ranked
+    assert ranked[-1] == hostile[2].manifest.result_id  # the oracle
+    assert {item["name"] for item in raw["metrics"]} == set(hostile[2].metrics.metrics)
+
+
+def test_latex_has_the_best_bold_and_the_oracle_below_a_rule(results: list[Result]) -> None:
+    text = written(results)[table_path(results[0])]
+    bm25, _, oracle = results
+    assert text.index("bm25") < text.index("random &") < text.index("oracle")
+    best = f"{bm25.metrics.metrics['recall@5'].mean:.3f}"
+    assert rf"bm25 & \textbf{{{best}}}" in text
+    assert f"{oracle.metrics.metrics['recall@5'].mean:.3f}" in text
+    assert r"\textbf{1.000}" not in text
+    assert text.count(r"\midrule") == 2
+    assert r"oracle$^{1}$" in text
+    assert "$^{1}$ oracle." in text
+    assert text.count(" & ") == 4 * (text.split("tabular}{")[1].index("}") - 1)
+
+
+def test_latex_runs_nothing_of_a_name(hostile: list[Result]) -> None:
+    text = written(hostile)[table_path(hostile[0])]
+    assert r"\input{" not in text
+    assert r"\textbackslash{}input\{" in text
+    lines = [line for line in text.splitlines() if " & " in line]
+    columns = {len(re.findall(r"(?<!\\)&", line)) for line in lines}
+    assert len(columns) == 1
+    assert all(line.endswith(r" \\") for line in lines)
+
+
+@given(st.text(max_size=80))
+def test_escaped_latex_has_no_active_sign_but_our_commands(text: str) -> None:
+    commands = r"\\(?:textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar|textasciigrave)\{\}"
+    left = re.sub(rf"{commands}|\\symbol\{{34\}}|\\[&%$#_{{}}]|-\{{\}}|'\{{\}}", "", escaped(text))
+    assert not set(left) & set('\\&%$#_{}~^<>|`"')
+    assert "--" not in escaped(text)
+
+
+def test_bibtex_has_the_papers_of_datasets_and_methods_once(results: list[Result]) -> None:
+    more = [
+        changed(results[0], "00000000000a", spec="tgr", full_spec="tgr(base=dense, graph=rules)", dataset="apibank"),
+        changed(results[0], "00000000000b", spec="ptr", full_spec="ptr(retriever=bm25)", dataset="rectools"),
+        changed(results[0], "00000000000c", spec="rrf", full_spec="rrf(methods=[tgr, toolrerank(base=bm25)])"),
+        changed(results[0], "00000000000d", dataset="apibank(query_view=first)"),
+        changed(results[0], "00000000000e", spec="ptr", full_spec="ptr", run_file="only a name"),
+    ]
+    text = written(more)["methods.bib"]
+    keys = re.findall(r"@\w+\{([^,]+),", text)
+    assert keys == sorted(set(keys))
+    assert text.count("Tool Graph Retriever") == 1
+    assert text.count("ToolRerank") == 1
+    assert text.count("Precision-Driven") == 1
+    assert sum("li-etal-2023-api" in key for key in keys) == 1
+    for entry in text.split("\n\n"):
+        assert entry.count("{") == entry.count("}")
+
+
+def test_the_feed_is_rss_with_the_newest_first(results: list[Result], hostile: list[Result]) -> None:
+    links = {result.manifest.result_id: f"results/{i}.html" for i, result in enumerate(results)}
+    for base in (None, "https://example.org/board"):
+        root = ElementTree.fromstring(written(hostile, links=links, base_url=base)["feed.xml"])
+        assert root.tag == "rss"
+        assert root.attrib == {"version": "2.0"}
+        (channel,) = root
+        assert all(channel.findtext(tag) for tag in ("title", "link", "description"))
+        items = channel.findall("item")
+        assert len(items) == len(hostile)
+        dates = [
+            parsedate_to_datetime(item.findtext("pubDate") or "") for item in items if item.find("pubDate") is not None
+        ]
+        assert dates == sorted(dates, reverse=True)
+        assert [item.find("pubDate") is None for item in items] == sorted(
+            item.find("pubDate") is None for item in items
+        )
+        assert all(item.findtext("title") and item.findtext("guid") for item in items)
+        assert len({item.findtext("guid") for item in items}) == len(items)
+        found = {link for item in items if (link := item.findtext("link"))}
+        assert found == {("https://example.org/board/" if base else "") + link for link in links.values()}
+
+
+def test_a_feed_is_no_longer_than_its_newest(results: list[Result]) -> None:
+    many = [
+        changed(results[0], f"{i:012x}", created=f"2026-01-01T00:{i // 60:02}:{i % 60:02}+00:00") for i in range(150)
+    ]
+    items = ElementTree.fromstring(feed_xml(many, {}, {}, None)).findall("channel/item")
+    assert len(items) == 100
+    assert items[0].findtext("guid") == f"bench:result:{149:012x}"
+
+
+def test_a_sitemap_needs_the_address_of_the_site(results: list[Result]) -> None:
+    assert "sitemap.xml" not in written(results, pages=["index.html"])
+    pages = ["index.html", "results/a b&<.html", "index.html"]
+    text = written(results, pages=pages, base_url="https://example.org/board/")["sitemap.xml"]
+    space = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+    found = [item.text for item in ElementTree.fromstring(text).iter(f"{space}loc")]
+    assert found == ["https://example.org/board/index.html", "https://example.org/board/results/a%20b%26%3C.html"]
+
+
+@pytest.mark.parametrize(
+    "address", ["", "example.org", "javascript:alert(1)", "file:///etc", "https://", "https://a/?x=1"]
+)
+def test_an_address_that_is_none_is_refused(results: list[Result], address: str) -> None:
+    with pytest.raises(UsageError, match="no address"):
+        written(results, base_url=address)
+
+
+def test_the_model_index_is_what_the_hub_reads(results: list[Result], hostile: list[Result]) -> None:
+    from huggingface_hub.repocard_data import model_index_to_eval_results
+
+    links = {result.manifest.result_id: "results/x.html" for result in hostile}
+    found = written(hostile, links=links, base_url="https://example.org/")
+    files = {path: text for path, text in found.items() if path.startswith("model-index/")}
+    # Older versions and other protocols are not ranked; the same method on the hostile dataset shares a file.
+    assert len(files) == 7
+    for text in files.values():
+        raw = yaml.safe_load(text)
+        assert list(raw) == ["model-index"]
+        _, evaluations = model_index_to_eval_results(raw["model-index"])
+        assert evaluations
+    _, own = model_index_to_eval_results(yaml.safe_load(files[index_path(results[0])])["model-index"])
+    values = {item.metric_name: item.metric_value for item in own if item.dataset_type == "starter"}
+    assert values["recall@5"] == results[0].metrics.metrics["recall@5"].mean
+    assert {item.source_url for item in own} == {"https://example.org/results/x.html"}
+
+
+# Names --------------------------------------------------------------------------------------------------------------
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@given(text=st.text(max_size=60), mark=st.text(max_size=30))
+def test_any_name_survives_every_form(results: list[Result], text: str, mark: str) -> None:
+    odd = changed(results[0], "00000000000a", spec=text, title=text, dataset=text, run_file="x", marks=[mark])
+    found = written([*results, odd])
+    ElementTree.fromstring(found["feed.xml"])
+    jsonschema.validate(json.loads(found["results.json"]), shipped_schema("export"))
+    rows = list(csv.reader(io.StringIO(found["results.csv"])))
+    assert {len(row) for row in rows} == {len(rows[0])}
+    assert yaml.safe_load(found[index_path(odd)])["model-index"][0]["results"]
+
+
+@given(st.text(max_size=400))
+def test_plain_text_is_one_line_of_visible_signs(text: str) -> None:
+    assert plain(text).isprintable()
+    assert len(plain(text)) <= 300
+
+
+def test_a_name_leaves_the_folders_of_a_machine_out() -> None:
+    spec = "dense(encoder=/home/me/models/mine, other=~/x/y, url=https://a.org/b)"
+    assert name(spec) == "dense(encoder=mine, other=y, url=https://a.org/b)"
+    assert len(name("a/" * 100_000)) <= 160
+
+
+def test_exports_know_nothing_of_the_rest_of_the_site() -> None:
+    import bench.leaderboard.exports as module
+
+    folder = Path(module.__file__).parent
+    own = {path.stem for path in folder.glob("export*.py")}
+    for path in folder.glob("export*.py"):
+        used: list[str] = re.findall(r"from bench\.leaderboard\.(\w+)", path.read_text("utf-8"))
+        assert set(used) <= own
+
+
+def test_what_put_raises_goes_through(results: list[Result]) -> None:
+    def put(path: str, text: str) -> None:
+        raise UsageError("no")
+
+    call: Callable[..., None] = write_exports
+    with pytest.raises(UsageError, match="no"):
+        call(put, results)

@@ -1,0 +1,226 @@
+"""Results that mean harm, or are broken: the site is right, and says what it left out and why."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.paths import results_folder
+from bench.run.result import PER_QUERY, RUN, Result
+
+names = importlib.import_module("bench.leaderboard.names")
+explorer = importlib.import_module("bench.leaderboard.explorer")
+
+SCRIPT = '</script><script>alert("x")</script>'
+IMAGE = "<img src=x onerror=alert(1)>"
+TURNED = "\u202egnp.exe\u2066"
+HEBREW = "שלום עולם"
+ALLOWED = {
+    *(
+        "html head meta title link script body a header nav main h1 h2 h3 p footer code pre span form label input"
+    ).split(),
+    *("select option button output details summary div table caption thead tbody tr th td small abbr dl dt dd").split(),
+    *("section ul ol li figure figcaption svg path circle rect text g b noscript math").split(),
+    *("mrow mfrac msub mi mo mn mtext mtable mtr mtd munder munderover").split(),
+}
+
+
+def _folder(method: str) -> Path:
+    return next(results_folder().glob(f"*/{method}-*"))
+
+
+def _harmless(site: Any) -> None:
+    for page in site.pages():
+        assert set(page.tags) <= ALLOWED, set(page.tags) - ALLOWED
+        assert not [name for name, _ in page.attributes if name.startswith("on")]
+        assert page.tags.count("script") == sum(link.endswith(".js") for link in page.links)
+        assert not [link for link in page.links if link.lower().startswith(("javascript:", "data:"))]
+        assert TURNED[0] not in page.text
+        assert "\x00" not in page.text
+
+
+@pytest.mark.parametrize(
+    "name", [SCRIPT, IMAGE, TURNED, HEBREW, "../../../etc/passwd", "a" * 50_000, "'\"`", "{{ 7 * 7 }}", "\x00\x1b[31m"]
+)
+def test_a_hostile_name_is_text_and_no_path(
+    name: str, ready: Path, build: Callable[..., Any], edit: Callable[..., None]
+) -> None:
+    for folder in sorted(ready.glob("[!.]*/*")):
+        edit(folder, dataset__spec=name, dataset__title=name, dataset__content_hash=name, scoring=name)
+    edit(
+        _folder("random"),
+        method__spec=name,
+        method__full_spec=name,
+        method__marks=[name],
+        method__hash=name,
+        environment__command=name,
+        environment__created=name,
+        environment__packages={name: name},
+        warnings=[name],
+        facts={name: name},
+    )
+    site = build()
+    assert site.made.results == 5
+    _harmless(site)
+    inside = site.folder.resolve()
+    for path in site.folder.rglob("*"):
+        assert path.resolve().is_relative_to(inside)
+        assert len(path.name) < 100
+    assert "49" not in site.page("methods.html").texts
+    assert max(len(page.text) for page in site.pages()) < 1_000_000
+
+
+def test_ids_that_are_paths_are_refused(ready: Path, build: Callable[..., Any], edit: Callable[..., None]) -> None:
+    for method, own in (("random", "../../../../owned"), ("bm25", "a/b"), ("oracle", SCRIPT)):
+        edit(_folder(method), result_id=own, metrics={"result_id": own})
+    site = build()
+    assert site.made.results == 2
+    assert len(site.made.rejected) == 3
+    assert not (site.folder.parent / "owned.html").exists()
+    _harmless(site)
+
+
+def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
+    ready: Path, build: Callable[..., Any], edit: Callable[..., None], rehash: Callable[[Path, str], None]
+) -> None:
+    whole = _folder("random")
+
+    def copy(number: int) -> Path:
+        own = f"{number:012x}"
+        folder = whole.with_name(f"broken-{own}")
+        shutil.copytree(whole, folder)
+        edit(folder, result_id=own, metrics={"result_id": own})
+        return folder
+
+    reasons: dict[str, str] = {}
+
+    def broken(reason: str) -> Path:
+        folder = copy(len(reasons) + 1)
+        reasons[folder.name] = reason
+        return folder
+
+    (broken("cannot read") / "metrics.json").write_text("{")
+    (broken("no manifest.json") / "manifest.json").unlink()
+    (broken("no metrics.json") / "metrics.json").unlink()
+    (broken("cannot read") / PER_QUERY).unlink()
+    (broken("cannot read") / RUN).unlink()
+    (broken("truncated or changed") / PER_QUERY).write_bytes(b"PAR1")
+    (broken("truncated or changed") / RUN).write_bytes(b"PAR1")
+    edit(broken("schema version 9"), schema_version=9)
+    edit(broken("does not follow its schema"), depth="deep")
+    folder = broken("does not follow its schema")
+    values = json.loads((folder / "metrics.json").read_text())["metrics"]
+    values["recall@5"]["mean"] = float("nan")
+    edit(folder, metrics={"metrics": values})
+    folder = broken("gives another mean of recall@5")
+    values = json.loads((folder / "metrics.json").read_text())["metrics"]
+    values["recall@5"]["mean"] = 0.999
+    edit(folder, metrics={"metrics": values})
+    folder = broken("no readable Parquet")
+    (folder / RUN).write_bytes(b"PAR1 and no more")
+    rehash(folder, RUN)
+    folder = broken("has no column tool_id")
+    pq.write_table(pa.table({"query_id": ["a"], "rank": pa.array([1], pa.int32()), "score": [1.0]}), folder / RUN)
+    rehash(folder, RUN)
+    folder = broken("no finite number")
+    table = pq.read_table(folder / PER_QUERY)
+    place = table.column_names.index("ndcg@5")
+    table = table.set_column(place, "ndcg@5", pa.array(np.full(len(table), np.inf)))
+    pq.write_table(table, folder / PER_QUERY)
+    rehash(folder, PER_QUERY)
+    folder = broken("order of query ids")
+    table = pq.read_table(folder / PER_QUERY)
+    pq.write_table(table.take(list(range(len(table)))[::-1]), folder / PER_QUERY)
+    rehash(folder, PER_QUERY)
+    folder = broken("failed queries")
+    edit(folder, metrics={"n_failed": 3})
+    twin = whole.with_name("twin-of-random")
+    shutil.copytree(whole, twin)
+    reasons[twin.name] = "which is shown"
+
+    site = build()
+    assert site.made.results == 5
+    told = {item.where.rpartition("/")[2]: item.reason for item in site.made.rejected}
+    assert told.keys() == reasons.keys()
+    for name, reason in reasons.items():
+        assert reason in told[name], name
+    page = " ".join(site.page("rejected.html").texts)
+    for name in reasons:
+        assert name in page
+    _harmless(site)
+
+
+def test_results_on_other_queries_of_the_same_hash_are_refused(
+    ready: Path, build: Callable[..., Any], rehash: Callable[[Path, str], None]
+) -> None:
+    folder = _folder("random")
+    table = pq.read_table(folder / PER_QUERY)
+    other = pa.array([f"x{name}" for name in table["query_id"].to_pylist()])
+    pq.write_table(table.set_column(0, "query_id", other), folder / PER_QUERY)
+    rehash(folder, PER_QUERY)
+    (rejected,) = build().made.rejected
+    assert "not on the same queries" in rejected.reason
+
+
+def test_a_report_of_a_reproduction_is_text(ready: Path, build: Callable[..., Any], tmp_path: Path) -> None:
+    result = Result.read(_folder("bm25"))
+    report = {
+        "protocol": SCRIPT,
+        "environment": result.manifest.environment.model_dump(),
+        "seconds": 1.0,
+        "tables": [
+            {
+                "table": SCRIPT,
+                "paper": IMAGE,
+                "title": IMAGE,
+                "data": {},
+                "cells": 0,
+                "verdicts": {},
+                "unreadable": [],
+                "notes": [SCRIPT],
+            }
+        ],
+        "cells": [],
+        "blocks": [],
+        "claims": [],
+    }
+    path = tmp_path / "reproduction.json"
+    path.write_text(json.dumps(report))
+    site = build(reproduction=path)
+    _harmless(site)
+    assert SCRIPT in " ".join(site.page("reproduction.html").texts)
+
+
+def test_ten_megabytes_of_text_in_a_field_do_not_make_a_page_of_ten_megabytes(
+    ready: Path, build: Callable[..., Any], edit: Callable[..., None]
+) -> None:
+    edit(_folder("bm25"), facts={"note": "x" * 10_000_000}, warnings=["y" * 10_000_000])
+    site = build()
+    assert max(len(page.text) for page in site.pages()) < 200_000
+
+
+@given(st.text(max_size=300))
+def test_a_label_has_no_sign_that_turns_or_breaks_a_line(text: str) -> None:
+    shown = names.label(text)
+    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\n\r\t\x00")
+    assert len(shown) <= names.LONGEST_LABEL
+    shown.encode("utf-8")
+
+
+@given(st.recursive(st.text() | st.none() | st.integers(), lambda inner: st.lists(inner, max_size=3), max_leaves=5))
+def test_data_of_the_explorer_is_json_that_can_end_no_script(value: object) -> None:
+    call = explorer._call("f", value)
+    assert "<" not in call
+    assert call.isascii()
+    assert json.loads(call.removeprefix("f(").removesuffix(");\n")) == value

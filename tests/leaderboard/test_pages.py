@@ -1,0 +1,221 @@
+"""What stands on the pages is what stands in the results."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.__main__ import run as command
+from bench.metrics import measures
+from bench.paths import results_folder
+from bench.run.result import Result
+from bench.stats.macro import macro_interval
+from bench.stats.tiers import rank_intervals
+from bench.stats.tukey import randomised_tukey
+
+standings = importlib.import_module("bench.leaderboard.standings")
+
+
+def _folder(method: str) -> Path:
+    return next(results_folder().glob(f"starter/{method}-*"))
+
+
+def test_a_board_is_ranked_and_an_oracle_stands_last_without_a_tier(ready: Path, build: Callable[..., Any]) -> None:
+    board = build().made.boards[0]
+    order = [row.name for row in board.rows]
+    assert order[-1] == "oracle"
+    assert order.index("bm25") < order.index("random")
+    own = board.standings["recall@5"]
+    assert len(own.ids) == 4
+    assert board.rows[-1].id not in own.ids
+    assert own.tier[own.place(board.rows[0].id)] == 1
+
+
+@pytest.mark.usefixtures("ready")
+def test_numbers_are_those_of_the_result(build: Callable[..., Any]) -> None:
+    result = Result.read(_folder("bm25"))
+    texts = build().only("d/*.html").texts
+    for name in ("recall@5", "ndcg@10", "map@100"):
+        value = result.metrics.metrics[name]
+        assert f"{value.mean:.3f}" in texts
+        assert f"{value.low:.3f}–{value.high:.3f}" in texts
+
+
+@pytest.mark.usefixtures("ready")
+def test_the_mean_over_datasets_has_the_interval_of_a_two_level_bootstrap(build: Callable[..., Any]) -> None:
+    assert command(["run", "-m", "bm25", "-m", "random", "-d", "apibank", "-q"]) in {0, 4}
+    site = build()
+    texts = site.page("index.html").texts
+    folders = sorted(results_folder().glob("[!.]*/bm25-*"))
+    found = [Result.read(folder) for folder in folders]
+    found = [result for result in found if result.manifest.method.spec == "bm25"]
+    values = [result.values("recall@5") for result in sorted(found, key=lambda item: item.manifest.dataset.spec)]
+    values = [own[~np.isnan(own)] for own in values]
+    mean, low, high = macro_interval(values, resamples=standings.MACRO_RESAMPLES)
+    assert f"{mean:.3f}" in texts
+    assert f"{low:.3f}–{high:.3f}" in texts
+
+
+@pytest.mark.usefixtures("ready")
+def test_methods_without_the_common_datasets_are_shown_and_not_ranked(
+    build: Callable[..., Any], edit: Callable[..., None], scored: Callable[[str], Path]
+) -> None:
+    # Four methods share the embedded dataset, one result is on a dataset of its own.
+    edit(scored("elsewhere"), dataset__spec="elsewhere", dataset__content_hash="e" * 64)
+    home = build().page("index.html")
+    assert "4 methods are ranked: those with results on all of starter." in " ".join(home.texts)
+    (row,) = (part for part in home.text.split("<tr ") if part.startswith("data-f") and '">elsewhere</a>' in part)
+    assert '<td class="t"><td><th' in row
+
+
+@pytest.mark.usefixtures("ready")
+def test_other_limits_splits_and_contents_have_boards_of_their_own(
+    build: Callable[..., Any], edit: Callable[..., None], scored: Callable[[str], Path]
+) -> None:
+    assert command(["run", "-m", "bm25", "-d", "starter", "--limit", "9", "-q"]) == 0
+    edit(scored("old-data"), dataset__content_hash="0" * 64, environment__created="2001-01-01T00:00:00+00:00")
+    site = build()
+    assert len(site.made.boards) == 3
+    home = site.page("index.html")
+    assert "Other boards" in home.texts
+    assert home.text.count('class="n d"') == 1, "one column for the dataset, not one for each of its boards"
+
+
+@pytest.mark.usefixtures("ready")
+def test_an_older_protocol_is_kept_and_not_ranked(build: Callable[..., Any], edit: Callable[..., None]) -> None:
+    edit(_folder("random"), protocol="0.9")
+    site = build()
+    assert site.made.results == 5
+    (old,) = (board for board in site.made.boards if not board.current)
+    assert not old.standings
+    page = site.page(f"d/{old.slug}.html")
+    assert "protocol 0.9" in page.texts
+    current = [board for board in site.made.boards if board.current]
+    assert "random" not in {row.family for board in current for row in board.rows}
+
+
+@pytest.mark.usefixtures("ready")
+def test_only_the_latest_answer_stands_on_the_board_and_the_older_one_keeps_its_page(
+    build: Callable[..., Any], edit: Callable[..., None], tmp_path: Path
+) -> None:
+    first = _folder("random")
+    older = first.with_name("random-0000000000aa")
+    shutil.copytree(first, older)
+    edit(older, result_id="0000000000aa", metrics={"result_id": "0000000000aa"})
+    edit(older, environment__created="2001-01-01T00:00:00+00:00")
+    site = build()
+    assert site.made.results == 5
+    page = site.page("r/0000000000aa.html")
+    assert f"{Result.read(first).manifest.result_id}.html" in page.links
+    assert "r/0000000000aa.html" not in site.page("index.html").links
+
+
+@pytest.mark.usefixtures("ready")
+def test_marks_say_what_a_reader_must_know(build: Callable[..., Any], edit: Callable[..., None]) -> None:
+    edit(_folder("bm25"), method__marks=["trained on test"], warnings=["trained on test: it learnt from 7 of these"])
+    edit(_folder("random"), scoring="0" * 64)
+    site = build()
+    home = site.page("index.html")
+    assert {"trained on test", "older scoring", "oracle", "bundles seen"} <= set(home.texts) | {
+        mark.text for board in site.made.boards for row in board.rows for mark in row.marks
+    }
+    assert ("title", "it learnt from 7 of these") in home.attributes
+
+
+def test_failed_queries_are_counted_on_the_row(scored: Callable[[str], Path], build: Callable[..., Any]) -> None:
+    failed = Result.read(scored("one-answer")).metrics.n_failed
+    assert failed
+    site = build()
+    assert f"{failed} failed" in site.page("index.html").texts
+    assert f"{failed} failed" in site.only("d/*.html").texts
+    assert "run file" in site.page("index.html").texts
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_result_page_has_its_command_manifest_and_downloads(build: Callable[..., Any]) -> None:
+    result = Result.read(_folder("bm25"))
+    site = build()
+    own = result.manifest.result_id
+    page = site.page(f"r/{own}.html")
+    assert result.manifest.environment.command in page.texts
+    assert any(result.manifest.method.full_spec in text for text in page.texts)
+    run = gzip.decompress((site.folder / f"r/{own}.run.gz").read_bytes()).decode()
+    assert len(run.splitlines()) == result.run.num_rows
+    assert run.split()[1] == "Q0"
+    table = gzip.decompress((site.folder / f"r/{own}.csv.gz").read_bytes()).decode().splitlines()
+    assert len(table) == result.per_query.num_rows + 1
+    assert "recall@5" in table[0]
+    whole = json.loads((site.folder / f"r/{own}-manifest.json").read_text())
+    assert whole["manifest"] == json.loads((result.folder / "manifest.json").read_text())
+    assert whole["metrics"] == json.loads((result.folder / "metrics.json").read_text())
+
+
+@pytest.mark.usefixtures("ready")
+def test_without_downloads_the_page_says_so(build: Callable[..., Any]) -> None:
+    site = build(downloads=False)
+    assert not list(site.folder.rglob("*.gz"))
+    assert any(
+        "too large for this site" in text for text in site.page(f"r/{site.made.boards[0].rows[0].id}.html").texts
+    )
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_method_page_has_its_parameters_and_every_setting(build: Callable[..., Any]) -> None:
+    page = build().page("m/bm25.html")
+    assert {"k1", "b"} <= set(page.texts)
+    assert {"bm25", "bm25(k1=0.5)"} <= set(page.texts)
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_name_that_is_not_registered_is_never_imported(build: Callable[..., Any], edit: Callable[..., None]) -> None:
+    edit(_folder("random"), method__spec="antigravity:Method", method__full_spec="antigravity:Method")
+    sys.modules.pop("antigravity", None)
+    site = build()
+    assert "antigravity" not in sys.modules
+    assert any("no method of that name" in text for page in site.pages() for text in page.texts)
+
+
+def test_every_metric_has_its_definition_and_a_formula(build: Callable[..., Any]) -> None:
+    page = build().page("metrics.html")
+    for name, measure in measures().items():
+        assert name in page.ids
+        assert measure.definition in " ".join(page.texts)
+    assert page.tags.count("math") >= len(measures()) - 1
+
+
+@pytest.mark.usefixtures("ready")
+def test_slices_of_a_dataset_at_hand_are_shown(build: Callable[..., Any], edit: Callable[..., None]) -> None:
+    texts = build().only("d/*.html").texts
+    assert any(text.startswith("by ") for text in texts)
+    for folder in results_folder().glob("[!.]*/*"):
+        edit(folder, dataset__content_hash="0" * 64)
+    again = " ".join(build("other").only("d/*.html").texts)
+    assert "The dataset has changed since these results were made." in again
+
+
+def test_limits_agree_with_what_they_are_the_limits_of() -> None:
+    random = np.random.default_rng(3)
+    skill = np.linspace(0.3, 0.5, 8)
+    values = np.clip(random.normal(skill, 0.3, (1500, 8)) + random.normal(0, 0.2, (1500, 1)), 0, 1)
+    values[:, 3] = values[:, 2]
+    assert np.abs(standings.tukey_limit(values) - randomised_tukey(values, 5000)).max() < 0.03
+    assert np.abs(standings.ranks_limit(values) - rank_intervals(values)).max() <= 1
+    parts = [values, values[:700] * 0.5, values[:900] * 0.8]
+    means = np.array([part.mean(axis=0) for part in parts])
+    errors = np.array([part.std(axis=0) / np.sqrt(len(part)) for part in parts])
+    assert standings.over_datasets_limit(means, errors) == pytest.approx(standings.over_datasets(parts), abs=0.02)
+
+
+def test_a_limit_of_systems_that_are_alike_finds_no_difference() -> None:
+    values = np.tile(np.random.default_rng(0).random((50, 1)), (1, 4))
+    assert (standings.tukey_limit(values) == 1).all()
+    assert (standings.ranks_limit(values) == [1, 4]).all()

@@ -1,0 +1,59 @@
+"""Changes that make a hostile submission, and what is asked of the reasons it is refused for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from bench.submit.check import Verdict
+
+
+def reasons(verdict: Verdict, outcome: str = "refused") -> str:
+    assert verdict.outcome == outcome, verdict
+    assert verdict.reasons
+    for reason in verdict.reasons:
+        assert len(reason) < 700
+        assert "\n" not in reason
+    return "\n".join(verdict.reasons)
+
+
+def put(*path: str | int, value: Any) -> Callable[[Any], None]:
+    """A change that sets one place of a JSON value."""
+
+    def change(raw: Any) -> None:
+        for part in path[:-1]:
+            raw = raw[part]
+        raw[path[-1]] = value
+
+    return change
+
+
+def column(name: str, change: Callable[[list[Any]], list[Any] | None]) -> Callable[[pa.Table], pa.Table]:
+    """A change of one column of a table, as a list."""
+
+    def changed(table: pa.Table) -> pa.Table:
+        values = table[name].to_pylist()
+        found = change(values)
+        place = table.column_names.index(name)
+        field = table.schema.field(name)
+        return table.set_column(place, field, pa.array(values if found is None else found, field.type))
+
+    return changed
+
+
+def at(place: int, value: Any) -> Callable[[list[Any]], None]:
+    def change(values: list[Any]) -> None:
+        values[place] = value
+
+    return change
+
+
+def exchanged(one: int, other: int) -> Callable[[pa.Table], pa.Table]:
+    """Exchange the tools of two rows, and nothing else."""
+
+    def change(values: list[Any]) -> None:
+        values[one], values[other] = values[other], values[one]
+
+    return column("tool_id", change)
