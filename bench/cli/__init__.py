@@ -27,7 +27,7 @@ _VERBS: dict[str, tuple[str, str]] = {
     "reproduce": ("reproduce", "Hold the papers' tables and claims against what is measured here."),
     "check": ("check", "Check that a method keeps the protocol."),
     "submit": ("submit", "Pack a result for a leaderboard, and check submissions."),
-    "leaderboard": ("leaderboard", "Build a static page of stored results."),
+    "leaderboard": ("leaderboard", "Build a static site of stored results, or preview it."),
     "schema": ("schema", "Print the JSON Schema of a file that bench writes."),
     "completion": ("completion", "Print the completion script of a shell."),
 }
