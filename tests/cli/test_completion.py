@@ -43,7 +43,7 @@ def completed(*words: str) -> set[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["s"], {"show", "score", "schema"}),
+        (["s"], {"show", "score", "schema", "submit"}),
         (["data", "f"], {"fetch"}),
         (["run", "--method", "bm"], {"bm25", "bm25-okapi"}),
         (["run", "-m", "bm25", "-d", "meta"], {"metatool", "metatool-single"}),
