@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+
+from bench.__main__ import run
 
 if TYPE_CHECKING:
     from chatserver import ChatServer
@@ -140,3 +144,35 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         tokenizer.save_pretrained(folder)
         folders[name] = str(folder)
     return folders
+
+
+@dataclass(frozen=True)
+class Said:
+    """Exit code, standard output and standard error of one command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as JSON."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Said]:
+    """Run one command in a working folder of its own; its exit code must be the expected one."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+
+    def bench(*arguments: object, code: int = 0) -> Said:
+        capsys.readouterr()
+        found = run([str(argument) for argument in arguments])
+        said = Said(found, *capsys.readouterr())
+        assert said.code == code, said.err or said.out
+        assert "Traceback" not in said.err
+        return said
+
+    return bench

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ from bench.stats.paired import Paired, compare
 from bench.stats.power import queries_needed
 from bench.stats.tiers import rank_intervals, tiers
 from bench.stats.tukey import randomised_tukey
+
+Tested = TypeVar("Tested", MetricReport, SliceReport)
 
 #: What is compared when nobody asks for anything else.
 USUAL = ("recall@5", "ndcg@5", "pass@5", "recall@10", "ndcg@10", "pass@10")
@@ -95,21 +98,7 @@ def compared(fields: Sequence[Field], question: Question, load: Callable[[str], 
     every = [difference for report in reports for metric in report.metrics for difference in metric.differences]
     corrected = iter(correct([difference.p for difference in every]).tolist())
     reports = [
-        report.model_copy(
-            update={
-                "metrics": [
-                    metric.model_copy(
-                        update={
-                            "differences": [
-                                difference.model_copy(update={"corrected": next(corrected)})
-                                for difference in metric.differences
-                            ]
-                        }
-                    )
-                    for metric in report.metrics
-                ]
-            }
-        )
+        report.model_copy(update={"metrics": [_with_corrected(metric, corrected) for metric in report.metrics]})
         for report in reports
     ]
     others = len(names) - 1
@@ -123,6 +112,12 @@ def compared(fields: Sequence[Field], question: Question, load: Callable[[str], 
         datasets=reports,
         macro=_over_datasets(fields, metrics) if len(fields) > 1 else [],
     )
+
+
+def _with_corrected(report: Tested, corrected: Iterator[float]) -> Tested:
+    """The report with the next of the family's corrected p-values in its differences."""
+    differences = [item.model_copy(update={"corrected": next(corrected)}) for item in report.differences]
+    return report.model_copy(update={"differences": differences})
 
 
 def _count(number: int, what: str) -> str:
@@ -258,14 +253,7 @@ def _by_slice(
             )
         )
     corrected = iter(correct([item.p for report in found for item in report.differences]).tolist())
-    return [
-        report.model_copy(
-            update={
-                "differences": [item.model_copy(update={"corrected": next(corrected)}) for item in report.differences]
-            }
-        )
-        for report in found
-    ]
+    return [_with_corrected(report, corrected) for report in found]
 
 
 def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> list[Moves]:

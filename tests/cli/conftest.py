@@ -1,51 +1,16 @@
-"""Running the command line in this process, as `bench` does, and looking at what it said."""
+"""What commands are run on: vectors planted in the cache, and results."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from bench.__main__ import run
 from bench.text.encoders import EMBEDDED, Encoder
 from bench.vectorcache import VectorCache, text_key
-
-
-@dataclass(frozen=True)
-class Said:
-    """Exit code, standard output and standard error of one command."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """Standard output as JSON."""
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Said]:
-    """Run one command in a working folder of its own; its exit code must be the expected one."""
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-
-    def bench(*arguments: object, code: int = 0) -> Said:
-        capsys.readouterr()
-        found = run([str(argument) for argument in arguments])
-        said = Said(found, *capsys.readouterr())
-        assert said.code == code, said.err or said.out
-        assert "Traceback" not in said.err
-        return said
-
-    return bench
 
 
 @pytest.fixture
