@@ -34,6 +34,9 @@ def slug(text: str, *more: object) -> str:
 
 def clean(text: str) -> str:
     """A text without what HTML cannot hold, and without marks that turn the direction of what follows."""
+    # Nearly every text is plain, and pages have a million of them.
+    if text.isascii() and text.isprintable():
+        return text
     return _TURNING.sub("", _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text))
 
 

@@ -29,6 +29,8 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_finalize,
+        # The templates of an installation do not change while it runs: nobody need look for each of ten thousand pages.
+        auto_reload=False,
     )
     made.filters.update(
         num=names.fixed,

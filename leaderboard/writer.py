@@ -18,6 +18,11 @@ LISTING = "files.json"
 _PATH = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/){0,3}[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+def is_path(path: str) -> bool:
+    """Whether a file of a site may be called so."""
+    return _PATH.fullmatch(path) is not None and path != LISTING
+
+
 @dataclass
 class Written:
     """What a build did, by the files' paths."""
@@ -38,6 +43,8 @@ class Writer:
     out: Path
     keys: dict[str, str] = field(default_factory=dict)
     done: Written = field(default_factory=Written)
+    #: Files that are not what the last build wrote, whatever its list says.
+    distrusted: frozenset[str] = frozenset()
     _old: dict[str, str] | None = None
 
     @property
@@ -72,7 +79,7 @@ class Writer:
             make: gives its content.
         """
         place = self._claim(path, key)
-        if self.old.get(path) == key and place.is_file():
+        if self.old.get(path) == key and place.is_file() and path not in self.distrusted:
             self.done.unchanged.append(path)
             return
         content = make()
@@ -110,7 +117,7 @@ class Writer:
         return self.done
 
     def _claim(self, path: str, key: str) -> Path:
-        if not _PATH.fullmatch(path) or path == LISTING:
+        if not is_path(path):
             raise ValueError(f"no file of a site is called {path!r}")
         if path in self.keys:
             raise ValueError(f"two pages of the site are called {path!r}")
@@ -133,6 +140,6 @@ class Writer:
 def _listing(path: Path) -> dict[str, str]:
     try:
         files = json.loads(path.read_text("utf-8"))["files"]
-        return {str(name): str(key) for name, key in files.items() if _PATH.fullmatch(str(name)) and name != LISTING}
+        return {str(name): str(key) for name, key in files.items() if is_path(str(name))}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
