@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from bench.leaderboard.export_text import plain
 from bench.run.result import Result
+from bench.run.spending import money_per_query
 
 COLUMNS = (
     *("dataset", "split", "limit", "content_hash", "protocol", "template", "depth"),
     *("result_id", "latest", "method", "cut", "oracle", "needs_llm", "run_file", "marks", "created"),
-    *("judged", "failed", "tied", "latency_p50", "latency_p95", "tokens_top_5", "tokens_top_10"),
+    *("judged", "failed", "tied", "latency_p50", "latency_p95", "tokens_top_5", "tokens_top_10", "cost_per_query"),
     *("metric", "mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high"),
 )
 
@@ -37,7 +38,7 @@ def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mappin
         head += ["; ".join(marks.get(manifest.result_id, ())), manifest.environment.created]
         head += [metrics.n, metrics.n_failed, metrics.n_tied]
         head += [latency.p50, latency.p95] if latency else [None, None]
-        head += [metrics.tokens.get("top_5"), metrics.tokens.get("top_10")]
+        head += [metrics.tokens.get("top_5"), metrics.tokens.get("top_10"), money_per_query(manifest)]
         shared = [_cell(item) for item in head]
         for name, value in metrics.metrics.items():
             tail: list[object] = [name, value.mean, value.low, value.high, value.n]

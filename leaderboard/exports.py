@@ -17,16 +17,18 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.evidence.export import Export, ExportedBoard, ExportedResult
 from bench.leaderboard.export_bibtex import methods_bib
 from bench.leaderboard.export_csv import results_csv
 from bench.leaderboard.export_feed import checked_base, feed_xml, sitemap_xml
 from bench.leaderboard.export_hub import model_index
-from bench.leaderboard.export_json import Export, ExportedBoard, ExportedResult, described, results_json
+from bench.leaderboard.export_json import described, results_json
 from bench.leaderboard.export_latex import board_latex
 from bench.leaderboard.export_text import file_name
 from bench.protocol import PROTOCOL_VERSION
 from bench.run.board import comparable, marks, ordered, usual_template
 from bench.run.result import Result, latest
+from bench.run.spending import money_per_query
 
 #: What boards are ordered by, and the columns of the LaTeX tables.
 METRIC = "recall@5"
@@ -159,6 +161,7 @@ def _export(
                 board=_board_id(result),
                 latest=result.manifest.result_id in current,
                 marks=own_marks[result.manifest.result_id],
+                cost_per_query=money_per_query(result.manifest),
                 page=links.get(result.manifest.result_id),
                 manifest=result.manifest,
                 metrics=result.metrics,

@@ -84,6 +84,11 @@ def seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 600 else f"{value / 60:.0f} min"
 
 
+def money(value: float | None) -> str:
+    """An amount in three digits, without a currency; that it is not known where there is none."""
+    return "not known" if value is None else "0" if not value else f"{value:,.2f}" if value >= 1 else f"{value:.3g}"
+
+
 def p_text(p: float) -> str:
     """A p-value in three digits, or that it is below one in a thousand."""
     return "<.001" if p < 0.001 else "1" if p >= 0.9995 else f"{p:.3f}".removeprefix("0")

@@ -149,9 +149,9 @@ def test_the_cost_of_a_run_that_was_resumed_is_not_known(
     chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], Result]
 ) -> None:
     chat_server.answer = answer
-    monkeypatch.setattr(Asked, "batch_size", 10)
+    monkeypatch.setattr(Asked, "batch_size", 1)
     monkeypatch.setenv("BENCH_LLM_PRICE", "1/1")
-    monkeypatch.setenv("BENCH_LLM_LIMIT", "0.008")
+    monkeypatch.setenv("BENCH_LLM_LIMIT", "0.002")
     with pytest.raises(UnavailableError, match="is spent"):
         run("results")
     monkeypatch.setenv("BENCH_LLM_LIMIT", "1")
