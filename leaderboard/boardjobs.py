@@ -182,7 +182,10 @@ def _with_bundles(board: Board, bundles: tuple[int, int]) -> Board:
     share = f"{count(bundles[0])} of the {count(bundles[1])} judged queries"
     mark = Mark("bundles seen", f"{share} have a gold set that stands in the past queries")
     rows = tuple(
-        replace(row, marks=(*row.marks, mark)) if learns(row) and not row.oracle else row for row in board.rows
+        replace(row, marks=(*row.marks, mark))
+        if learns(row) and not row.oracle and mark.text not in {own.text for own in row.marks}
+        else row
+        for row in board.rows
     )
     return replace(board, rows=rows)
 

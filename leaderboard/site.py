@@ -15,7 +15,7 @@ from bench.leaderboard.exports import write_exports
 from bench.leaderboard.homepage import write_home, write_lists
 from bench.leaderboard.memory import Memory
 from bench.leaderboard.methodpage import published_by_family, write_methods
-from bench.leaderboard.model import RANKED, Board, Rejected, read_results
+from bench.leaderboard.model import COLUMNS, RANKED, Board, Rejected, read_results
 from bench.leaderboard.overall import MOST_VALUES
 from bench.leaderboard.pages import static_files
 from bench.leaderboard.staticpages import read_reproduction, write_static
@@ -100,9 +100,20 @@ def build_site(
             writer.put(path, content)
         links = {name: f"r/{name}.html" for name in sorted(shown)}
         pages = sorted(path for path in writer.keys if path.endswith(".html"))
-        write_exports(writer.put, every, links=links, pages=pages, base_url=base_url)
+        write_exports(writer.put, every, links=links, marks=_marks(boards), pages=pages, base_url=base_url)
         Memory(out).finish({job.name for job in work})
         return Site(tuple(boards), tuple(rejected), writer.finish())
+
+
+def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
+    """Result id -> the marks of its row, the sign of a doubtful lead among them in words."""
+    found = {item.id: [mark.text for mark in item.marks] for board in boards for item in board.superseded}
+    for board in boards:
+        for row in board.rows:
+            doubtful = [name for name in COLUMNS if name in row.doubtful]
+            tied = [f"lead within ties: {', '.join(doubtful)}"] if doubtful else []
+            found[row.id] = [*(mark.text for mark in row.marks), *tied]
+    return found
 
 
 def _jobs(groups: Sequence[Sequence[Result]], results: Path, out: Path, downloads: bool | None) -> list[Job]:
