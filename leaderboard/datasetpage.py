@@ -164,9 +164,7 @@ def _paid(board: Board) -> str:
     unknown = sum(cost is None for cost in costs)
     words = "" if any(costs) else "No result here is known to have paid for calls: what it costs in money is 0."
     if unknown:
-        words += (
-            f" Results whose price is not known (run files, models or embeddings without prices): {unknown}."
-        )
+        words += f" Results whose price is not known (run files, models or embeddings without prices): {unknown}."
     return words.strip()
 
 

@@ -26,6 +26,10 @@ RANKED = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10")
 COLUMNS = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mmrr@100", "map@100", "tracc")
 
 
+#: Bytes of a manifest or of metrics; real ones have a few thousand.
+_LARGEST_JSON = 16_000_000
+
+
 @dataclass(frozen=True)
 class Rejected:
     """What is not shown, and why."""
@@ -146,8 +150,10 @@ class Board:
 def read_results(results: Path) -> tuple[list[list[Result]], list[Rejected]]:
     """All readable results in comparable groups, sorted, and what cannot be read."""
     good: dict[str, Result] = {}
-    rejected = []
-    for item in find_results(results):
+    rejected: list[Rejected] = []
+    strange = dict(_strange(results))
+    rejected += [Rejected(place_of(folder, results), reason) for folder, reason in strange.items()]
+    for item in find_results(results, strange):
         if isinstance(item, ResultError):
             rejected.append(Rejected(_place(results, item), clean(str(item)).replace(f"{results}/", "")))
             continue
@@ -340,6 +346,26 @@ def _place(results: Path, error: ResultError) -> str:
         return ""
     parts = text[start + len(str(results)) + 1 :].split("/")
     return label("/".join([parts[0], parts[1].split(" ")[0]]) if len(parts) > 1 else parts[0], 200)
+
+
+def _strange(results: Path) -> Iterator[tuple[Path, str]]:
+    """Folders that are not to be opened, and why: a folder of results may come from strangers, by a pull request."""
+    root = results.resolve()
+    for manifest in sorted(results.glob(f"*/*/{MANIFEST}")):
+        folder = manifest.parent
+        files = [folder / name for name in (MANIFEST, METRICS, RUN, PER_QUERY)]
+        for path in (folder.parent, folder, *files):
+            if path.is_symlink() and not path.resolve().is_relative_to(root):
+                yield folder, f"{path.name} is a link that leads out of the folder of results."
+                break
+        else:
+            for path in files:
+                if path.exists() and not path.is_file():
+                    yield folder, f"{path.name} is no regular file."
+                    break
+                if path.suffix == ".json" and path.is_file() and path.stat().st_size > _LARGEST_JSON:
+                    yield folder, f"{path.name} is larger than any that bench writes."
+                    break
 
 
 def _unfinished(results: Path) -> list[Rejected]:

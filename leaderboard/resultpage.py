@@ -22,6 +22,8 @@ from bench.run.runfile import write_trec
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
 _MOST_VALUES = 40
+#: What a result's files are called, after its id.
+ENDINGS = (".html", "-manifest.json", ".run.gz", ".csv.gz")
 
 
 def write_results(board: Board, slices: Slices, downloads: bool, writer: Writer) -> None:

@@ -6,20 +6,24 @@ no script. The same results give the same bytes: there is no time on its pages b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
-from bench.leaderboard.exports import write_exports
+from bench.leaderboard.explorer import BLOCK
+from bench.leaderboard.exports import index_path, table_path, write_exports
 from bench.leaderboard.homepage import write_home, write_lists
 from bench.leaderboard.memory import Memory
 from bench.leaderboard.methodpage import published_by_family, write_methods
-from bench.leaderboard.model import COLUMNS, RANKED, Board, Rejected, read_results
+from bench.leaderboard.model import COLUMNS, RANKED, Board, Rejected, read_results, slug_of
+from bench.leaderboard.names import family_of, slug
 from bench.leaderboard.overall import MOST_VALUES
 from bench.leaderboard.pages import static_files
+from bench.leaderboard.resultpage import ENDINGS
 from bench.leaderboard.staticpages import read_reproduction, write_static
-from bench.leaderboard.writer import Writer, Written
+from bench.leaderboard.writer import FOLDERS, Writer, Written
 from bench.progress import QUIET, Progress
 from bench.run.result import RUN, Result
 from bench.swap import locked
@@ -71,14 +75,19 @@ def build_site(
         base_url: the site's address, if it has one: exports then have full links, and a sitemap.
 
     Raises:
-        UsageError: the report of a reproduction cannot be read, or `base_url` is no address.
+        UsageError: the report of a reproduction cannot be read, `base_url` is no address, or the site would lie in the
+            folder of results.
         StorageError: the folder cannot be written.
     """
     report = None if reproduction is None else read_reproduction(reproduction)
-    with locked(out.absolute().parent / f".{out.absolute().name}.lock", f"building {out}", progress):
+    check_apart(results, out)
+    # By its real place: a link to a site is the same site.
+    place = out.resolve()
+    with locked(place.parent / f".{place.name}.lock", f"building {out}", progress):
         groups, rejected = read_results(results)
         work = _jobs(groups, results, out, downloads)
         writer = Writer(out)
+        writer.announce(_coming(groups))
         boards, masks = [], {}
         with progress.stage("build", len(work), "boards") as stage:
             for done in carried_out(work, jobs):
@@ -103,6 +112,32 @@ def build_site(
         write_exports(writer.put, every, links=links, marks=_marks(boards), pages=pages, base_url=base_url)
         Memory(out).finish({job.name for job in work})
         return Site(tuple(boards), tuple(rejected), writer.finish())
+
+
+def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
+    """Files that results may come to have; those of the site as a whole are always written anew."""
+    for group in groups:
+        board = slug_of(group[0])
+        yield from (f"d/{board}.html", f"e/{board}.html", f"e/{board}/index.js")
+        # What the manifest says is not yet checked: an endless number of queries is none of a real dataset.
+        queries = min(group[0].manifest.dataset.queries, 10_000_000)
+        yield from (f"e/{board}/q{number}.js" for number in range(-(-queries // BLOCK)))
+        for item in group:
+            method = item.manifest.method
+            yield f"m/{slug(method.spec if method.run_file else family_of(method.spec))}.html"
+            yield from (index_path(item), table_path(item))
+            yield from (f"r/{item.manifest.result_id}{end}" for end in ENDINGS)
+
+
+def check_apart(results: Path, out: Path) -> None:
+    """Raise `UsageError` where pages would be written among results."""
+    source, place = results.resolve(), out.resolve()
+    if place.is_relative_to(source):
+        raise UsageError(f"the site {out} would lie in the folder of results {results}; name another place with --out.")
+    if source.is_relative_to(place) and source.relative_to(place).parts[0] in FOLDERS:
+        raise UsageError(
+            f"the results {results} lie where the site {out} has its pages; name another place with --out."
+        )
 
 
 def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,14 @@ from bench.paths import storage_errors
 
 #: The list of a site's files, beside its pages.
 LISTING = "files.json"
+#: The same of files that a build is about to make; it stays only if the build is killed.
+ANNOUNCED = ".files.json"
 _PATH = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/){0,3}[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+#: Folders of a site.
+FOLDERS = frozenset({"d", "e", "m", "model-index", "r", "static", "tables"})
+_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
 
 def is_path(path: str) -> bool:
@@ -51,7 +58,7 @@ class Writer:
     def old(self) -> dict[str, str]:
         """Path -> key of the files that the last build wrote."""
         if self._old is None:
-            self._old = _listing(self.out / LISTING)
+            self._old = {**_listing(self.out / ANNOUNCED), **_listing(self.out / LISTING)}
         return self._old
 
     def put(self, path: str, content: str | bytes) -> None:
@@ -97,9 +104,21 @@ class Writer:
         self.done.written += done.written
         self.done.unchanged += done.unchanged
 
+    def announce(self, paths: Iterable[str]) -> None:
+        """List files before they are made: a later build removes them even if this one is killed on the way."""
+        fresh = {path: "" for path in paths if path not in self.old and is_path(path)}
+        if fresh:
+            self._write(self.out / ANNOUNCED, _listed(fresh))
+
     def finish(self) -> Written:
         """Remove the files of the last build that this one did not make, and write the list."""
         inside = self.out.resolve()
+        for folder in (self.out, *(self.out / name for name in sorted(FOLDERS)), *self.out.glob("e/*")):
+            # What a killed build left: the caller holds the site's lock, so nobody is writing it.
+            for place in folder.glob(".*.tmp") if folder.resolve().is_relative_to(inside) else ():
+                if _TEMPORARY.fullmatch(place.name):
+                    with storage_errors(str(place)):
+                        place.unlink(missing_ok=True)
         for path in sorted(set(self.old) - set(self.keys)):
             place = self.out / path
             # A listing from outside, or a link in the folder, must not lead to anything of somebody else's.
@@ -110,10 +129,11 @@ class Writer:
             self.done.removed.append(path)
             with suppress(OSError):
                 place.parent.rmdir()
-        text = json.dumps({"schema_version": 1, "files": dict(sorted(self.keys.items()))}, indent=0) + "\n"
-        place = self.out / LISTING
-        if not place.is_file() or place.read_text("utf-8", "replace") != text:
-            self._write(place, text.encode())
+        text, place = _listed(self.keys), self.out / LISTING
+        if not place.is_file() or place.read_bytes() != text:
+            self._write(place, text)
+        with storage_errors(str(place)):
+            (self.out / ANNOUNCED).unlink(missing_ok=True)
         return self.done
 
     def _claim(self, path: str, key: str) -> Path:
@@ -129,12 +149,16 @@ class Writer:
         # can be made again, and thousands of flushes take longer than the rest of the build.
         with storage_errors(str(place)):
             place.parent.mkdir(parents=True, exist_ok=True)
-            temporary = place.with_name(f".{place.name[:80]}.{os.getpid()}.tmp")
+            temporary = place.with_name(f".{place.name[:80].lstrip('.')}.{os.getpid()}.tmp")
             try:
                 temporary.write_bytes(data)
                 os.replace(temporary, place)
             finally:
                 temporary.unlink(missing_ok=True)
+
+
+def _listed(keys: Mapping[str, str]) -> bytes:
+    return (json.dumps({"schema_version": 1, "files": dict(sorted(keys.items()))}, indent=0) + "\n").encode()
 
 
 def _listing(path: Path) -> dict[str, str]:
