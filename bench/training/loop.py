@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from bench.errors import StorageError, UsageError
 from bench.paths import replacing, storage_errors
 from bench.progress import Progress
-from bench.training.card import Evaluation
 from bench.training.trainer import Settings, Trainer
+from bench.trainingcard import Evaluation
 
 if TYPE_CHECKING:
     import torch

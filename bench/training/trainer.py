@@ -15,7 +15,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.parameters import ParameterSet
 from bench.progress import QUIET, Progress
-from bench.training.card import Kind
+from bench.trainingcard import Kind
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +46,7 @@ class Examples:
 
     Attributes:
         digest: of all that is learnt from and validated on; part of the training's identity.
-        tools: ids of the tools in them.
+        tools: digests of the tools in them (`tool_digest`).
         validation: in words, what is validated on.
     """
 
