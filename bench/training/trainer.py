@@ -35,7 +35,9 @@ class Settings(ParameterSet):
     patience: int = Field(0, ge=0, description="stop after so many looks without a better value; 0: never")
     most_steps: int = Field(0, ge=0, description="stop after so many steps; 0: no limit")
     checkpoint_every: int = Field(
-        0, ge=0, description="steps between checkpoints; 0: as often as a twentieth of the time allows"
+        0,
+        ge=0,
+        description="steps between checkpoints; 0: one whenever the last is written, beside the work",
     )
     seed: int = Field(0, ge=0, lt=1 << 32, description="of the order of examples, dropout and sampled negatives")
 
