@@ -192,16 +192,24 @@ def _report(result: str) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """A site with something on every kind of page, in a folder below the one that is served; do not touch."""
-    folder = tmp_path_factory.mktemp("full")
-    results = folder / "results"
+    base = tmp_path_factory.mktemp("full")
+    results = base / "results"
     shutil.copytree(ready_results, results, ignore=shutil.ignore_patterns(".locks"))
+    # Boards of datasets that do not exist, so that the overall board has columns: narrow ones and a name of two lines.
+    for sign, name in (("e", "twin"), ("f", "a-twin-of-two-lines")):
+        for folder in sorted((results / "starter").iterdir()):
+            twin = results / name / folder.name
+            shutil.copytree(folder, twin)
+            told = json.loads((twin / "manifest.json").read_text("utf-8"))["result_id"]
+            changes = {"dataset__spec": name, "dataset__title": name, "dataset__content_hash": sign * 64}
+            _edit(twin, result_id=f"{sign}{told[1:]}", **changes)
     broken = results / "starter" / "random-000000000000"
     shutil.copytree(next(results.glob("*/random-*")), broken)
     (broken / "metrics.json").write_text("{")
     shown = json.loads(next(results.glob("*/bm25-*/manifest.json")).read_text("utf-8"))["result_id"]
-    (folder / "report.json").write_text(json.dumps(_report(shown)))
+    (base / "report.json").write_text(json.dumps(_report(shown)))
     site = importlib.import_module("bench.leaderboard.site")
-    return Built(folder / "site", site.build_site(results, folder / "site", reproduction=folder / "report.json"))
+    return Built(base / "site", site.build_site(results, base / "site", reproduction=base / "report.json"))
 
 
 @pytest.fixture(scope="session")

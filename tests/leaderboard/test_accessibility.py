@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 KINDS = {
     "home": "index.html",
     "datasets": "datasets.html",
-    "board": "d/*.html",
+    "board": "d/starter-*.html",
     "methods": "methods.html",
     "method": "m/bm25.html",
     "result": "r/*.html",
-    "explorer": "e/*.html",
+    "explorer": "e/starter-*.html",
     "metrics": "metrics.html",
     "reproduction": "reproduction.html",
     "submit": "submit.html",
