@@ -21,6 +21,20 @@ AXE = Path(
     os.environ.get("BENCH_AXE")
     or Path(__file__).resolve().parent.parent / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 )
+#: Every kind of page, by what its path fits; the first that fits is opened.
+KINDS = {
+    "home": "index.html",
+    "datasets": "datasets.html",
+    "board": "d/starter-*.html",
+    "methods": "methods.html",
+    "method": "m/bm25.html",
+    "result": "r/*.html",
+    "explorer": "e/starter-*.html",
+    "metrics": "metrics.html",
+    "reproduction": "reproduction.html",
+    "submit": "submit.html",
+    "rejected": "rejected.html",
+}
 #: The rules of WCAG 2.2 A and AA, and what axe-core calls good practice beside them.
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 #: Seconds to wait for what a page does at once on any machine.

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from browser import Browser
-
-KINDS = {
-    "home": "index.html",
-    "datasets": "datasets.html",
-    "board": "d/starter-*.html",
-    "methods": "methods.html",
-    "method": "m/bm25.html",
-    "result": "r/*.html",
-    "explorer": "e/starter-*.html",
-    "metrics": "metrics.html",
-    "reproduction": "reproduction.html",
-    "submit": "submit.html",
-    "rejected": "rejected.html",
-}
+from browser import KINDS, Browser
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])

@@ -7,27 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from browser import KINDS, Browser
 
-if TYPE_CHECKING:
-    from browser import Browser
-
-#: Every kind of page, by what its path fits; the first that fits is opened.
-KINDS = {
-    "home": "index.html",
-    "datasets": "datasets.html",
-    "board": "d/starter-*.html",
-    "methods": "methods.html",
-    "method": "m/bm25.html",
-    "result": "r/*.html",
-    "explorer": "e/starter-*.html",
-    "metrics": "metrics.html",
-    "reproduction": "reproduction.html",
-    "submit": "submit.html",
-    "rejected": "rejected.html",
-}
 ENTER, SPACE, TAB, ESCAPE, SHIFT = "\ue007", " ", "\ue004", "\ue00c", "\ue008"
 
 
