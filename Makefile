@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check gate site clean
+.PHONY: demo test check gate site axe clean
 
 demo: $(READY)
 	$(BIN)/bench run
@@ -49,6 +49,13 @@ REPRODUCTION ?=
 site: $(READY)
 	$(BIN)/bench leaderboard build --results $(SITE_RESULTS) --out $(SITE) \
 		$(if $(REPRODUCTION),--reproduction $(REPRODUCTION))
+
+# The engine that judges the site's pages for accessibility; tests of them are skipped without it. Needs npm.
+AXE := build/axe
+AXE_VERSION := 4.14.1
+
+axe:
+	npm install --silent --prefix $(AXE) --no-save --no-package-lock --ignore-scripts --no-audit --no-fund axe-core@$(AXE_VERSION)
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

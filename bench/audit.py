@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from bench.data.dataset import Dataset
+from bench.data.parents import parent_of
 from bench.data.tables import Tool
 from bench.text.words import words
 
@@ -184,11 +185,11 @@ def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:
     seen = dataset.seen_tools
     tested = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).tools)
     unseen = [dataset.tools[tool].tool_id for tool in tested if not seen[tool]]
-    parents = {(dataset.tools[tool].category, dataset.tools[tool].parent) for tool in np.flatnonzero(seen)}
+    parents = {parent_of(dataset.tools[tool]) for tool in np.flatnonzero(seen)}
     strange = [
         dataset.queries[row].query_id
         for row in judged
-        if any((dataset.tools[t].category, dataset.tools[t].parent) not in parents for t in dataset.gold.row(int(row)))
+        if any(parent_of(dataset.tools[t]) not in parents for t in dataset.gold.row(int(row)))
     ]
     return [
         Finding(

@@ -11,7 +11,7 @@ from bench.leaderboard.names import fixed, interval, label
 
 WIDTH = 760
 _ROW = 24
-_LABEL = 250
+_LABEL = 300
 #: Series of one picture: as many as there are colours and dashes that can be told apart.
 MOST_SERIES = 8
 _DASHES = ("", "7 4", "2 3", "9 3 2 3", "", "7 4", "2 3", "9 3 2 3")
@@ -67,7 +67,7 @@ def tier_picture(title: str, bars: Sequence[Bar]) -> str:
     parts += _grid(_ticks(low, high), x, top, bottom)
     for i, bar in enumerate(bars):
         y = top + _ROW * i + _ROW // 2
-        parts.append(_text(left - 10, y + 4, label(bar.name, 38), "end"))
+        parts.append(_text(left - 10, y + 4, label(bar.name, 46), "end"))
         if bar.low is not None and bar.high is not None:
             parts.append(f'<path class="whisker" d="M{x(bar.low):.1f},{y}H{x(bar.high):.1f}"/>')
         tip = _tip(f"{bar.name}: {fixed(bar.mean)} ({interval(bar.low, bar.high)})")

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.data.parents import parent_codes
 from bench.data.tables import SPLITS
 from bench.errors import UnavailableError, UsageError
 from bench.parameters import MethodSpec, ParameterSet
 from bench.protocol import Context, EmbeddingMethod, History, Library, Method, OracleMethod, Queries, Ranking
 from bench.protocol.ranking import PAD
 from bench.search.dense import normalized
-from bench.search.hierarchy import concentrated, diversified, parent_codes, truncated
+from bench.search.hierarchy import concentrated, diversified, truncated
 from bench.spec import Spec
 from bench.text.crossencoder import CrossEncoder, probability
 from bench.text.sequences import Backend, SequenceModel

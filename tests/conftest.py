@@ -43,6 +43,7 @@ def shared_module(name: str) -> None:
 
 
 shared_module("chatserver")
+shared_module("browser")
 
 
 def mirror_folder() -> Path | None:

@@ -15,6 +15,7 @@ from bench.cli.build import command as build_rectools
 from bench.cli.options import complete_datasets, go_offline, json_option, source_options, template_option
 from bench.cli.output import console, number, plain_table, print_field, print_json
 from bench.data.dataset import Dataset
+from bench.data.parents import parent_of
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Template
 from bench.errors import CheckFailed, UsageError
@@ -173,7 +174,7 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
     seen = loaded.seen_tools
     found: dict[str, Any] = {
         "tools": len(loaded.tools),
-        "parents": len({(tool.category, tool.parent) for tool in loaded.tools}),
+        "parents": len({parent_of(tool) for tool in loaded.tools}),
         "categories": len({tool.category for tool in loaded.tools}),
         "dependency edges": len(loaded.edges),
         "queries": {split: len(loaded.rows(split)) for split in SPLITS if len(loaded.rows(split))},

@@ -22,7 +22,7 @@ from bench.graph.sources import GRAPHS, GraphSource
 from bench.paths import write_text
 from bench.protocol import Library
 from bench.registry import load_dataset
-from bench.training.card import read_card, text_digest
+from bench.trainingcard import read_card, tool_digest
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -131,7 +131,7 @@ def _report(dataset: Dataset, source: GraphSource, edges: Edges, annotated: Edge
         card = read_card(Path(source.discriminator).expanduser())
         learnt = set() if card is None else set(card.tools)
         # Scores against edges that it learnt from say nothing of other libraries.
-        found["tools_learnt_from"] = sum(text_digest(tool.tool_id) in learnt for tool in dataset.tools)
+        found["tools_learnt_from"] = sum(tool_digest(tool) in learnt for tool in dataset.tools)
         if annotated is not None:
             found["three_way"] = three_way(source.classifier, dataset.tools, annotated)
     if annotated is not None:

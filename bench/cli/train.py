@@ -17,8 +17,8 @@ from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.registry import load_dataset
 from bench.spec import Spec, Value, parse_value
-from bench.training.card import Kind
 from bench.training.train import KINDS, train_model, trainer_class
+from bench.trainingcard import Kind
 
 
 @click.command("train")

@@ -17,7 +17,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from bench.data.novelty import parent_of, with_parent_slice, with_slice
+from bench.data.novelty import with_parent_slice, with_slice
+from bench.data.parents import parent_of
 from bench.data.tables import Query, Tables, Tool
 from bench.errors import DataError
 from bench.parameters import ParameterSet

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from bench.data.parents import parent_of
 from bench.data.tables import Query, Tool
 
 #: Every value that `novelty` gives, from the best known to the newest.
 NOVELTY = ("seen", "dev", "mixed", "unseen")
-
-
-def parent_of(tool: Tool) -> tuple[str, str]:
-    """What tells parents apart: two categories may have parents of the same name."""
-    return tool.category, tool.parent
 
 
 def novelty(queries: Sequence[Query], unit_of: Mapping[str, Hashable]) -> dict[str, str]:

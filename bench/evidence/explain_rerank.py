@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.data.parents import parent_codes
 from bench.data.tables import SPLITS
 from bench.evidence.explain_methods import tell
 from bench.evidence.explain_vocabulary import Case, Cell, Explanation, Reason, number
 from bench.protocol import EmbeddingMethod, Method
 from bench.protocol.ranking import PAD
 from bench.search.dense import normalized
-from bench.search.hierarchy import components, concentrated, diversified, parent_codes, truncated
+from bench.search.hierarchy import components, concentrated, diversified, truncated
 from bench.text.crossencoder import CrossEncoder, probability
 
 _MOST_NAMED = 4

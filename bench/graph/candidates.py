@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.data.parents import families
 from bench.data.tables import Tool
 from bench.graph.rules import name_words
 from bench.search.dense import similarities
@@ -88,11 +89,7 @@ def _singular(word: str) -> str:
 
 def parent_pairs(tools: Sequence[Tool]) -> Pairs:
     """Tools of one parent, each with each."""
-    members: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for code, tool in enumerate(tools):
-        if tool.parent:
-            members[tool.category, tool.parent].append(code)
-    small = [codes for codes in members.values() if len(codes) <= _LARGEST_PARENT]
+    small = [codes for codes in families(tools) if len(codes) <= _LARGEST_PARENT]
     return _as_pairs({pair for codes in small for pair in itertools.combinations(codes, 2)})
 
 

@@ -20,6 +20,7 @@ from functools import cache
 
 import numpy as np
 
+from bench.data.parents import families, parent_of
 from bench.data.tables import Tool
 from bench.graph.edges import Edges
 
@@ -87,19 +88,15 @@ def _results(tools: Sequence[Tool], most_producers: int) -> set[tuple[int, int]]
             makers = producers.get(handle or "", set()) - {code}
             # A bare `id` or `token` means another thing at every vendor.
             if handle is not None and "_" not in handle and len(makers) > 1:
-                makers = {maker for maker in makers if tools[maker].parent == tools[code].parent}
+                makers = {maker for maker in makers if parent_of(tools[maker]) == parent_of(tools[code])}
             if len(makers) <= most_producers:
                 pairs.update((code, maker) for maker in makers)
     return pairs
 
 
 def _verifications(tools: Sequence[Tool]) -> set[tuple[int, int]]:
-    by_parent: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for code, tool in enumerate(tools):
-        if tool.parent:
-            by_parent[tool.category, tool.parent].append(code)
     pairs = set()
-    for members in by_parent.values():
+    for members in families(tools):
         words = {code: name_words(tools[code].name) for code in members}
         checkers = [code for code in members if words[code] and words[code][0] in _VERIFIES]
         changers = [code for code in members if _CHANGES & set(words[code]) and code not in checkers]

@@ -28,6 +28,7 @@ import bench
 from bench.data.card import Card, cards_from, read_cards
 from bench.data.dataset import Dataset
 from bench.data.files import Files
+from bench.data.parents import parent_of
 from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dataset
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
@@ -268,7 +269,7 @@ def check_counts(dataset: Dataset) -> None:
     judged = sizes[sizes > 0]
     found: dict[str, int] = {
         "tools": len(dataset.tools),
-        "parents": len({(tool.category, tool.parent) for tool in dataset.tools}),
+        "parents": len({parent_of(tool) for tool in dataset.tools}),
         **{split: len(dataset.rows(split)) for split in SPLITS},
         "no_gold": int((sizes == 0).sum()),
         "edges": len(dataset.edges),

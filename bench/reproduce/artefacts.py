@@ -10,10 +10,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.errors import DataError, UsageError
-from bench.parameters import suggestion
+from bench.parameters import check_parameters, suggestion
 from bench.paths import data_folder
-from bench.spec import format_value
-from bench.training.card import Kind, read_card
+from bench.spec import Spec, format_value
+from bench.training.train import trainer_class
+from bench.trainingcard import Kind, TrainingCard, read_card
 
 FILE = Path(__file__).parent / "artefacts.toml"
 _REFERENCE = re.compile(r"\$([a-z0-9][a-z0-9-]*)")
@@ -78,8 +79,37 @@ def folder_of(name: str) -> Path:
 
 
 def is_there(name: str) -> bool:
-    """Whether an artefact has been made; raises `DataError` if its card cannot be read."""
-    return read_card(folder_of(name)) is not None
+    """Whether an artefact has been made; raises `DataError` if its card cannot be read, or is of another model."""
+    card = read_card(folder_of(name))
+    if card is None:
+        return False
+    if wrong := _differences(artefact(name), card):
+        raise DataError(
+            f"{folder_of(name)} holds another model than {name}: {'; '.join(wrong)}. "
+            "Move it away, and bench reproduce train makes the right one."
+        )
+    return True
+
+
+def _differences(wanted: Artefact, card: TrainingCard) -> list[str]:
+    """How a card differs from what an artefact is, where that changes the model.
+
+    An artefact that it was made from may have stood elsewhere at the time, so a reference is not compared.
+    """
+    if card.kind != wanted.kind:
+        return [f"it is a {card.kind} and not a {wanted.kind}"]
+    trainer = trainer_class(wanted.kind)
+    settings = check_parameters(trainer.Parameters, Spec(wanted.kind, tuple(wanted.settings.items())), "training")
+    pairs: list[tuple[str, object, object]] = [
+        ("dataset", wanted.dataset, card.dataset),
+        ("base", wanted.base or trainer.default_base, card.base),
+        *((name, value, card.settings.get(name)) for name, value in settings.model_dump(mode="json").items()),
+    ]
+    return [
+        f"{name} is {found!r} and not {value!r}"
+        for name, value, found in pairs
+        if value != found and name != "checkpoint_every" and not _REFERENCE.search(str(value))
+    ]
 
 
 def with_needed(names: list[str]) -> list[str]:

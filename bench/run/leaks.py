@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
-from bench.training.card import read_card, text_digest
+from bench.trainingcard import read_card, text_digest, tool_digest
 
 #: Marks on the row; the sentences beside them give the numbers.
 LEAKED, SEEN = "trained on test", "tools seen"
@@ -31,7 +31,8 @@ def training_marks(models: Iterable[str], dataset: Dataset, rows: NDArray[np.int
     """
     judged = [row for row in rows if dataset.gold.counts[row]]
     texts = [text_digest(dataset.queries[row].text) for row in judged]
-    tools = {tool: text_digest(tool) for row in judged for tool in dataset.queries[row].gold}
+    gold = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).tools)
+    tools = [tool_digest(dataset.tools[tool]) for tool in gold]
     leaked: list[str] = []
     seen: list[str] = []
     for name in sorted(set(models)):
@@ -43,7 +44,7 @@ def training_marks(models: Iterable[str], dataset: Dataset, rows: NDArray[np.int
         known = sum(text in queries for text in texts)
         if known:
             leaked.append(f"{what} learnt from {known} of these {len(judged)} queries")
-        known = sum(digest in digests for digest in tools.values())
+        known = sum(digest in digests for digest in tools)
         if known:
             seen.append(f"{what} learnt from {known} of the {len(tools)} tools that are gold here")
     found = {LEAKED: "; ".join(leaked), SEEN: "; ".join(seen)}

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
-from bench.data.novelty import NOVELTY, novelty, parent_of
+from bench.data.novelty import NOVELTY, novelty
+from bench.data.parents import parent_of
 from bench.errors import ResultError, UsageError
 from bench.metrics import Scores, parse_metrics
 from bench.run.manifest import MetricValue

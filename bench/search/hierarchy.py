@@ -6,23 +6,10 @@ paper's "tool" is the parent here, and its "API" the tool.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from bench.data.tables import Tool
-
-
-def parent_codes(tools: Sequence[Tool]) -> NDArray[np.int64]:
-    """(tools,) a number for each tool's parent; equal numbers, same parent.
-
-    Two categories may have parents of one name. A tool that names no parent has one to itself.
-    """
-    codes: dict[tuple[str, ...], int] = {}
-    keys = [(tool.category, tool.parent) if tool.parent else (tool.tool_id,) for tool in tools]
-    return np.array([codes.setdefault(key, len(codes)) for key in keys], dtype=np.int64)
 
 
 def truncated(seen: NDArray[np.bool_], seen_depth: int, unseen_depth: int) -> NDArray[np.int64]:

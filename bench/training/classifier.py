@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.data.dataset import Dataset
+from bench.data.parents import parent_codes
 from bench.data.tables import Template
 from bench.errors import UsageError
-from bench.search.hierarchy import parent_codes
 from bench.training.sequences import SequenceSettings, SequenceTrainer
 
 if TYPE_CHECKING:

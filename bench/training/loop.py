@@ -8,12 +8,10 @@ same model as one that was not (on the same machine; another processor adds up i
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 import shutil
 import time
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,19 +19,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import StorageError, UsageError
-from bench.paths import replacing, storage_errors
+from bench.errors import UsageError
+from bench.paths import storage_errors
 from bench.progress import Progress
-from bench.training.card import Evaluation
+from bench.training.checkpoints import Checkpoints, Record, read_checkpoint
 from bench.training.trainer import Settings, Trainer
+from bench.trainingcard import Evaluation
 
 if TYPE_CHECKING:
     import torch
 
 _CHECKPOINT = "checkpoint.pt"
 _BEST = "best"
-#: The share of the time that writing checkpoints may take when the settings do not say how often.
-_CHECKPOINT_SHARE = 0.05
 
 
 @dataclass
@@ -72,7 +69,7 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
     torch.manual_seed(settings.seed)
     trainer.model.to(device)
     optimizer = torch.optim.AdamW(_groups(trainer.model, settings.weight_decay), lr=settings.learning_rate)
-    state = _resume(work / _CHECKPOINT, trainer.model, optimizer, identity) or State()
+    state = _resume(read_checkpoint(work / _CHECKPOINT), trainer.model, optimizer, identity)
     if state.step:
         state.resumed += 1
         progress.note(f"going on after step {state.step}")
@@ -81,9 +78,8 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
     if state.stopped:
         # All that is left is to be put in its place; the card asks the trainer what its epochs were made of.
         trainer.begin_epoch(state.epoch if state.place else state.epoch - 1, scratch)
-    written, cost = time.perf_counter(), 0.0
     begun = -1
-    with progress.stage("train", None, "steps") as bar:
+    with progress.stage("train", None, "steps") as bar, Checkpoints(work / _CHECKPOINT) as checkpoints:
         bar.advance(state.step)
         while not state.stopped:
             started = time.perf_counter()
@@ -107,18 +103,12 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
             state.stopped = state.stopped or at_end
             state.seconds += time.perf_counter() - started
             bar.advance()
-            if _is_due(state, settings.checkpoint_every, time.perf_counter() - written, cost):
-                before = time.perf_counter()
-                _write(work / _CHECKPOINT, trainer.model, optimizer, identity, state)
-                written = time.perf_counter()
-                cost = written - before
+            often = settings.checkpoint_every
+            if state.stopped or (state.step % often == 0 if often else not checkpoints.busy):
+                checkpoints.put(_record(trainer.model, optimizer, identity, state))
+                if often:
+                    checkpoints.wait()
     return state
-
-
-def _is_due(state: State, every: int, since: float, cost: float) -> bool:
-    if state.stopped:
-        return True
-    return state.step % every == 0 if every else since >= cost / _CHECKPOINT_SHARE
 
 
 def _groups(model: torch.nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -194,50 +184,31 @@ def _evaluate(trainer: Trainer, state: State, best: Path, patience: int, progres
         state.stopped = bool(patience) and state.stale >= patience
 
 
-def _write(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, identity: str, state: State) -> None:
-    import torch
-
-    record = {
+def _record(model: torch.nn.Module, optimizer: torch.optim.Optimizer, identity: str, state: State) -> Record:
+    return {
         "identity": identity,
         "state": json.dumps({**vars(state), "evaluations": [seen.model_dump() for seen in state.evaluations]}),
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
     }
-    # Made in memory first: the archive is written with seeks, which a full disk turns into nonsense.
-    buffer = io.BytesIO()
-    torch.save(record, buffer)
-    with replacing(path) as temporary:
-        temporary.write_bytes(buffer.getbuffer())
 
 
-def _resume(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, identity: str) -> State | None:
-    """Load a checkpoint; None where there is none, or none of this training."""
-    import pickle
-
-    import torch
-
-    if not path.is_file():
-        return None
+def _resume(record: Record | None, model: torch.nn.Module, optimizer: torch.optim.Optimizer, identity: str) -> State:
+    """Take up a checkpoint's state; the beginning where there is none, or none of this training."""
     try:
-        # Weights only: a checkpoint is data, and must not be able to run anything.
-        record = torch.load(path, map_location="cpu", weights_only=True)
-        if record["identity"] != identity:
-            return None
+        if record is None or record["identity"] != identity:
+            return State()
         fields = json.loads(record["state"])
         fields["evaluations"] = [Evaluation.model_validate(seen) for seen in fields["evaluations"]]
         state = State(**fields)
         # All or nothing: torch copies what fits before it says that something does not.
         held, kept = model.state_dict(), record["model"]
         if {name: part.shape for name, part in held.items()} != {name: part.shape for name, part in kept.items()}:
-            return None
+            return State()
         optimizer.load_state_dict(record["optimizer"])
         model.load_state_dict(kept)
-    except OSError as error:
-        raise StorageError(f"cannot read the checkpoint {path}: {error.strerror}.") from None
-    except (RuntimeError, LookupError, AttributeError, TypeError, ValueError, EOFError):
-        return None
-    except (pickle.UnpicklingError, zipfile.BadZipFile):
-        return None
+    except (RuntimeError, LookupError, AttributeError, TypeError, ValueError):
+        return State()
     return state
 
 

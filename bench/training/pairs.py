@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
+from bench.data.parents import parent_of
 from bench.data.tables import Tool
 from bench.graph.discriminator import LABELS, NEITHER
 from bench.graph.documents import document
 from bench.graph.edges import coded
+from bench.trainingcard import tool_digest
 
 Label = Literal[0, 1, 2]
 
@@ -28,7 +30,7 @@ class ToolPair:
         first, second: the documents of a and b.
         label: position in `LABELS`.
         group: pairs of one group stand on one side of the split into training and validation.
-        tools: ids of a and b, where they are tools of a dataset.
+        tools: digests of a and b, where they are tools of a dataset (`tool_digest`).
     """
 
     first: str
@@ -50,7 +52,7 @@ def coded_edges(dataset: Dataset) -> NDArray[np.int32]:
 
 def group_of(tool: Tool) -> str:
     """Tools of one parent belong together; a tool without a parent is a group of its own."""
-    return json.dumps([tool.category, tool.parent] if tool.parent else [tool.tool_id])
+    return json.dumps(parent_of(tool))
 
 
 def annotated_pairs(
@@ -78,8 +80,8 @@ def annotated_pairs(
     pairs = []
     for pair, label in sorted(labels.items()):
         a, b = pair
-        ids = (tools[a].tool_id, tools[b].tool_id)
-        made = ToolPair(texts[a], texts[b], label, group_of(tools[groups.get(pair, a)]), ids)
+        digests = (tool_digest(tools[a]), tool_digest(tools[b]))
+        made = ToolPair(texts[a], texts[b], label, group_of(tools[groups.get(pair, a)]), digests)
         pairs.append(made.turned() if random.random() < 0.5 else made)
     return pairs
 
@@ -109,8 +111,8 @@ def balanced(
         for step in range(wanted):
             other = dependent[partners[(i + step) % wanted]]
             if other.group != one.group:
-                ids = (*one.tools[:1], *other.tools[1:])
-                neither.append(ToolPair(one.first, other.second, NEITHER, one.group, ids))
+                digests = (*one.tools[:1], *other.tools[1:])
+                neither.append(ToolPair(one.first, other.second, NEITHER, one.group, digests))
                 break
     return [*dependent, *(pair.turned() for pair in dependent), *neither]
 

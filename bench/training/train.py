@@ -23,9 +23,9 @@ from bench.run.machine import hardware, package_versions
 from bench.spec import Spec
 from bench.swap import locked, replaced_folder
 from bench.text.modelfiles import model_folder
-from bench.training.card import CARD, Kind, TrainingCard, read_card, text_digest, write_card
 from bench.training.loop import run_loop, training_identity
 from bench.training.trainer import Trainer
+from bench.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 #: Share of the training queries that are kept for validation where the dataset has no dev split, and how many at most.
@@ -105,7 +105,7 @@ def train_model(
         )
         work = out.with_name(f".{out.name}.training")
         state = run_loop(trainer, work, identity, progress)
-        seen = own.tools if own else {tool for row in train for tool in dataset.queries[row].gold}
+        seen = own.tools if own else {tool_digest(dataset.tools[tool]) for tool in dataset.gold.take(train).tools}
         card = TrainingCard(
             kind=kind,
             base=trainer.base,
@@ -116,7 +116,7 @@ def train_model(
             template=text,
             examples=len(trainer),
             queries=sorted({text_digest(dataset.queries[row].text) for row in train} | set(learnt.queries)),
-            tools=sorted({text_digest(tool) for tool in seen} | set(learnt.tools)),
+            tools=sorted(seen | set(learnt.tools)),
             settings={name: _plain(value) for name, value in parameters.model_dump().items()},
             validation=own.validation if own else validated_on,
             measure=trainer.measure,

@@ -15,7 +15,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.parameters import ParameterSet
 from bench.progress import QUIET, Progress
-from bench.training.card import Kind
+from bench.trainingcard import Kind
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +35,9 @@ class Settings(ParameterSet):
     patience: int = Field(0, ge=0, description="stop after so many looks without a better value; 0: never")
     most_steps: int = Field(0, ge=0, description="stop after so many steps; 0: no limit")
     checkpoint_every: int = Field(
-        0, ge=0, description="steps between checkpoints; 0: as often as a twentieth of the time allows"
+        0,
+        ge=0,
+        description="steps between checkpoints; 0: one whenever the last is written, beside the work",
     )
     seed: int = Field(0, ge=0, lt=1 << 32, description="of the order of examples, dropout and sampled negatives")
 
@@ -46,7 +48,7 @@ class Examples:
 
     Attributes:
         digest: of all that is learnt from and validated on; part of the training's identity.
-        tools: ids of the tools in them.
+        tools: digests of the tools in them (`tool_digest`).
         validation: in words, what is validated on.
     """
 

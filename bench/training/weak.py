@@ -24,11 +24,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bench.data.parents import families
 from bench.data.tables import Tool
 from bench.graph.discriminator import NEITHER
 from bench.graph.documents import document
 from bench.graph.rules import handle_of, name_words
 from bench.training.pairs import ToolPair, group_of
+from bench.trainingcard import tool_digest
 
 #: Words of tool names that say nothing about what a tool is about.
 _GENERAL = frozenset(
@@ -48,12 +50,8 @@ class WeakEdge:
 
 def weak_edges(tools: Sequence[Tool]) -> list[WeakEdge]:
     """Every weak label of a library, sorted by the tools' codes."""
-    by_parent: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for code, tool in enumerate(tools):
-        if tool.parent:
-            by_parent[tool.category, tool.parent].append(code)
     found: defaultdict[tuple[int, int], dict[str, str]] = defaultdict(dict)
-    for members in by_parent.values():
+    for members in families(tools):
         topics = {code: _topics(tools[code]) for code in members}
         yields = {code: {handle_of(name) for name in tools[code].return_names()} - {None} for code in members}
         takes = {code: {"_".join(name_words(p.name)) for p in tools[code].parameters} for code in members}
@@ -110,8 +108,8 @@ def weak_pairs(
     broken: list[ToolPair] = []
     for edge in edges:
         a, b = tools[edge.dependent], tools[edge.prerequisite]
-        group, ids = group_of(a), (a.tool_id, b.tool_id)
-        dependent.append(ToolPair(document(a), document(b), 0, group, ids))
+        group, digests = group_of(a), (tool_digest(a), tool_digest(b))
+        dependent.append(ToolPair(document(a), document(b), 0, group, digests))
         for _ in range(variants):
             size = 2 * len(edge.handles)
             drawn = [names[i] for i in random.permutation(len(names))[:size]]
@@ -120,13 +118,13 @@ def weak_pairs(
             wanted = {old: new for (old, _), new in zip(edge.handles, drawn, strict=False)}
             same = {old: new for (_, old), new in zip(edge.handles, drawn, strict=False)}
             other = {old: new for (_, old), new in zip(edge.handles, drawn[len(edge.handles) :], strict=True)}
-            dependent.append(ToolPair(document(a, wanted), document(b, same), 0, group, ids))
-            broken.append(ToolPair(document(a, wanted), document(b, other), NEITHER, group, ids))
+            dependent.append(ToolPair(document(a, wanted), document(b, same), 0, group, digests))
+            broken.append(ToolPair(document(a, wanted), document(b, other), NEITHER, group, digests))
     siblings = _siblings(tools, {(edge.dependent, edge.prerequisite) for edge in edges})
     chosen = random.permutation(len(siblings))[: max(1, len(edges)) * (variants + 1)]
     for i in sorted(chosen.tolist()):
         a, b = (tools[code] for code in siblings[i])
-        broken.append(ToolPair(document(a), document(b), NEITHER, group_of(a), (a.tool_id, b.tool_id)))
+        broken.append(ToolPair(document(a), document(b), NEITHER, group_of(a), (tool_digest(a), tool_digest(b))))
     return dependent, broken
 
 
@@ -137,12 +135,9 @@ def _qualified_handles(tools: Sequence[Tool]) -> set[str]:
 
 def _siblings(tools: Sequence[Tool], edges: set[tuple[int, int]]) -> list[tuple[int, int]]:
     """Tools of one parent with known responses between which no handle can flow, whatever it is called."""
-    by_parent: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for code, tool in enumerate(tools):
-        if tool.parent and tool.return_names():
-            by_parent[tool.category, tool.parent].append(code)
     pairs = []
-    for members in by_parent.values():
+    for family in families(tools):
+        members = [code for code in family if tools[code].return_names()]
         for i, a in enumerate(members):
             for b in members[i + 1 :]:
                 flows = _may_flow(tools[a], tools[b]) or _may_flow(tools[b], tools[a])

@@ -48,7 +48,7 @@
     const own = blocks.get(Math.floor(place / index.block));
     const [id, text, gold, tops] = own.queries[place % index.block];
     const made = make("li");
-    made.append(make("div", `query ${id}`, "id"));
+    made.append(make("h2", `query ${id}`, "id"));
     if (text !== null) { const shown = make("p", text, "text"); shown.dir = "auto"; made.append(shown); }
     const right = new Set((gold ?? []).map(([name]) => name));
     if (gold) {
@@ -59,14 +59,14 @@
       part.append(rows);
       made.append(part);
     }
-    const grid = make("div", undefined, "tops");
-    tops.forEach((codes, i) => {
+    const columns = tops.map((codes, i) => {
       const column = make("div");
       const head = make("h3");
       const link = make("a", methods[i].name);
       link.href = methods[i].href;
       head.append(link);
-      if (!gold) head.append(make("small", " " + words[index.found[i][place]]));
+      const hits = codes.filter((code) => right.has(own.tools[code])).length;
+      head.append(make("small", gold ? (gold.length ? ` ${hits} of ${gold.length} gold` : "") : " " + words[index.found[i][place]]));
       column.append(head);
       const rows = make("ol");
       for (const code of codes) {
@@ -76,9 +76,18 @@
         rows.append(row);
       }
       column.append(codes.length ? rows : make("p", "no answer"));
-      grid.append(column);
+      return column;
     });
-    made.append(grid);
+    /* The two that are compared stand side by side; the others are a click away. */
+    const pair = new Set([Number(form.elements.a.value), Number(form.elements.b.value)]);
+    const grid = (chosen) => { const made = make("div", undefined, "tops"); made.append(...chosen); return made; };
+    made.append(grid([...pair].map((i) => columns[i])));
+    const rest = columns.filter((_, i) => !pair.has(i));
+    if (rest.length) {
+      const part = make("details");
+      part.append(make("summary", rest.length === 1 ? "1 other method" : `${rest.length} other methods`), grid(rest));
+      made.append(part);
+    }
     return made;
   };
   const keep = () => {

@@ -69,7 +69,7 @@
       if (link) {
         /* The name stays a link; the button beside it sorts. */
         button.setAttribute("aria-label", "sort by " + head.textContent.trim());
-        head.append("\u00a0", button);
+        head.prepend(button);
       } else {
         button.append(...head.childNodes);
         head.append(button);
@@ -130,6 +130,15 @@
     document.querySelectorAll("table.sortable").forEach(sortable);
     document.querySelectorAll("form.filters[data-for]").forEach(filtering);
     links();
+    /* Only what can be scrolled is a stop of the Tab key; what has the focus scrolls clear of the heads that stay. */
+    const watch = new ResizeObserver((seen) => {
+      for (const { target } of seen) {
+        const name = target.querySelector(".board tbody th");
+        if (name) target.style.scrollPadding = `${target.querySelector("thead").offsetHeight}px 0 0 ${name.offsetWidth}px`;
+        target.tabIndex = target.scrollWidth > target.clientWidth + 1 || target.scrollHeight > target.clientHeight + 1 ? 0 : -1;
+      }
+    });
+    document.querySelectorAll(".scroll").forEach((box) => watch.observe(box));
     /* A link to a section inside a closed part opens it. */
     const open = () => {
       if (!location.hash || location.hash.includes("=")) return;

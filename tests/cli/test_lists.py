@@ -15,8 +15,8 @@ from bench.errors import UsageError
 from bench.metrics import DEFAULT_METRICS, measures, parse_metric
 from bench.protocol import OracleMethod
 from bench.registry import build_method, method_names
-from bench.training.card import Kind
 from bench.training.train import KINDS, trainer_class
+from bench.trainingcard import Kind
 
 Bench = Callable[..., Any]
 

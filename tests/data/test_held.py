@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from bench.data.derive import DomainOptions, HoldOutOptions, held_units, hold_out, split_domains, with_dev
-from bench.data.novelty import parent_of
+from bench.data.parents import parent_of
 from bench.data.tables import Edge, Query, Tables, Tool
 from bench.errors import DataError, UsageError
 from bench.parameters import check_parameters

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.data.novelty import NOVELTY, novelty, parent_of, with_parent_slice, with_slice
+from bench.data.novelty import NOVELTY, novelty, with_parent_slice, with_slice
+from bench.data.parents import parent_of
 from bench.data.tables import SPLITS, Query, Tool
 from bench.registry import load_dataset
 

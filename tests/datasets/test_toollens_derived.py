@@ -12,7 +12,7 @@ import pytest
 from bench.audit import audit
 from bench.data.dataset import Dataset
 from bench.data.derive import DomainOptions, HoldOutOptions, held_units
-from bench.data.novelty import parent_of
+from bench.data.parents import parent_of
 from bench.data.tables import Query
 from bench.errors import DataError, UsageError
 from bench.registry import build_method, load_dataset

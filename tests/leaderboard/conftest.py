@@ -7,15 +7,19 @@ import importlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bench.__main__ import run as command
 from bench.paths import results_folder
+
+if TYPE_CHECKING:
+    from browser import Browser
 
 
 class Page(HTMLParser):
@@ -157,3 +161,105 @@ def edit() -> Callable[..., None]:
 def rehash() -> Callable[[Path, str], None]:
     """Lets a manifest name the table that stands there now."""
     return _rehash
+
+
+def _report(result: str) -> dict[str, Any]:
+    """A report of a reproduction with a table, a cell of each kind and a claim."""
+    manifest = {"command": "bench reproduce all", "created": "2026-01-01T00:00:00+00:00"}
+    machine = {"packages": {}, "commit": None, "dirty": None, "hardware": {}}
+    data = {"dataset": "starter", "split": "test", "queries": 126, "tools": 101, "template": "source", "result": result}
+    measured = {"method": "bm25", "data": [data], "pool": "datasets", "slices": {}, "queries": 126, "failed": 0}
+    place = {"table": "paper-1", "row": "BM25", "dataset": "Starter", "split": "test"}
+    cell = place | {"paper": "paper", "printed": "50.0", "unit": "percent", "published": 0.5, "block": 0}
+    estimate = {"metric": "recall@5", "mean": 0.51, "low": 0.45, "high": 0.57}
+    cells = [
+        cell | {"metric": "recall@5", "verdict": "reproduced", "measured": estimate, "difference": 0.01},
+        cell | {"metric": "ndcg@5", "verdict": "not run"},
+    ]
+    table = {"table": "paper-1", "paper": "paper", "title": "Retrieval", "data": {}, "cells": 2, "unreadable": []}
+    claim = {"claim": "words-suffice", "paper": "paper", "text": "Words suffice.", "where": "table 1", "tests": []}
+    return {
+        "protocol": "1.0",
+        "environment": manifest | machine,
+        "seconds": 1.0,
+        "tables": [table | {"verdicts": {"reproduced": 1, "not run": 1}, "notes": ["A note."]}],
+        "cells": cells,
+        "blocks": [place | {"measurement": measured | {"warnings": []}}],
+        "claims": [claim | {"verdict": "not run", "printed": None, "needs": [], "note": ""}],
+    }
+
+
+@pytest.fixture(scope="session")
+def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A site with something on every kind of page, in a folder below the one that is served; do not touch."""
+    base = tmp_path_factory.mktemp("full")
+    results = base / "results"
+    shutil.copytree(ready_results, results, ignore=shutil.ignore_patterns(".locks"))
+    # Boards of datasets that do not exist, so that the overall board has columns: narrow ones and a name of two lines.
+    for sign, name in (("e", "twin"), ("f", "a-twin-of-two-lines")):
+        for folder in sorted((results / "starter").iterdir()):
+            twin = results / name / folder.name
+            shutil.copytree(folder, twin)
+            told = json.loads((twin / "manifest.json").read_text("utf-8"))["result_id"]
+            changes = {"dataset__spec": name, "dataset__title": name, "dataset__content_hash": sign * 64}
+            _edit(twin, result_id=f"{sign}{told[1:]}", **changes)
+    broken = results / "starter" / "random-000000000000"
+    shutil.copytree(next(results.glob("*/random-*")), broken)
+    (broken / "metrics.json").write_text("{")
+    shown = json.loads(next(results.glob("*/bm25-*/manifest.json")).read_text("utf-8"))["result_id"]
+    (base / "report.json").write_text(json.dumps(_report(shown)))
+    site = importlib.import_module("bench.leaderboard.site")
+    return Built(base / "site", site.build_site(results, base / "site", reproduction=base / "report.json"))
+
+
+@pytest.fixture(scope="session")
+def served(full_site: Built) -> Iterator[str]:
+    """The same site under a sub-path of a server on loopback: its address."""
+    serve = importlib.import_module("bench.leaderboard.serve")
+    server = serve.open_server(full_site.folder.parent, 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/{full_site.folder.name}"
+    server.shutdown()
+    server.server_close()
+
+
+def _need(missing: str) -> None:
+    """Skip for want of a tool; where CI says that it must be there, fail."""
+    if missing and os.environ.get("BENCH_REQUIRE_BROWSER"):
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests of a process: it takes longer to start than a test does."""
+    import browser
+
+    _need(browser.lacking())
+    window = browser.Browser(tmp_path_factory.mktemp("profile"))
+    yield window
+    window.close()
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """The browser as new; a word on the console or a request that leaves the site fails the test, whatever it is of."""
+    from browser import off_site
+
+    chromium.reset()
+    yield chromium
+    spoken, left = chromium.words(), [address for address in chromium.requests() if off_site(address)]
+    # What a page stored is cleared where it stands; about:blank has no store.
+    chromium.run("try { localStorage.clear() } catch { /* none here */ }")
+    assert not spoken, spoken
+    assert not left, left
+
+
+@pytest.fixture
+def axe(browser: Browser) -> Browser:
+    """The browser, with axe-core at hand."""
+    from browser import lacking
+
+    _need(lacking(axe=True))
+    return browser

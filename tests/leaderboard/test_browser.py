@@ -1,110 +1,315 @@
-"""The pages in a real browser, opened from a file and under a sub-path; skipped where there is no Chromium."""
+"""The pages in a real Chromium, opened from a file and under a sub-path.
+
+The `browser` fixture holds every test to this besides: no word on the console, no request off the site.
+"""
 
 from __future__ import annotations
 
-import importlib
-import re
-import shutil
-import subprocess
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import KINDS, Browser
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-serve = importlib.import_module("bench.leaderboard.serve")
-
-
-@pytest.fixture
-def browse(tmp_path: Path) -> Callable[..., str]:
-    """The text of a page after its scripts have run; a word on the console fails the test."""
-
-    def read(address: str, *options: str) -> str:
-        assert CHROMIUM is not None
-        words = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000", "--enable-logging=stderr"]
-        profile = f"--user-data-dir={tmp_path / 'profile'}"
-        done = subprocess.run(
-            [CHROMIUM, *words, profile, *options, "--dump-dom", address],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        spoken = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-        assert not spoken, spoken
-        assert done.stdout.rstrip().endswith("</html>")
-        return done.stdout
-
-    return read
+ENTER, SPACE, TAB, ESCAPE, SHIFT = "\ue007", " ", "\ue004", "\ue00c", "\ue008"
 
 
-def _rows(dom: str) -> list[tuple[str, bool]]:
-    """Names of a table's rows in their order, and whether each is shown."""
-    body = dom[dom.index("<tbody>") : dom.index("</tbody>")]
-    found = []
-    for row in body.split("<tr")[1:]:
-        head = row[: row.index(">")]
-        name = re.search(r'<th scope="row"[^>]*><a [^>]*>([^<]*)</a>', row)
-        assert name is not None
-        found.append((name[1], "hidden" not in head))
-    return found
+def address(site: Any, kind: str) -> str:
+    """A page's address as a file."""
+    return str(sorted(site.folder.glob(KINDS[kind]))[0].as_uri())
 
 
-@pytest.mark.usefixtures("ready")
-def test_no_page_has_a_word_for_the_console(build: Callable[..., Any], browse: Callable[..., str]) -> None:
-    site = build()
-    row = site.made.boards[0].rows[0]
-    slug = site.made.boards[0].slug
-    for path in ("index.html", f"d/{slug}.html", f"r/{row.id}.html", f"m/{row.family}.html", "metrics.html"):
-        assert "theme" in browse((site.folder / path).as_uri())
+def on_server(site: Any, served: str, kind: str) -> str:
+    """The same page's address on the server."""
+    return f"{served}/{sorted(site.folder.glob(KINDS[kind]))[0].relative_to(site.folder)}"
 
 
-@pytest.mark.usefixtures("ready")
-def test_sorting_and_filters_stand_in_the_address(build: Callable[..., Any], browse: Callable[..., str]) -> None:
-    home = (build().folder / "index.html").as_uri()
-    plain = _rows(browse(home))
-    assert len(plain) == 5
-    assert all(shown for _, shown in plain)
-    sorted_up = _rows(browse(f"{home}#sort=3a"))
-    assert sorted_up[0][0] == "random"
-    found = browse(f"{home}#q=bm25&family=bm25")
-    assert [name for name, shown in _rows(found) if shown] == [name for name, _ in plain if name.startswith("bm25")]
-    assert "2 of 5 rows" in found
-    assert re.search(r'href="[^"]*overall-ndcg-10.html#q=bm25&amp;family=bm25"', found), "other metrics keep the view"
+def shown(browser: Browser, table: str) -> list[str]:
+    """Names of a table's rows that can be seen, in their order."""
+    script = """return [...document.querySelectorAll(arguments[0] + " tbody tr")]
+        .filter(row => row.checkVisibility()).map(row => row.querySelector("th a").textContent)"""
+    return list(browser.run(script, table))
 
 
-@pytest.mark.usefixtures("ready")
-def test_the_explorer_shows_queries_from_a_file_and_under_a_sub_path(
-    build: Callable[..., Any], browse: Callable[..., str]
+def column(browser: Browser, table: str, place: int) -> list[float]:
+    """The numbers of a column, from the top."""
+    cells = f"[...document.querySelectorAll('{table} tbody tr')].map(row => row.cells[{place}].firstChild.textContent)"
+    return [float(text) for text in browser.run(f"return {cells}")]
+
+
+def choose(browser: Browser, name: str, text: str) -> None:
+    """Choose from a list by typing how the choice begins: a driver's click on an option is no input."""
+    browser.find(f"[name={name}]").send_keys(text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_opens_from_a_file_and_from_a_server(kind: str, full_site: Any, served: str, browser: Browser) -> None:
+    for place in (address(full_site, kind), on_server(full_site, served, kind)):
+        browser.open(place)
+        assert browser.find("h1").text
+        assert browser.find(".theme").is_displayed()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_page_is_wider_than_its_window(kind: str, full_site: Any, browser: Browser) -> None:
+    browser.open(address(full_site, kind))
+    browser.run("document.querySelectorAll('details:not(.pick)').forEach(part => { part.open = true })")
+    for width in (390, 1024, 1600):
+        browser.window(width)
+        assert browser.overflow() <= 0, width
+        assert browser.run("return window.innerWidth") == width
+
+
+@pytest.mark.parametrize("kind", ["home", "board", "result", "explorer"])
+def test_nothing_moves_while_a_page_comes_in(kind: str, full_site: Any, served: str, browser: Browser) -> None:
+    for width in (390, 1280):
+        browser.window(width)
+        browser.slow()
+        browser.open(on_server(full_site, served, kind))
+        if kind == "explorer":
+            browser.until(lambda: browser.all(".queries > li"))
+        assert browser.shift() < 0.01, width
+
+
+def test_a_heading_sorts_by_its_column_and_a_second_click_turns_it(full_site: Any, browser: Browser) -> None:
+    browser.open(address(full_site, "home"))
+    head = browser.find("#overall thead th:nth-child(4)")
+    assert head.text == "mean"
+    head.find_element("css selector", "button").click()
+    best_first = column(browser, "#overall", 3)
+    assert best_first == sorted(best_first, reverse=True)
+    assert head.get_attribute("aria-sort") == "descending"
+    head.find_element("css selector", "button").click()
+    assert column(browser, "#overall", 3) == sorted(best_first)
+    assert head.get_attribute("aria-sort") == "ascending"
+    name = browser.find("#overall thead th:nth-child(3)")
+    name.find_element("css selector", "button").click()
+    assert shown(browser, "#overall") == sorted(shown(browser, "#overall"))
+    assert len(browser.all("#overall [aria-sort]")) == 1
+
+
+def test_the_view_stands_in_the_address_and_comes_back(full_site: Any, browser: Browser) -> None:
+    browser.open(address(full_site, "home"))
+    browser.find("#overall thead th:nth-child(4) button").click()
+    browser.find("#overall thead th:nth-child(4) button").click()
+    browser.find("[name=q]").send_keys("bm25")
+    assert browser.run("return location.hash") == "#sort=3a&q=bm25"
+    view = shown(browser, "#overall")
+    assert 0 < len(view) < 5
+    browser.driver.refresh()
+    assert shown(browser, "#overall") == view
+    browser.find("#overall tbody tr:not([hidden]) td a").click()
+    browser.until(lambda: not browser.all("#overall"))
+    browser.driver.back()
+    browser.until(lambda: browser.all("#overall"))
+    assert shown(browser, "#overall") == view
+    assert browser.find("[name=q]").get_attribute("value") == "bm25"
+    # Boards of other metrics keep the view too.
+    browser.find(".tabs a[href*=ndcg]").click()
+    browser.until(lambda: "ndcg" in browser.driver.current_url)
+    assert set(shown(browser, "#overall")) == set(view)
+    means = column(browser, "#overall", 3)
+    assert means == sorted(means)
+
+
+def test_filters_leave_what_fits_say_how_many_and_are_reset(full_site: Any, browser: Browser) -> None:
+    browser.open(address(full_site, "home"))
+    everything = shown(browser, "#overall")
+    assert len(everything) == 5
+    choose(browser, "family", "bm25")
+    assert shown(browser, "#overall") == [name for name in everything if name.startswith("bm25")]
+    browser.find("[name=q]").send_keys("no such method")
+    assert shown(browser, "#overall") == []
+    assert browser.find("output").text == "0 of 5 rows"
+    browser.find(".filters [type=reset]").click()
+    browser.until(lambda: shown(browser, "#overall") == everything)
+    assert browser.find("output").text == "5 rows"
+    assert not browser.run("return location.hash")
+
+
+def test_datasets_are_picked_in_a_menu_that_escape_closes(full_site: Any, browser: Browser) -> None:
+    browser.open(address(full_site, "home"))
+    browser.find(".pick summary").click()
+    browser.find(".pick input").click()
+    assert not browser.find("#overall thead th.d").is_displayed()
+    assert "without=0" in browser.run("return location.hash")
+    browser.type(ESCAPE)
+    assert browser.run("return document.querySelector('.pick').open") is False
+    assert browser.run("return document.activeElement.textContent") == "Datasets"
+
+
+def test_a_keyboard_is_enough(full_site: Any, browser: Browser) -> None:
+    browser.open(address(full_site, "home"))
+    browser.type(TAB)
+    assert browser.run("return document.activeElement.className") == "skip"
+    assert browser.find(".skip").rect["x"] >= 0, "it comes into sight"
+    browser.type(ENTER)
+    assert browser.run("return location.hash") == "#main"
+    seen = []
+    for _ in range(60):
+        browser.type(TAB)
+        seen.append(browser.run(_FOCUSED))
+        if seen[-1]["sorts"]:
+            break
+    assert seen[-1]["sorts"], seen
+    assert all(place["outline"] >= 2 or place["field"] for place in seen), "the focus is always seen"
+    assert all(place["inside"] for place in seen), "and lies in the window"
+    button = "return document.activeElement.closest('th').getAttribute('aria-sort')"
+    browser.type(ENTER)
+    first = browser.run(button)
+    browser.type(SPACE)
+    assert {first, browser.run(button)} == {"ascending", "descending"}
+
+
+def test_the_focus_does_not_hide_under_the_heads_that_stay(full_site: Any, browser: Browser) -> None:
+    browser.window(600, 420)
+    browser.open(address(full_site, "home"))
+    # Room for two rows: each step back has to scroll.
+    browser.run("document.querySelector('.scroll').style.maxHeight = '13rem'")
+    browser.run("document.querySelector('#overall tbody tr:last-child td:last-child a').focus()")
+    for _ in range(12):
+        browser.driver.switch_to.active_element.send_keys(SHIFT + TAB)
+        assert browser.run(_UNCOVERED), browser.run("return document.activeElement.outerHTML")
+
+
+def test_dark_colours_follow_the_system_and_a_choice_is_kept(full_site: Any, served: str, browser: Browser) -> None:
+    browser.colours("dark")
+    browser.open(on_server(full_site, served, "home"))
+    dark = browser.style("body", "backgroundColor")
+    button = browser.find(".theme")
+    assert button.get_attribute("aria-label") == "Light colours"
+    button.click()
+    light = browser.style("body", "backgroundColor")
+    assert _brightness(light) > 200 > 60 > _brightness(dark)
+    assert _brightness(browser.style("body", "color")) < 60
+    browser.open(on_server(full_site, served, "board"))
+    assert browser.style("body", "backgroundColor") == light, "chosen for every page"
+    assert browser.find(".theme").get_attribute("aria-label") == "Dark colours"
+    browser.find(".theme").click()
+    browser.driver.refresh()
+    assert browser.style("body", "backgroundColor") == dark
+    assert browser.style(".chart text", "fill") != light, "a picture is of the page's colours"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_can_be_read_without_scripts(kind: str, full_site: Any, browser: Browser) -> None:
+    browser.open(address(full_site, kind))
+    with_scripts = len(browser.all("main tbody tr"))
+    browser.command("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(address(full_site, kind))
+    assert len(browser.all("main tbody tr")) == with_scripts
+    assert len(browser.find("main").text) > 60
+    # What would do nothing is not there.
+    assert not [field for field in browser.all("main input, main select, main button") if field.is_displayed()]
+    if kind == "explorer":
+        assert "by script" in browser.find("noscript .warning").text
+        assert browser.all("noscript a[href*='/r/'], noscript a[href^='../r/']")
+
+
+def test_a_printed_page_has_all_of_its_tables_and_no_controls(full_site: Any, browser: Browser) -> None:
+    for kind in KINDS:
+        browser.colours("dark", "print")
+        # The inner width of a sheet of A4 on its side, in pixels of CSS.
+        browser.window(1032)
+        browser.open(address(full_site, kind))
+        if kind == "explorer":
+            browser.until(lambda: browser.all(".queries > li"))
+        controls = browser.all("nav, button:not(thead *), select, input, .skip")
+        assert not [item.get_attribute("outerHTML") for item in controls if item.is_displayed()], kind
+        assert browser.style("body", "backgroundColor") == "rgb(255, 255, 255)"
+        assert browser.style("body", "color") == "rgb(0, 0, 0)"
+        assert browser.overflow() <= 0, kind
+        assert browser.run(_CUT) == [], kind
+
+
+@pytest.mark.parametrize("opened", [True, False], ids=["from a file", "under a sub-path"])
+def test_the_explorer_compares_two_methods_query_by_query(
+    opened: bool, full_site: Any, served: str, browser: Browser
 ) -> None:
-    site = build("deep/site")
-    path = f"e/{site.made.boards[0].slug}.html"
-    from_file = browse((site.folder / path).as_uri())
-    assert from_file.count('<li class="hit">') > 5
-    assert "1 to 10 of 126 queries" in from_file or "1 to 10 of 134 queries" in from_file
-    server = serve.open_server(site.folder.parent, 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        address = f"http://127.0.0.1:{server.server_address[1]}/site/{path}"
-        assert browse(address).count('<li class="hit">') == from_file.count('<li class="hit">')
-        # The best method and the oracle: what one finds and the other does not.
-        none = browse(f"{address}#a=0&as=2&b=0&bs=0")
-        assert "No query is like that." in none
-    finally:
-        server.shutdown()
-        server.server_close()
+    browser.open(address(full_site, "explorer") if opened else on_server(full_site, served, "explorer"))
+    browser.until(lambda: browser.all(".queries > li"))
+    total = int(_said(browser).split()[-2])
+    assert _said(browser) == f"1 to 10 of {total} queries"
+    assert len(browser.all(".queries > li:first-child > .tops > div")) == 2, "the two that are compared"
+    assert browser.all(".queries li.hit")
+    browser.find("[name=next]").click()
+    browser.until(lambda: _said(browser).startswith("11 to 20 of"))
+    browser.driver.refresh()
+    browser.until(lambda: _said(browser).startswith("11 to 20 of"))
+    # The first is right and the other is not: each query that is left is of that kind.
+    choose(browser, "as", "right")
+    choose(browser, "bs", "not")
+    browser.until(lambda: not _said(browser).startswith("11 to"))
+    for heads in browser.run(_HEADS):
+        hits, gold = heads[0].split()[0], heads[0].split()[2]
+        assert hits == gold
+        assert heads[1].split()[0] != heads[1].split()[2]
+    # No method differs from itself.
+    choose(browser, "b", browser.find("[name=b] option").text)
+    browser.until(lambda: _said(browser) == "No query is like that.")
+    browser.find(".filters [type=reset]").click()
+    browser.until(lambda: _said(browser) == f"1 to 10 of {total} queries")
 
 
-@pytest.mark.usefixtures("ready")
+def test_a_link_into_a_closed_part_opens_it(full_site: Any, browser: Browser) -> None:
+    browser.open(address(full_site, "reproduction"))
+    assert browser.run("return document.querySelector('section details').open") is False
+    browser.find("tbody a[href^='#']").click()
+    browser.until(lambda: browser.run("return document.querySelector('section details').open"))
+
+
+def test_only_tables_that_scroll_are_stops_of_the_tab_key(full_site: Any, browser: Browser) -> None:
+    stops = "return [...document.querySelectorAll('.scroll')].filter(box => box.tabIndex === 0).length"
+    for width, some in ((1600, False), (390, True)):
+        browser.window(width)
+        browser.open(address(full_site, "method"))
+        browser.until(lambda some=some: (browser.run(stops) > 0) is some)
+
+
 def test_hostile_text_in_a_page_runs_nothing(
-    build: Callable[..., Any], browse: Callable[..., str], ready: Path, edit: Callable[..., None]
+    ready: Path, build: Callable[..., Any], edit: Callable[..., None], browser: Browser
 ) -> None:
     name = '</script><img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>'
     edit(next(ready.glob("*/random-*")), method__spec=name, method__full_spec=name, environment__command=name)
     site = build()
     row = next(row for row in site.made.boards[0].rows if "script" in row.result.manifest.method.spec)
-    for path in ("index.html", f"r/{row.id}.html", f"e/{site.made.boards[0].slug}.html"):
-        assert "<title>owned" not in browse((site.folder / path).as_uri())
+    for path in ("index.html", f"r/{row.id}.html", f"d/{site.made.boards[0].slug}.html"):
+        browser.open((site.folder / path).as_uri())
+        assert browser.driver.title != "owned"
+        assert "onerror" in browser.find("main").text
+        assert not browser.all("main img, main script")
+    browser.open((site.folder / f"e/{site.made.boards[0].slug}.html").as_uri())
+    browser.until(lambda: browser.all(".queries > li"))
+    assert browser.driver.title.startswith("Queries of")
+
+
+def _said(browser: Browser) -> str:
+    return str(browser.find("#explorer output").text)
+
+
+def _brightness(colour: str) -> float:
+    """Of `rgb(…)`, from 0 to 255."""
+    parts = [float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+    return sum(parts) / 3
+
+
+_HEADS = """return [...document.querySelectorAll(".queries > li")]
+    .map(item => [...item.querySelectorAll(":scope > .tops small")].map(small => small.textContent))"""
+_FOCUSED = """
+const at = document.activeElement, box = at.getBoundingClientRect();
+return {
+  text: at.outerHTML.slice(0, 80),
+  sorts: !!at.closest("thead button"),
+  field: at.matches("input, select"),
+  outline: parseFloat(getComputedStyle(at).outlineWidth),
+  inside: box.bottom > 0 && box.top < innerHeight,
+};"""
+_UNCOVERED = """
+const at = document.activeElement, box = at.getBoundingClientRect();
+const top = document.elementFromPoint(box.left + 2, box.top + box.height / 2);
+return top === at || at.contains(top) || top?.contains(at);"""
+_CUT = """
+return [...document.querySelectorAll(".scroll")]
+  .filter(box => box.checkVisibility() && getComputedStyle(box).overflowX !== "visible")
+  .map(box => box.getAttribute("aria-label"));"""

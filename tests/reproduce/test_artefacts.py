@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.errors import DataError
+from bench.parameters import check_parameters
 from bench.reproduce.artefacts import (
+    artefact,
     artefacts,
     command,
     folder_of,
@@ -20,8 +22,9 @@ from bench.reproduce.artefacts import (
 )
 from bench.reproduce.commands import adding_command, commands_for
 from bench.reproduce.recipes import Question
-from bench.spec import parse
-from bench.training.card import CARD
+from bench.spec import Spec, parse
+from bench.training.train import trainer_class
+from bench.trainingcard import CARD, TrainingCard, read_card, write_card
 
 
 def test_the_command_of_an_artefact_names_what_it_is_made_from() -> None:
@@ -58,6 +61,63 @@ def test_an_artefact_is_there_once_it_has_its_card() -> None:
     assert not is_there("toollens-retriever")
     (folder / CARD).write_text(json.dumps({"kind": "retriever"}))
     with pytest.raises(DataError, match="train the model again"):
+        is_there("toollens-retriever")
+
+
+def _made(name: str, **changes: object) -> None:
+    """Put a card into an artefact's folder, as `bench train` would have, but for these changes."""
+    wanted = artefact(name)
+    settings = check_parameters(
+        trainer_class(wanted.kind).Parameters, Spec(wanted.kind, tuple(wanted.settings.items())), "training"
+    )
+    card = TrainingCard(
+        kind=wanted.kind,
+        base=wanted.base or trainer_class(wanted.kind).default_base,
+        base_revision="",
+        dataset=wanted.dataset,
+        content_hash="",
+        split="train",
+        template="description",
+        examples=1,
+        queries=[],
+        tools=[],
+        settings=settings.model_dump(mode="json"),
+        validation="",
+        measure="",
+        evaluations=[],
+        best_step=1,
+        steps=1,
+        seconds=1.0,
+        resumed=0,
+        command="",
+        created="",
+        packages={},
+        hardware={},
+    )
+    folder_of(name).mkdir(parents=True, exist_ok=True)
+    write_card(folder_of(name), card.model_copy(update=changes))
+
+
+def test_another_model_in_an_artefacts_folder_is_told() -> None:
+    name = "unseen-reranker"
+    _made(name)
+    assert is_there(name)
+    settings = read_card(folder_of(name))
+    assert settings is not None
+    # Where the models stood that it was made from, and how often it was saved, make no other model.
+    _made(name, base="/elsewhere", settings={**settings.settings, "retriever": "/elsewhere", "checkpoint_every": 1})
+    assert is_there(name)
+    for changes, sentence in (
+        ({"kind": "retriever"}, "it is a retriever and not a reranker"),
+        ({"dataset": "toollens"}, "dataset is 'toollens' and not 'toollens-unseen'"),
+        ({"settings": {**settings.settings, "learning_rate": 0.1}}, r"learning_rate is 0\.1 and not 0\.0002"),
+        ({"settings": {**settings.settings, "seed": 7}}, "seed is 7 and not 0"),
+    ):
+        _made(name, **changes)
+        with pytest.raises(DataError, match=sentence):
+            is_there(name)
+    _made("toollens-retriever", base="/elsewhere")
+    with pytest.raises(DataError, match="base is '/elsewhere' and not 'minilm'"):
         is_there("toollens-retriever")
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench.data.dataset import Dataset
+from bench.data.tables import Tool
 from bench.errors import DataError
 from bench.registry import load_dataset
 from bench.run.leaks import LEAKED, SEEN, training_marks
-from bench.training.card import CARD, TrainingCard, read_card, text_digest, write_card
+from bench.trainingcard import CARD, TrainingCard, read_card, text_digest, tool_digest, write_card
 
 
-def card(queries: list[str], tools: list[str]) -> TrainingCard:
+def card(queries: list[str], tools: list[Tool]) -> TrainingCard:
     return TrainingCard(
         kind="retriever",
         base="minilm",
@@ -26,7 +28,7 @@ def card(queries: list[str], tools: list[str]) -> TrainingCard:
         template="description",
         examples=1,
         queries=[text_digest(text) for text in queries],
-        tools=[text_digest(tool) for tool in tools],
+        tools=[tool_digest(tool) for tool in tools],
         settings={},
         validation="",
         measure="recall@5",
@@ -48,7 +50,7 @@ def starter() -> Dataset:
 
 
 def test_a_model_that_learnt_from_other_queries_and_tools_is_not_marked(tmp_path: Path, starter: Dataset) -> None:
-    write_card(tmp_path, card(["something else"], ["nothing.here"]))
+    write_card(tmp_path, card(["something else"], [Tool("send_email", "nothing", "like it")]))
     assert training_marks([str(tmp_path)], starter, starter.rows("test")) == {}
 
 
@@ -64,11 +66,27 @@ def test_a_model_that_knew_test_queries_is_marked_with_their_number(tmp_path: Pa
 
 def test_a_model_that_knew_the_gold_tools_is_marked_with_their_number(tmp_path: Path, starter: Dataset) -> None:
     rows = starter.rows("test")
-    gold = sorted({tool for row in rows for tool in starter.queries[row].gold})
+    gold = [starter.tools[tool] for tool in np.unique(starter.gold.take(rows).tools)]
     write_card(tmp_path, card([], gold[:3]))
     found = training_marks([str(tmp_path)], starter, rows)
     assert list(found) == [SEEN]
     assert f"learnt from 3 of the {len(gold)} tools that are gold here" in found[SEEN]
+
+
+def test_tools_are_known_by_what_they_say_and_not_by_their_ids(tmp_path: Path, starter: Dataset) -> None:
+    rows = starter.rows("test")
+    gold = [starter.tools[tool] for tool in np.unique(starter.gold.take(rows).tools)]
+    renamed = [replace(tool, tool_id=f"elsewhere.{tool.tool_id}", category="Other") for tool in gold[:4]]
+    namesakes = [replace(tool, description="does something else") for tool in gold[4:]]
+    write_card(tmp_path, card([], [*renamed, *namesakes]))
+    assert f"learnt from 4 of the {len(gold)} tools" in training_marks([str(tmp_path)], starter, rows)[SEEN]
+
+
+def test_a_name_alone_does_not_make_two_tools_the_same() -> None:
+    bare = Tool("a", "search", "", "Books", "Library")
+    assert tool_digest(bare) != tool_digest(replace(bare, parent="Shop"))
+    assert tool_digest(bare) == tool_digest(replace(bare, tool_id="b"))
+    assert tool_digest(Tool("a", "one", "two three")) != tool_digest(Tool("a", "one two", "three"))
 
 
 def test_queries_without_gold_are_no_leak(tmp_path: Path, starter: Dataset) -> None:
@@ -89,7 +107,7 @@ def test_a_card_that_cannot_be_read_is_told(tmp_path: Path, starter: Dataset, da
 
 
 def test_a_card_reads_back(tmp_path: Path) -> None:
-    written = card(["a"], ["b"])
+    written = card(["a"], [Tool("b", "b", "b")])
     write_card(tmp_path, written)
     assert read_card(tmp_path) == written
     assert "a" not in json.loads((tmp_path / CARD).read_text())["queries"]

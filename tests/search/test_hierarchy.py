@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from bench.data.tables import Tool
-from bench.search.hierarchy import components, concentrated, diversified, parent_codes, truncated
+from bench.search.hierarchy import components, concentrated, diversified, truncated
 
 
 def codes(*values: int) -> NDArray[np.int64]:
@@ -24,20 +23,6 @@ def alike(length: int, *pairs: tuple[int, int], value: float = 0.9) -> NDArray[n
     for a, b in pairs:
         matrix[a, b] = matrix[b, a] = value
     return matrix
-
-
-# Parents ------------------------------------------------------------------------------------------------------------
-
-
-def test_parents_of_one_name_in_two_categories_are_two_and_a_tool_without_one_is_alone() -> None:
-    tools = [
-        Tool("a", "a", "", "Food", "Kitchen"),
-        Tool("b", "b", "", "Home", "Kitchen"),
-        Tool("c", "c", "", "Food", "Kitchen"),
-        Tool("d", "d", "", "Food", ""),
-        Tool("e", "e", "", "Food", ""),
-    ]
-    assert parent_codes(tools).tolist() == [0, 1, 0, 2, 3]
 
 
 # Adaptive truncation ------------------------------------------------------------------------------------------------

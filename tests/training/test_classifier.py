@@ -13,8 +13,8 @@ from bench.data.dataset import Dataset
 from bench.errors import UsageError
 from bench.spec import Spec, Value
 from bench.text.sequences import SequenceModel
-from bench.training.card import TrainingCard
 from bench.training.train import train_model
+from bench.trainingcard import TrainingCard
 
 SETTINGS: dict[str, Value] = {
     "batch_size": 8,

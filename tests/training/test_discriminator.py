@@ -21,9 +21,9 @@ from bench.protocol import History, Library
 from bench.registry import build_method
 from bench.spec import Spec, Value
 from bench.text.encoders import EMBEDDED, Encoder
-from bench.training.card import TrainingCard, text_digest
 from bench.training.discriminator import DiscriminatorTrainer, stage_loss
 from bench.training.train import train_model
+from bench.trainingcard import TrainingCard, tool_digest
 from bench.vectorcache import VectorCache, text_key
 
 #: So many that a bare `id` in all of their responses says nothing.
@@ -200,7 +200,7 @@ def test_it_learns_dependencies_and_keeps_the_best(shops: Dataset, tmp_path: Pat
     card = trained(shops, tmp_path / "model", base, epochs=40, pretraining_epochs=4)
     assert card.split == "tools"
     assert card.queries == []
-    assert set(card.tools) == {text_digest(tool.tool_id) for tool in shops.tools}
+    assert set(card.tools) == {tool_digest(tool) for tool in shops.tools}
     assert "of them dependencies, not learnt from" in card.validation
     model = Discriminator(str(tmp_path / "model"))
     pairs = model.candidates(shops.tools)

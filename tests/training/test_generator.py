@@ -19,10 +19,10 @@ from bench.protocol import History, Library, Queries
 from bench.registry import build_method
 from bench.spec import Spec, Value, parse
 from bench.text.causal import Sampling, load_causal
-from bench.training.card import TrainingCard
 from bench.training.drafts import Searcher, distribution, drafts_in, kept_drafts
 from bench.training.generator import TEMPERATURES, GeneratorTrainer, gold_lines
 from bench.training.train import train_model
+from bench.trainingcard import TrainingCard
 
 SETTINGS: dict[str, Value] = {
     "hidden": 32,

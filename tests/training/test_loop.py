@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.errors import UsageError
+from bench.errors import StorageError, UsageError
 from bench.progress import QUIET
+from bench.training.checkpoints import Checkpoints, read_checkpoint
 from bench.training.loop import State, rate_at, run_loop
 from bench.training.trainer import Settings, Trainer
 
@@ -126,7 +127,8 @@ def test_a_training_cut_off_anywhere_goes_on_to_the_same_model(tmp_path: Path, k
     assert (state.step, state.best_step) == (whole_state.step, whole_state.best_step)
 
 
-def test_a_killed_process_loses_at_most_one_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [0, 1])
+def test_a_killed_process_loses_at_most_one_step(tmp_path: Path, every: int) -> None:
     script = TINY + textwrap.dedent(
         f"""
         from bench.training.loop import run_loop
@@ -134,9 +136,9 @@ def test_a_killed_process_loses_at_most_one_step(tmp_path: Path) -> None:
         class Slow(Line):
             def loss(self, examples):
                 print("step", flush=True)
-                time.sleep(0.05)
+                time.sleep(0.1)
                 return super().loss(examples)
-        run_loop(Slow(Settings(epochs=30, batch_size=8, learning_rate=0.01, checkpoint_every=1)),
+        run_loop(Slow(Settings(epochs=30, batch_size=8, learning_rate=0.01, checkpoint_every={every})),
                  Path({str(tmp_path / "killed")!r}), "same", QUIET)
         """
     )
@@ -159,10 +161,44 @@ def test_a_killed_process_loses_at_most_one_step(tmp_path: Path) -> None:
             steps += 1
             return super().loss(examples)
 
-    state = run_loop(Counted(settings(epochs=30, checkpoint_every=1)), tmp_path / "killed", "same", QUIET)
+    state = run_loop(Counted(settings(epochs=30, checkpoint_every=every)), tmp_path / "killed", "same", QUIET)
     assert state.step == 30 * 7
-    # What was begun and is not in the checkpoint: the step that was running, at most.
-    assert 30 * 7 - begun <= steps <= 30 * 7 - begun + 1
+    # What was begun and is not in the checkpoint: the step that was running, and by default, where the writing goes on
+    # beside the next step, one that was finished.
+    assert 30 * 7 - begun <= steps <= 30 * 7 - begun + (1 if every else 2)
+
+
+def test_a_checkpoint_is_what_the_training_was_when_it_was_put(tmp_path: Path) -> None:
+    import torch
+
+    held = torch.zeros(3)
+    with Checkpoints(tmp_path / "a.pt") as checkpoints:
+        checkpoints.put({"model": {"held": held}, "parts": [held], "step": 4})
+        held += 1
+    found = read_checkpoint(tmp_path / "a.pt")
+    assert found is not None
+    assert found["model"]["held"].tolist() == found["parts"][0].tolist() == [0, 0, 0]
+    assert found["step"] == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["a.pt"]
+
+
+def test_a_checkpoint_that_cannot_be_written_stops_the_training_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "checkpoint.pt").mkdir()
+    with pytest.raises(StorageError, match="checkpoint"):
+        trained(tmp_path / "work")
+
+
+def test_what_stopped_a_training_is_told_before_what_its_checkpoint_met(tmp_path: Path) -> None:
+    (tmp_path / "a.pt").mkdir()
+
+    def cut_off() -> None:
+        with Checkpoints(tmp_path / "a.pt") as checkpoints:
+            checkpoints.put({"step": 1})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cut_off()
 
 
 def test_a_checkpoint_of_another_training_is_not_continued(tmp_path: Path) -> None:
@@ -218,7 +254,7 @@ def test_the_rate_rises_then_falls_to_zero_or_stays() -> None:
     assert {rate_at(step, 10, constant) for step in range(10)} == {0.5}
 
 
-def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path) -> None:
+def test_the_last_checkpoint_says_that_the_training_has_stopped(tmp_path: Path) -> None:
     trained(tmp_path)
     stored = tmp_path / "checkpoint.pt"
     import torch

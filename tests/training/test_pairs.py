@@ -17,6 +17,7 @@ from bench.training.pairs import (
     pairs_digest,
     split_by_group,
 )
+from bench.trainingcard import tool_digest
 
 
 def pair(number: int, label: int = 0, group: str | None = None) -> ToolPair:
@@ -57,11 +58,14 @@ def test_annotated_pairs_are_the_candidates_and_every_edge() -> None:
     # b needs a, c needs d; candidates are a-b and a-c.
     edges = np.array([[1, 0], [2, 3]], dtype=np.int32)
     candidates = np.array([[0, 1], [0, 2]], dtype=np.int32)
+    ids = {tool_digest(tool): tool.tool_id for tool in tools}
     found = {}
     for item in annotated_pairs(tools, edges, candidates, np.random.default_rng(0)):
-        turned = item if item.tools[0] < item.tools[1] else item.turned()
-        assert turned.first.startswith(turned.tools[0])
-        found[turned.tools] = turned.label
+        turned = item if item.first < item.second else item.turned()
+        first, second = (ids[tool] for tool in turned.tools)
+        assert turned.first.startswith(first)
+        assert turned.second.startswith(second)
+        found[first, second] = turned.label
     assert found == {("a", "b"): 2, ("a", "c"): 1, ("c", "d"): 0}
 
 

@@ -16,9 +16,9 @@ from bench.errors import UnavailableError
 from bench.spec import Spec, Value
 from bench.text.crossencoder import CrossEncoder
 from bench.training import train
-from bench.training.card import TrainingCard, text_digest
 from bench.training.reranker import RerankerTrainer
 from bench.training.train import train_model
+from bench.trainingcard import TrainingCard, text_digest
 
 SETTINGS: dict[str, Value] = {
     "batch_size": 16,

@@ -19,10 +19,10 @@ from bench.run.leaks import LEAKED, training_marks
 from bench.spec import Spec, Value
 from bench.text.encoders import Encoder
 from bench.training import train
-from bench.training.card import TrainingCard, text_digest
 from bench.training.mining import drawn, hard_negatives, kept_in, used_tools
 from bench.training.retriever import RetrieverTrainer, ranking_loss
 from bench.training.train import train_model
+from bench.trainingcard import TrainingCard, text_digest, tool_digest
 
 SETTINGS: dict[str, Value] = {
     "batch_size": 8,
@@ -137,7 +137,8 @@ def test_the_card_says_what_it_was_trained_on(lessons: Dataset, tmp_path: Path, 
     card = trained(lessons, tmp_path / "model", tiny_models["encoder"], epochs=1)
     train = [query for query in lessons.queries if query.split == "train"]
     assert card.queries == sorted(text_digest(query.text) for query in train)
-    assert card.tools == sorted({text_digest(tool) for query in train for tool in query.gold})
+    by_id = {tool.tool_id: tool for tool in lessons.tools}
+    assert card.tools == sorted({tool_digest(by_id[tool]) for query in train for tool in query.gold})
     assert (card.kind, card.examples, card.validation) == ("retriever", 32, "dev (8 queries)")
     assert card.facts["pairs"] == sum(len(query.gold) for query in train)
     asked = {text_digest(query.text) for query in lessons.queries if query.split == "test"}

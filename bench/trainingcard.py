@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from bench.data.tables import Tool
 from bench.errors import DataError
 from bench.paths import write_text
 
@@ -39,14 +40,14 @@ class TrainingCard(_Strict):
         base, base_revision: the model it began as, and the sha256 over that model's files (empty: from scratch).
         before: the datasets that the base had learnt from, in their order, where bench trained it.
         dataset, content_hash, split, template: what its examples were made of.
-        examples: how many there were; `queries` and `tools`: digests of the texts of the training queries and of the
-            ids of the tools that were gold for them. A kind that learns from tools alone has the split `tools`, no
-            queries, and the ids of all tools in its examples. What the base had learnt from is among both.
+        examples: how many there were; `queries` and `tools`: digests of the texts of the training queries and of
+            the tools that were gold for them (`tool_digest`). A kind that learns from tools alone has the split
+            `tools`, no queries, and all tools of its examples. What the base had learnt from is among both.
         validation: which queries the best state was chosen on; `measure`: by what.
     """
 
     schema_name: Literal["training"] = "training"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     kind: Kind
     base: str
     base_revision: str
@@ -76,6 +77,16 @@ class TrainingCard(_Strict):
 def text_digest(text: str) -> str:
     """Sixteen hexadecimal digits that stand for a text; case and white space do not count."""
     return hashlib.sha256(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def tool_digest(tool: Tool) -> str:
+    """The digest of what a model may learn of a tool: its name and description.
+
+    Ids do not count: datasets share upstream's tools under other ids, and give other tools the same ones. Where there
+    is no description a name says little, and whose tool it is counts too.
+    """
+    words = (tool.name, tool.description) if tool.description.strip() else (tool.category, tool.parent, tool.name)
+    return text_digest("\0".join(words))
 
 
 def write_card(folder: Path, card: TrainingCard) -> None:
