@@ -85,18 +85,22 @@ def front(points: Sequence[Point]) -> list[Point]:
 
 
 def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, unit: Callable[[float], str]) -> str:
-    """Quality against cost on a logarithmic scale, with the line of what no other method beats."""
-    points = [point for point in points if point.cost > 0 and math.isfinite(point.cost)]
-    if not points:
+    """Quality against cost on a logarithmic scale, with the line of what no other method beats.
+
+    What costs nothing stands left of the scale.
+    """
+    points = [point for point in points if point.cost >= 0 and math.isfinite(point.cost)]
+    if not any(point.cost for point in points):
         return ""
     best = front(points)
     low, high = _room(min(point.quality for point in points), max(point.quality for point in points))
-    logs = [math.log10(point.cost) for point in points]
+    logs = [math.log10(point.cost) for point in points if point.cost]
     first, last = min(logs) - 0.15, max(logs) + 0.15
     left, right, top, bottom = 52, WIDTH - 16, 14, 330
+    start = left if len(logs) == len(points) else left + 90
 
     def x(value: float) -> float:
-        return left + (math.log10(value) - first) / (last - first) * (right - left)
+        return start + (math.log10(value) - first) / (last - first) * (right - start) if value else left + 30.0
 
     def y(value: float) -> float:
         return bottom - (value - low) / (high - low) * (bottom - top)
@@ -105,7 +109,7 @@ def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, u
     for tick in _ticks(low, high):
         parts.append(f'<path class="grid" d="M{left},{y(tick):.1f}H{right}"/>')
         parts.append(_text(left - 8, y(tick) + 4, f"{tick:g}", "note end"))
-    for value in _decades(first, last):
+    for value in ([] if start == left else [0.0]) + _decades(first, last):
         parts.append(f'<path class="grid" d="M{x(value):.1f},{top}V{bottom}"/>')
         parts.append(_text(x(value), bottom + 18, unit(value), "note middle"))
     steps = "".join(f"H{x(point.cost):.1f}V{y(point.quality):.1f}" for point in best[1:])

@@ -15,7 +15,7 @@ from bench.leaderboard.explorer import Explorer
 from bench.leaderboard.exports import table_path
 from bench.leaderboard.facts import Data
 from bench.leaderboard.model import COLUMNS, RANKED, Board, Row
-from bench.leaderboard.pages import picture, render
+from bench.leaderboard.pages import per_thousand, picture, render
 from bench.leaderboard.standings import Standing
 from bench.leaderboard.writer import Writer
 from bench.run.slices import slice_names, values_of
@@ -90,6 +90,7 @@ def write_dataset(
         costs=costs,
         cached=any(_cached(row) for row in board.rows),
         uncounted=sum(_cached(row) for row in board.rows) if len(_timed(board)) < _with_latency(board) else 0,
+        paid=_paid(board),
         curves=recall,
         slices=slices,
         why_not=data.why_not,
@@ -137,22 +138,34 @@ def _timed(board: Board) -> list[tuple[Row, float]]:
 def _costs(board: Board) -> list[Cost]:
     latency = _timed(board)
     tokens = [(row, row.result.metrics.tokens["top_5"]) for row in board.rows if "top_5" in row.result.metrics.tokens]
+    money = [(row, cost) for row in board.rows if (cost := per_thousand(row.result.manifest)) is not None]
     found = []
     for title, unit, text, values in (
         (f"{RANKED[0]} against latency", "latency of one query, p50", names.seconds, latency),
         (f"{RANKED[0]} against tokens", "tokens of the first five tools", names.count, tokens),
+        (f"{RANKED[0]} against money", "money for 1,000 queries, at the prices each run was told", names.money, money),
     ):
         points = [
             charts.Point(row.name, float(cost), row.result.metrics.metrics[RANKED[0]].mean)
             for row, cost in values
-            if not row.oracle and cost > 0 and RANKED[0] in row.result.metrics.metrics
+            if not row.oracle and (cost > 0 or values is money) and RANKED[0] in row.result.metrics.metrics
         ]
         # With tokens, a dataset has nearly the same for all methods: a picture of fewer than three says nothing.
-        if len(points) > 2:
+        if len(points) > 2 and any(point.cost for point in points):
             drawn = charts.cost_picture(f"{title} on {board.name}", points, unit, RANKED[0], text)
             points.sort(key=lambda point: (point.cost, -point.quality, point.name))
             found.append(Cost(title, unit, text, tuple(points), tuple(charts.front(points)), picture(drawn)))
     return found
+
+
+def _paid(board: Board) -> str:
+    """What the pictures cannot say of money."""
+    costs = [per_thousand(row.result.manifest) for row in board.rows if not row.oracle]
+    unknown = sum(cost is None for cost in costs)
+    words = "" if any(costs) else "No result here is known to have paid for calls: what it costs in money is 0."
+    if unknown:
+        words += f" Results whose price is not known (run files, models or embeddings without prices): {unknown}."
+    return words.strip()
 
 
 def _curves(board: Board) -> dict[str, Any]:

@@ -132,6 +132,7 @@ def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, te
         names += own
     known = sorted(set(names))
     codes = {name: code for code, name in enumerate(known)}
+    shown = [clean(name) for name in known]
     tables = []
     for table, own in heads:
         places = np.array([*(codes[name] for name in own), -1], dtype=np.int64)
@@ -141,12 +142,13 @@ def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, te
         end = min(start + BLOCK, len(ids))
         stack = np.stack([table[start:end] for table in tables], axis=1)
         used = np.unique(stack[stack >= 0])
-        tools = [clean(known[code]) for code in used.tolist()]
+        tools = [shown[code] for code in used.tolist()]
         local = np.where(stack >= 0, np.searchsorted(used, stack), -1)
         lists = local.tolist()
+        full = bool((stack >= 0).all())
         queries = []
         for place, name in enumerate(ids[start:end]):
-            tops = [[code for code in own if code >= 0] for own in lists[place]]
+            tops = lists[place] if full else [[code for code in own if code >= 0] for own in lists[place]]
             queries.append([clean(name), *_of_query(dataset, name, texts), tops])
         found.append(_call("benchBlock", start // BLOCK, {"tools": tools, "queries": queries}))
     return found

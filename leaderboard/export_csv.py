@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.leaderboard.export_text import plain
 from bench.run.result import Result
+from bench.run.spending import money_per_query
 
 COLUMNS = (
     *("dataset", "split", "limit", "content_hash", "protocol", "template", "depth"),
     *("result_id", "latest", "method", "cut", "oracle", "needs_llm", "run_file", "marks", "created"),
-    *("judged", "failed", "tied", "latency_p50", "latency_p95", "tokens_top_5", "tokens_top_10"),
+    *("judged", "failed", "tied", "latency_p50", "latency_p95", "tokens_top_5", "tokens_top_10", "cost_per_query"),
     *("metric", "mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high"),
 )
 
@@ -25,9 +26,8 @@ def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mappin
         latest: ids of the latest answers.
         marks: result id -> its marks.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    lines = [_line(COLUMNS)]
+    names: dict[str, str] = {}
     for result in results:
         manifest, metrics = result.manifest, result.metrics
         data, method, latency = manifest.dataset, manifest.method, manifest.latency
@@ -37,12 +37,21 @@ def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mappin
         head += ["; ".join(marks.get(manifest.result_id, ())), manifest.environment.created]
         head += [metrics.n, metrics.n_failed, metrics.n_tied]
         head += [latency.p50, latency.p95] if latency else [None, None]
-        head += [metrics.tokens.get("top_5"), metrics.tokens.get("top_10")]
-        shared = [_cell(item) for item in head]
+        head += [metrics.tokens.get("top_5"), metrics.tokens.get("top_10"), money_per_query(manifest)]
+        shared = _line(map(_cell, head)).removesuffix("\n")
         for name, value in metrics.metrics.items():
-            tail: list[object] = [name, value.mean, value.low, value.high, value.n]
-            tail += [value.tie_low, value.tie_expected, value.tie_high]
-            writer.writerow([*shared, *map(_cell, tail)])
+            if name not in names:
+                names[name] = _line([_cell(name)]).removesuffix("\n")
+            # Written here, since a large site has a hundred thousand lines of nothing but numbers.
+            tail = (value.mean, value.low, value.high, value.n, value.tie_low, value.tie_expected, value.tie_high)
+            numbers = ",".join(["" if item is None else repr(item) for item in tail])
+            lines.append(f"{shared},{names[name]},{numbers}\n")
+    return "".join(lines)
+
+
+def _line(cells: Iterable[object]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(cells)
     return out.getvalue()
 
 

@@ -66,10 +66,7 @@ def board_latex(rows: Sequence[Result], metrics: Sequence[str], marks: Mapping[s
 
 def _method(row: Result, marks: Mapping[str, Sequence[str]], notes: dict[str, int]) -> str:
     """The method's name with a number for each of its marks, which the caption explains."""
-    own = list(marks.get(row.manifest.result_id, ()))
-    if row.metrics.n_failed:
-        own.append(f"{row.metrics.n_failed} queries failed")
-    numbers = [str(notes.setdefault(mark, len(notes) + 1)) for mark in own]
+    numbers = [str(notes.setdefault(mark, len(notes) + 1)) for mark in marks.get(row.manifest.result_id, ())]
     text = escaped(name(row.label.rpartition(" @ ")[0]))
     return f"{text}$^{{{','.join(numbers)}}}$" if numbers else text
 

@@ -15,6 +15,8 @@ _FOLDERS = re.compile(r"(?<![^\s(=,\[])(?:~|\.{1,2})?/(?:[^/\s(),=\[\]]+/)*(?=[^
 
 def plain(text: str, most: int = 300) -> str:
     """A text on one line that holds nothing but visible signs and spaces, shortened."""
+    if text.isascii() and text.isprintable() and len(text) <= most and "  " not in text and text == text.strip(" "):
+        return text
     # Cut first as well: a text of ten megabytes is not looked at sign by sign.
     spaced = " ".join(text[: 4 * most].split())
     shown = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(sign) in _NO_TEXT else sign for sign in spaced)

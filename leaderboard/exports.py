@@ -17,16 +17,19 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.evidence.export import Export, ExportedBoard, ExportedResult
 from bench.leaderboard.export_bibtex import methods_bib
 from bench.leaderboard.export_csv import results_csv
 from bench.leaderboard.export_feed import checked_base, feed_xml, sitemap_xml
 from bench.leaderboard.export_hub import model_index
-from bench.leaderboard.export_json import Export, ExportedBoard, ExportedResult, described, results_json
+from bench.leaderboard.export_json import described, results_json
 from bench.leaderboard.export_latex import board_latex
-from bench.leaderboard.export_text import file_name
+from bench.leaderboard.export_text import file_name, plain
 from bench.protocol import PROTOCOL_VERSION
-from bench.run.board import comparable, marks, ordered, usual_template
+from bench.run.board import comparable, ordered, usual_template
+from bench.run.board import marks as stated_marks
 from bench.run.result import Result, latest
+from bench.run.spending import money_per_query
 
 #: What boards are ordered by, and the columns of the LaTeX tables.
 METRIC = "recall@5"
@@ -57,6 +60,7 @@ def write_exports(
     results: Sequence[Result],
     *,
     links: Mapping[str, str] | None = None,
+    marks: Mapping[str, Sequence[str]] | None = None,
     pages: Sequence[str] = (),
     base_url: str | None = None,
     protocol: str = PROTOCOL_VERSION,
@@ -67,6 +71,8 @@ def write_exports(
         put: called once for each file, in a fixed order.
         results: every readable result, in any order; older versions and other protocols among them.
         links: result id -> the page that shows it, relative to the site's root.
+        marks: result id -> what its row says of it on the pages, which know the dataset too; by default what results
+            say of themselves.
         pages: every page, for the sitemap.
         base_url: the site's address, if it has one: then links are absolute, and there is a sitemap.
         protocol: results of others are exported, and not ranked.
@@ -83,7 +89,9 @@ def write_exports(
     current = frozenset(result.manifest.result_id for result in newest)
     boards = _boards(unique, current)
     own_marks = {
-        result.manifest.result_id: _marks(result, board, current, protocol)
+        result.manifest.result_id: [plain(text) for text in marks[result.manifest.result_id]]
+        if marks is not None
+        else _marks(result, board, current, protocol)
         for board in boards
         for result in board.everything
     }
@@ -131,7 +139,9 @@ def _boards(results: Sequence[Result], current: frozenset[str]) -> list[_Board]:
 
 
 def _marks(result: Result, board: _Board, current: frozenset[str], protocol: str) -> list[str]:
-    found = marks(result, usual_template(board.everything))
+    found = stated_marks(result, usual_template(board.everything))
+    if result.metrics.n_failed:
+        found.append(f"{result.metrics.n_failed} failed")
     if result.manifest.protocol != protocol:
         found.append(f"protocol {result.manifest.protocol}")
     if result.manifest.result_id not in current:
@@ -159,6 +169,7 @@ def _export(
                 board=_board_id(result),
                 latest=result.manifest.result_id in current,
                 marks=own_marks[result.manifest.result_id],
+                cost_per_query=money_per_query(result.manifest),
                 page=links.get(result.manifest.result_id),
                 manifest=result.manifest,
                 metrics=result.metrics,

@@ -83,6 +83,25 @@ def data_of(spec: str, content_hash: str) -> Data:
     return Data(entry.card, dataset, "")
 
 
+def state_of_data(spec: str) -> str:
+    """All that `data_of` reads, in short: another text wherever it may give something else."""
+    try:
+        entry, options, _ = resolve(spec)
+    except BenchError:
+        return "unknown"
+    except Exception as error:  # a plug-in's loader may raise anything
+        return f"fails: {type(error).__name__}"
+    found = [entry.card.model_dump_json()]
+    try:
+        folder = stored_folder(entry, options, Sources.from_environment())
+        for path in sorted(folder.iterdir()):
+            status = path.stat()
+            found.append(f"{path} {status.st_size} {status.st_mtime_ns}")
+    except (BenchError, OSError):
+        found.append("not there")
+    return "\n".join(found)
+
+
 def card_of(spec: str) -> Card | None:
     """The card of a dataset that this installation knows."""
     entry = dataset_entries().get(spec.partition("(")[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +24,10 @@ from bench.run.result import MANIFEST, METRICS, PER_QUERY, RUN, Result, find_res
 RANKED = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10")
 #: Columns of a dataset's board.
 COLUMNS = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mmrr@100", "map@100", "tracc")
+
+
+#: Bytes of a manifest or of metrics; real ones have a few thousand.
+_LARGEST_JSON = 16_000_000
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,20 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Superseded:
+    """An older answer to a question, and the id of the newer one."""
+
+    result: Result
+    newer: str
+    marks: tuple[Mark, ...]
+
+    @property
+    def id(self) -> str:
+        """The result's id."""
+        return self.result.manifest.result_id
+
+
+@dataclass(frozen=True)
 class Board:
     """Results on the same queries and tools.
 
@@ -91,8 +109,7 @@ class Board:
         current: of the current protocol; others are kept and not ranked.
         rows: best first by the first of RANKED, oracles last.
         standings: metric -> tiers and ranks of the rows that are ranked by it.
-        superseded: older answers to the same questions: result, id of the newer one.
-        query_ids: sha256 over the ids of the queries, in order.
+        superseded: older answers to the same questions.
     """
 
     slug: str
@@ -105,7 +122,7 @@ class Board:
     template: str
     rows: tuple[Row, ...]
     standings: dict[str, Standing] = field(default_factory=dict)
-    superseded: tuple[tuple[Result, str], ...] = ()
+    superseded: tuple[Superseded, ...] = ()
 
     @property
     def current(self) -> bool:
@@ -133,16 +150,18 @@ class Board:
 def read_results(results: Path) -> tuple[list[list[Result]], list[Rejected]]:
     """All readable results in comparable groups, sorted, and what cannot be read."""
     good: dict[str, Result] = {}
-    rejected = []
-    for item in find_results(results):
+    rejected: list[Rejected] = []
+    strange = dict(_strange(results))
+    rejected += [Rejected(place_of(folder, results), reason) for folder, reason in strange.items()]
+    for item in find_results(results, strange):
         if isinstance(item, ResultError):
             rejected.append(Rejected(_place(results, item), clean(str(item)).replace(f"{results}/", "")))
             continue
-        where, own = _relative(item.folder, results), item.manifest.result_id
+        where, own = place_of(item.folder, results), item.manifest.result_id
         if not RESULT_ID.fullmatch(own):
             rejected.append(Rejected(where, f"its id {label(own, 60)!r} is none that bench gives."))
         elif own in good:
-            other = _relative(good[own].folder, results)
+            other = place_of(good[own].folder, results)
             rejected.append(Rejected(where, f"its id {own} is that of {other}, which is shown."))
         else:
             good[own] = item
@@ -169,7 +188,7 @@ def make_board(members: Sequence[Result], results: Path, verify: bool) -> tuple[
             values, ids = checked_values(result, RANKED, verify, known)
         except (ResultError, pa.ArrowException) as error:
             reason = clean(str(error).splitlines()[0]).replace(f"{results}/", "")
-            rejected.append(Rejected(_relative(result.folder, results), reason))
+            rejected.append(Rejected(place_of(result.folder, results), reason))
             continue
         tables[result.manifest.result_id], orders[result.manifest.result_id] = values, ids
         sound.append(result)
@@ -178,14 +197,25 @@ def make_board(members: Sequence[Result], results: Path, verify: bool) -> tuple[
         for result in sound:
             if orders[result.manifest.result_id] != usual:
                 reason = "it is not on the same queries as the other results of its dataset."
-                rejected.append(Rejected(_relative(result.folder, results), reason))
+                rejected.append(Rejected(place_of(result.folder, results), reason))
         sound = [item for item in sound if orders[item.manifest.result_id] == usual]
     if not sound:
         return None, rejected
-    return _board(sound, tables), rejected
+    return assembled(sound, tables), rejected
 
 
-def _board(sound: Sequence[Result], tables: dict[str, NDArray[np.float64] | None]) -> Board:
+def assembled(
+    sound: Sequence[Result],
+    tables: Mapping[str, NDArray[np.float64] | None],
+    standings: Mapping[str, Standing] | None = None,
+) -> Board:
+    """The board of results that have been checked.
+
+    Args:
+        sound: results on the same queries.
+        tables: result id -> (judged queries, len(RANKED)).
+        standings: of a build before, where they are known; computed from the tables otherwise.
+    """
     shown = ordered(latest(sound), RANKED[0])
     template = usual_template(shown)
     data = shown[0].manifest.dataset
@@ -203,7 +233,7 @@ def _board(sound: Sequence[Result], tables: dict[str, NDArray[np.float64] | None
         for i, result in enumerate(shown)
     ]
     board = Board(
-        slug=_slug_of(shown[0]),
+        slug=slug_of(shown[0]),
         spec=data.spec,
         title=data.title,
         split=data.split,
@@ -212,10 +242,10 @@ def _board(sound: Sequence[Result], tables: dict[str, NDArray[np.float64] | None
         protocol=shown[0].manifest.protocol,
         template=template,
         rows=tuple(rows),
-        standings={},
-        superseded=_superseded(sound, shown),
+        standings=dict(standings or {}),
+        superseded=tuple(_superseded(sound, shown, template, scoring)),
     )
-    if board.current:
+    if board.current and standings is None:
         ranked = [i for i, row in enumerate(rows) if not row.oracle and row.values is not None]
         for column, metric in enumerate(RANKED if ranked else ()):
             columns = [values[:, column] for i in ranked if (values := rows[i].values) is not None]
@@ -282,17 +312,17 @@ def _marks(result: Result, template: str, scoring: str) -> list[Mark]:
     return found
 
 
-def _superseded(sound: Sequence[Result], shown: Sequence[Result]) -> tuple[tuple[Result, str], ...]:
+def _superseded(sound: Sequence[Result], shown: Sequence[Result], template: str, scoring: str) -> Iterator[Superseded]:
     kept = {item.manifest.result_id for item in shown}
-    found = []
     for item in sound:
         if item.manifest.result_id not in kept:
-            newer = next(other for other in shown if latest([item, other]) == [other])
-            found.append((item, newer.manifest.result_id))
-    return tuple(found)
+            newer = next(other for other in shown if latest([item, other]) == [other]).manifest.result_id
+            older = Mark("older version", "a newer version of the method has answered the same question")
+            yield Superseded(item, newer, (*_marks(item, template, scoring), older))
 
 
-def _slug_of(result: Result) -> str:
+def slug_of(result: Result) -> str:
+    """The name of the board that a result belongs to."""
     data = result.manifest.dataset
     more = [data.split, data.limit, data.content_hash, result.manifest.protocol]
     return slug(data.spec, *more)
@@ -303,7 +333,8 @@ def _order(result: Result) -> tuple[str, str, int, str, str]:
     return data.spec, data.split, data.limit or 0, data.content_hash, result.manifest.protocol
 
 
-def _relative(folder: Path, results: Path) -> str:
+def place_of(folder: Path, results: Path) -> str:
+    """A result's folder as the site names it."""
     return label(str(folder.relative_to(results)), 200)
 
 
@@ -317,11 +348,31 @@ def _place(results: Path, error: ResultError) -> str:
     return label("/".join([parts[0], parts[1].split(" ")[0]]) if len(parts) > 1 else parts[0], 200)
 
 
+def _strange(results: Path) -> Iterator[tuple[Path, str]]:
+    """Folders that are not to be opened, and why: a folder of results may come from strangers, by a pull request."""
+    root = results.resolve()
+    for manifest in sorted(results.glob(f"*/*/{MANIFEST}")):
+        folder = manifest.parent
+        files = [folder / name for name in (MANIFEST, METRICS, RUN, PER_QUERY)]
+        for path in (folder.parent, folder, *files):
+            if path.is_symlink() and not path.resolve().is_relative_to(root):
+                yield folder, f"{path.name} is a link that leads out of the folder of results."
+                break
+        else:
+            for path in files:
+                if path.exists() and not path.is_file():
+                    yield folder, f"{path.name} is no regular file."
+                    break
+                if path.suffix == ".json" and path.is_file() and path.stat().st_size > _LARGEST_JSON:
+                    yield folder, f"{path.name} is larger than any that bench writes."
+                    break
+
+
 def _unfinished(results: Path) -> list[Rejected]:
     """Folders that hold a part of a result, and no manifest."""
     parts = {path.parent for name in (METRICS, RUN, PER_QUERY) for path in results.glob(f"*/*/{name}")}
     return [
-        Rejected(_relative(folder, results), f"it has no {MANIFEST}.")
+        Rejected(place_of(folder, results), f"it has no {MANIFEST}.")
         for folder in sorted(parts)
         if not (folder / MANIFEST).is_file() and not folder.name.startswith(".")
     ]

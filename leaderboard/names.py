@@ -34,6 +34,9 @@ def slug(text: str, *more: object) -> str:
 
 def clean(text: str) -> str:
     """A text without what HTML cannot hold, and without marks that turn the direction of what follows."""
+    # Nearly every text is plain, and pages have a million of them.
+    if text.isascii() and text.isprintable():
+        return text
     return _TURNING.sub("", _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
@@ -79,6 +82,11 @@ def seconds(value: float) -> str:
     if value < 1:
         return f"{value * 1e3:.1f} ms"
     return f"{value:.1f} s" if value < 600 else f"{value / 60:.0f} min"
+
+
+def money(value: float | None) -> str:
+    """An amount in three digits, without a currency; that it is not known where there is none."""
+    return "not known" if value is None else "0" if not value else f"{value:,.2f}" if value >= 1 else f"{value:.3g}"
 
 
 def p_text(p: float) -> str:

@@ -90,9 +90,9 @@ def overall(
             # Of two rows that differ in nothing a reader is told, the better one stands first.
             if kind in row.samples and place not in rows.get(row.key, {}):
                 rows.setdefault(row.key, {})[place] = row
-    methods = [found for found in rows.values() if not next(iter(found.values())).oracle]
-    common = _common([frozenset(found) for found in methods])
-    ranked = [key for key, found in rows.items() if found in methods and common and common <= found.keys()]
+    methods = {key: frozenset(found) for key, found in rows.items() if not next(iter(found.values())).oracle}
+    common = _common(list(methods.values()))
+    ranked = [key for key, own in methods.items() if common and common <= own]
     own = [None if kind == "all" else masks[board.slug][kind] for board in used]
     limit = any(row.values is None for found in rows.values() for row in found.values())
     spans = _spans(rows, common, set(ranked), _Taken(column, kind, own), limit)

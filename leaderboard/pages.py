@@ -15,6 +15,8 @@ from markupsafe import Markup, escape
 from bench.leaderboard import names
 from bench.leaderboard.names import slug
 from bench.protocol import PROTOCOL_VERSION
+from bench.run.manifest import Manifest
+from bench.run.spending import money_per_query
 
 STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "icon.svg")
 
@@ -29,11 +31,15 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_finalize,
+        # The templates of an installation do not change while it runs: nobody need look for each of ten thousand pages.
+        auto_reload=False,
     )
     made.filters.update(
         num=names.fixed,
         span=names.interval_of,
         secs=names.seconds,
+        money=names.money,
+        per_thousand=per_thousand,
         count=names.count,
         label=names.label,
         clean=names.clean,
@@ -75,6 +81,12 @@ def picture(svg: str) -> Markup:
 def anchor(key: str) -> str:
     """The id of a part of a page."""
     return f"s{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def per_thousand(manifest: Manifest) -> float | None:
+    """What a thousand queries cost in money; None where that is not known."""
+    cost = money_per_query(manifest)
+    return None if cost is None else 1000 * cost
 
 
 def quoted(text: str) -> str:

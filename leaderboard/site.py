@@ -6,43 +6,32 @@ no script. The same results give the same bytes: there is no time on its pages b
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from bench.errors import ResultError
-from bench.leaderboard.datasetpage import slice_masks, write_dataset
-from bench.leaderboard.explorer import Explorer, write_explorer
-from bench.leaderboard.exports import write_exports
-from bench.leaderboard.facts import bundles_seen, data_of, novelty_masks
+from bench.errors import UsageError
+from bench.leaderboard.boardjobs import Job, carried_out
+from bench.leaderboard.explorer import BLOCK
+from bench.leaderboard.exports import index_path, table_path, write_exports
 from bench.leaderboard.homepage import write_home, write_lists
+from bench.leaderboard.memory import Memory
 from bench.leaderboard.methodpage import published_by_family, write_methods
-from bench.leaderboard.model import RANKED, Board, Mark, Rejected, make_board, read_results, sampled
-from bench.leaderboard.names import count
+from bench.leaderboard.model import COLUMNS, RANKED, Board, Rejected, read_results, slug_of
+from bench.leaderboard.names import family_of, slug
 from bench.leaderboard.overall import MOST_VALUES
 from bench.leaderboard.pages import static_files
-from bench.leaderboard.resultpage import write_results
+from bench.leaderboard.resultpage import ENDINGS
 from bench.leaderboard.staticpages import read_reproduction, write_static
-from bench.leaderboard.tables import read_columns
-from bench.leaderboard.traits import learns
-from bench.leaderboard.writer import Writer, Written
+from bench.leaderboard.writer import FOLDERS, Writer, Written
 from bench.progress import QUIET, Progress
-from bench.run.result import PER_QUERY, RUN, Result
+from bench.run.result import RUN, Result
 from bench.swap import locked
 
 #: Lines of all rankings together up to which they are written for download, unless somebody says otherwise.
 MOST_LINES = 10_000_000
 #: Bytes of all rankings together up to which each is read and checked, and not only those that are shown.
 _MOST_VERIFIED = 1 << 30
-#: Values of all results together from which on the work is worth a second process.
-_WORTH_PROCESSES = 300_000
 
 
 @dataclass(frozen=True)
@@ -63,25 +52,6 @@ class Site:
     def results(self) -> int:
         """How many results stand on boards."""
         return sum(len(board.rows) for board in self.boards)
-
-
-@dataclass(frozen=True)
-class _Job:
-    members: tuple[Result, ...]
-    results: Path
-    out: Path
-    verify: bool
-    downloads: bool
-    keep: bool
-
-
-@dataclass(frozen=True)
-class _Done:
-    board: Board | None
-    rejected: list[Rejected]
-    masks: dict[str, NDArray[np.bool_]]
-    keys: dict[str, str]
-    written: Written
 
 
 def build_site(
@@ -105,17 +75,22 @@ def build_site(
         base_url: the site's address, if it has one: exports then have full links, and a sitemap.
 
     Raises:
-        UsageError: the report of a reproduction cannot be read, or `base_url` is no address.
+        UsageError: the report of a reproduction cannot be read, `base_url` is no address, or the site would lie in the
+            folder of results.
         StorageError: the folder cannot be written.
     """
     report = None if reproduction is None else read_reproduction(reproduction)
-    with locked(out.absolute().parent / f".{out.absolute().name}.lock", f"building {out}", progress):
+    check_apart(results, out)
+    # By its real place: a link to a site is the same site.
+    place = out.resolve()
+    with locked(place.parent / f".{place.name}.lock", f"building {out}", progress):
         groups, rejected = read_results(results)
         work = _jobs(groups, results, out, downloads)
         writer = Writer(out)
+        writer.announce(_coming(groups))
         boards, masks = [], {}
         with progress.stage("build", len(work), "boards") as stage:
-            for done in _carried_out(work, jobs):
+            for done in carried_out(work, jobs):
                 rejected += done.rejected
                 writer.absorb(done.keys, done.written)
                 if done.board is not None:
@@ -126,7 +101,7 @@ def build_site(
         write_lists(boards, writer)
         write_methods(boards, published_by_family(report), writer)
         every = [row.result for board in boards for row in board.rows]
-        every += [result for board in boards for result, _ in board.superseded]
+        every += [item.result for board in boards for item in board.superseded]
         shown = {result.manifest.result_id for result in every}
         rejected.sort(key=lambda item: (item.where, item.reason))
         write_static(rejected, report, shown, writer)
@@ -134,17 +109,55 @@ def build_site(
             writer.put(path, content)
         links = {name: f"r/{name}.html" for name in sorted(shown)}
         pages = sorted(path for path in writer.keys if path.endswith(".html"))
-        write_exports(writer.put, every, links=links, pages=pages, base_url=base_url)
+        write_exports(writer.put, every, links=links, marks=_marks(boards), pages=pages, base_url=base_url)
+        Memory(out).finish({job.name for job in work})
         return Site(tuple(boards), tuple(rejected), writer.finish())
 
 
-def _jobs(groups: Sequence[Sequence[Result]], results: Path, out: Path, downloads: bool | None) -> list[_Job]:
+def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
+    """Files that results may come to have; those of the site as a whole are always written anew."""
+    for group in groups:
+        board = slug_of(group[0])
+        yield from (f"d/{board}.html", f"e/{board}.html", f"e/{board}/index.js")
+        # What the manifest says is not yet checked: an endless number of queries is none of a real dataset.
+        queries = min(group[0].manifest.dataset.queries, 10_000_000)
+        yield from (f"e/{board}/q{number}.js" for number in range(-(-queries // BLOCK)))
+        for item in group:
+            method = item.manifest.method
+            yield f"m/{slug(method.spec if method.run_file else family_of(method.spec))}.html"
+            yield from (index_path(item), table_path(item))
+            yield from (f"r/{item.manifest.result_id}{end}" for end in ENDINGS)
+
+
+def check_apart(results: Path, out: Path) -> None:
+    """Raise `UsageError` where pages would be written among results."""
+    source, place = results.resolve(), out.resolve()
+    if place.is_relative_to(source):
+        raise UsageError(f"the site {out} would lie in the folder of results {results}; name another place with --out.")
+    if source.is_relative_to(place) and source.relative_to(place).parts[0] in FOLDERS:
+        raise UsageError(
+            f"the results {results} lie where the site {out} has its pages; name another place with --out."
+        )
+
+
+def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
+    """Result id -> the marks of its row, the sign of a doubtful lead among them in words."""
+    found = {item.id: [mark.text for mark in item.marks] for board in boards for item in board.superseded}
+    for board in boards:
+        for row in board.rows:
+            doubtful = [name for name in COLUMNS if name in row.doubtful]
+            tied = [f"lead within ties: {', '.join(doubtful)}"] if doubtful else []
+            found[row.id] = [*(mark.text for mark in row.marks), *tied]
+    return found
+
+
+def _jobs(groups: Sequence[Sequence[Result]], results: Path, out: Path, downloads: bool | None) -> list[Job]:
     every = [result for members in groups for result in members]
     if downloads is None:
         downloads = sum(map(_lines, every)) <= MOST_LINES
     verify = sum(_size(result.folder / RUN) for result in every) <= _MOST_VERIFIED
     keep = sum(result.manifest.dataset.queries for result in every) * len(RANKED) <= MOST_VALUES
-    return [_Job(tuple(group), results, out, verify, downloads, keep) for group in groups]
+    return [Job(tuple(group), results, out, verify, downloads, keep) for group in groups]
 
 
 def _lines(result: Result) -> int:
@@ -157,57 +170,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _carried_out(work: Sequence[_Job], jobs: int | None) -> list[_Done]:
-    values = sum(result.manifest.dataset.queries for job in work for result in job.members)
-    processes = jobs or (min(os.cpu_count() or 1, len(work)) if values > _WORTH_PROCESSES else 1)
-    if processes < 2 or len(work) < 2:
-        return [_one(job) for job in work]
-    # The largest first, so that none is left to run alone at the end.
-    order = sorted(range(len(work)), key=lambda i: -sum(item.manifest.dataset.queries for item in work[i].members))
-    # Spawned: Arrow's threads do not survive a fork.
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        found = dict(zip(order, pool.map(_one, [work[i] for i in order]), strict=True))
-    return [found[i] for i in range(len(work))]
-
-
-def _one(job: _Job) -> _Done:
-    """All that hangs on one board alone: its page, its results' pages, its explorer."""
-    writer = Writer(job.out)
-    board, rejected = make_board(job.members, job.results, job.verify)
-    if board is None:
-        return _Done(None, rejected, {}, {}, Written())
-    data = data_of(board.spec, board.content_hash)
-    table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
-    ids, judged = table["query_id"].to_pylist(), table["n_gold"].to_numpy() > 0
-    own = [name for name, has_gold in zip(ids, judged.tolist(), strict=True) if has_gold]
-    bundles, masks = None, {}
-    if data.dataset is not None:
-        masks = novelty_masks(data.dataset, ids, judged)
-        if len(data.dataset.rows("train")):
-            bundles = bundles_seen(data.dataset, own)
-            board = _with_bundles(board, bundles)
-    explorer: Explorer | None = None
-    try:
-        explorer = write_explorer(board, data, writer)
-    except (ResultError, pa.ArrowException) as error:
-        reason = f"the explorer of its queries is left out: {str(error).splitlines()[0]}"
-        rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
-    slices = slice_masks(data, own)
-    write_dataset(board, data, explorer, own, bundles, writer)
-    write_results(board, slices, job.downloads, writer)
-    board = sampled(board, masks, job.keep)
-    return _Done(board, rejected, masks, writer.keys, writer.done)
-
-
-def _with_bundles(board: Board, bundles: tuple[int, int]) -> Board:
-    """Mark the methods that learn from past queries where these have the very gold sets that are asked for."""
-    if not bundles[0]:
-        return board
-    share = f"{count(bundles[0])} of the {count(bundles[1])} judged queries"
-    mark = Mark("bundles seen", f"{share} have a gold set that stands in the past queries")
-    rows = tuple(
-        replace(row, marks=(*row.marks, mark)) if learns(row) and not row.oracle else row for row in board.rows
-    )
-    return replace(board, rows=rows)

@@ -96,15 +96,25 @@ def ranks_limit(values: NDArray[np.float64]) -> NDArray[np.int64]:
     queries, systems = values.shape
     centred = values - values.mean(axis=0)
     sizes, directions = np.linalg.eigh(centred.T @ centred / queries**2)
-    steps = directions * np.sqrt(np.maximum(sizes, 0))
+    # The symmetric root, without what rounding alone has put there: it does not hang on which basis was found of a
+    # space of equal sizes, so that neither the machine nor its number of threads shows in the ranks.
+    sizes[sizes < 1e-12 * sizes.max(initial=0.0)] = 0.0
+    steps = (directions * np.sqrt(sizes)) @ directions.T
     normal = np.random.default_rng(0).standard_normal((_RANK_DRAWS, systems))
     # Rounded, so that systems of the same values tie.
     drawn = np.round(values.mean(axis=0) + normal @ steps.T, 9)
-    ordered = np.sort(drawn, axis=1)
-    best, worst = np.empty_like(drawn), np.empty_like(drawn)
-    for i, (row, own) in enumerate(zip(ordered, drawn, strict=True)):
-        best[i] = 1 + systems - np.searchsorted(row, own, side="right")
-        worst[i] = systems - np.searchsorted(row, own, side="left")
+    order = np.argsort(-drawn, axis=1)
+    placed = np.take_along_axis(-drawn, order, axis=1)
+    first = np.ones((_RANK_DRAWS, systems), dtype=np.bool_)
+    first[:, 1:] = placed[:, 1:] != placed[:, :-1]
+    last = np.ones_like(first)
+    last[:, :-1] = first[:, 1:]
+    # Ranks of a group of equals: the place of its first member, and that of its last.
+    ranks = np.arange(1, systems + 1)
+    best, worst = np.empty(drawn.shape, dtype=np.int64), np.empty(drawn.shape, dtype=np.int64)
+    np.put_along_axis(best, order, np.maximum.accumulate(np.where(first, ranks, 0), axis=1), axis=1)
+    ends = np.where(last, ranks, systems + 1)
+    np.put_along_axis(worst, order, np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1], axis=1)
     low = np.quantile(best, 0.025, axis=0, method="lower")
     return np.column_stack([low, np.quantile(worst, 0.975, axis=0, method="higher")]).astype(np.int64)
 

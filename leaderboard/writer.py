@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,19 @@ from bench.paths import storage_errors
 
 #: The list of a site's files, beside its pages.
 LISTING = "files.json"
+#: The same of files that a build is about to make; it stays only if the build is killed.
+ANNOUNCED = ".files.json"
 _PATH = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/){0,3}[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+#: Folders of a site.
+FOLDERS = frozenset({"d", "e", "m", "model-index", "r", "static", "tables"})
+_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
+
+
+def is_path(path: str) -> bool:
+    """Whether a file of a site may be called so."""
+    return _PATH.fullmatch(path) is not None and path != LISTING
 
 
 @dataclass
@@ -38,13 +50,15 @@ class Writer:
     out: Path
     keys: dict[str, str] = field(default_factory=dict)
     done: Written = field(default_factory=Written)
+    #: Files that are not what the last build wrote, whatever its list says.
+    distrusted: frozenset[str] = frozenset()
     _old: dict[str, str] | None = None
 
     @property
     def old(self) -> dict[str, str]:
         """Path -> key of the files that the last build wrote."""
         if self._old is None:
-            self._old = _listing(self.out / LISTING)
+            self._old = {**_listing(self.out / ANNOUNCED), **_listing(self.out / LISTING)}
         return self._old
 
     def put(self, path: str, content: str | bytes) -> None:
@@ -72,7 +86,7 @@ class Writer:
             make: gives its content.
         """
         place = self._claim(path, key)
-        if self.old.get(path) == key and place.is_file():
+        if self.old.get(path) == key and place.is_file() and path not in self.distrusted:
             self.done.unchanged.append(path)
             return
         content = make()
@@ -90,9 +104,21 @@ class Writer:
         self.done.written += done.written
         self.done.unchanged += done.unchanged
 
+    def announce(self, paths: Iterable[str]) -> None:
+        """List files before they are made: a later build removes them even if this one is killed on the way."""
+        fresh = {path: "" for path in paths if path not in self.old and is_path(path)}
+        if fresh:
+            self._write(self.out / ANNOUNCED, _listed(fresh))
+
     def finish(self) -> Written:
         """Remove the files of the last build that this one did not make, and write the list."""
         inside = self.out.resolve()
+        for folder in (self.out, *(self.out / name for name in sorted(FOLDERS)), *self.out.glob("e/*")):
+            # What a killed build left: the caller holds the site's lock, so nobody is writing it.
+            for place in folder.glob(".*.tmp") if folder.resolve().is_relative_to(inside) else ():
+                if _TEMPORARY.fullmatch(place.name):
+                    with storage_errors(str(place)):
+                        place.unlink(missing_ok=True)
         for path in sorted(set(self.old) - set(self.keys)):
             place = self.out / path
             # A listing from outside, or a link in the folder, must not lead to anything of somebody else's.
@@ -103,14 +129,15 @@ class Writer:
             self.done.removed.append(path)
             with suppress(OSError):
                 place.parent.rmdir()
-        text = json.dumps({"schema_version": 1, "files": dict(sorted(self.keys.items()))}, indent=0) + "\n"
-        place = self.out / LISTING
-        if not place.is_file() or place.read_text("utf-8", "replace") != text:
-            self._write(place, text.encode())
+        text, place = _listed(self.keys), self.out / LISTING
+        if not place.is_file() or place.read_bytes() != text:
+            self._write(place, text)
+        with storage_errors(str(place)):
+            (self.out / ANNOUNCED).unlink(missing_ok=True)
         return self.done
 
     def _claim(self, path: str, key: str) -> Path:
-        if not _PATH.fullmatch(path) or path == LISTING:
+        if not is_path(path):
             raise ValueError(f"no file of a site is called {path!r}")
         if path in self.keys:
             raise ValueError(f"two pages of the site are called {path!r}")
@@ -122,7 +149,7 @@ class Writer:
         # can be made again, and thousands of flushes take longer than the rest of the build.
         with storage_errors(str(place)):
             place.parent.mkdir(parents=True, exist_ok=True)
-            temporary = place.with_name(f".{place.name[:80]}.{os.getpid()}.tmp")
+            temporary = place.with_name(f".{place.name[:80].lstrip('.')}.{os.getpid()}.tmp")
             try:
                 temporary.write_bytes(data)
                 os.replace(temporary, place)
@@ -130,9 +157,13 @@ class Writer:
                 temporary.unlink(missing_ok=True)
 
 
+def _listed(keys: Mapping[str, str]) -> bytes:
+    return (json.dumps({"schema_version": 1, "files": dict(sorted(keys.items()))}, indent=0) + "\n").encode()
+
+
 def _listing(path: Path) -> dict[str, str]:
     try:
         files = json.loads(path.read_text("utf-8"))["files"]
-        return {str(name): str(key) for name, key in files.items() if _PATH.fullmatch(str(name)) and name != LISTING}
+        return {str(name): str(key) for name, key in files.items() if is_path(str(name))}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}

@@ -142,6 +142,11 @@ def _print_costs(out: Console, result: Result) -> None:
     if "recommended" in tokens:
         shown.append(f"recommended {tokens['recommended']:.0f}")
     out.print(f"tokens of tool text: {', '.join(shown)}, whole library {tokens['library']:.0f}")
+    if (use := manifest.model_use) is not None:
+        cost = "price not known" if use.cost is None else f"cost {use.cost:.4g}"
+        out.print(
+            f"language model: {use.requests} requests, {use.input_tokens} tokens in, {use.output_tokens} out, {cost}"
+        )
     if manifest.facts:
         out.print("about: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in manifest.facts.items()))
 

@@ -19,6 +19,7 @@ from bench.llm.budget import Held, Stopped
 from bench.llm.completion import Completion, input_bound, payload, read_completion
 from bench.llm.journal import Answer, Journal, JournalLine, JournalRequest, journal_at
 from bench.llm.messages import Failure, Message, Reply, Request, Usage, described, request_key, shown
+from bench.llm.meter import note_request
 from bench.llm.settings import Settings, chat_settings
 from bench.llm.transport import GaveUp, Refused, Transport, Unsupported
 from bench.progress import QUIET, Progress
@@ -262,6 +263,14 @@ class LanguageModel:
             self._failures += answer.kind != "reply"
             self._input += answer.input_tokens
             self._output += answer.output_tokens
+            price = self._settings.price
+            note_request(
+                asked=asked,
+                failed=answer.kind != "reply",
+                input_tokens=answer.input_tokens,
+                output_tokens=answer.output_tokens,
+                cost=None if price is None else price.of(answer.input_tokens, answer.output_tokens),
+            )
 
     def _tell_of_another_endpoint(self, answer: Answer) -> None:
         """Say once that replies were made elsewhere than the identity says."""

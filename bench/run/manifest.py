@@ -58,6 +58,22 @@ class Latency(_Strict):
     cached: bool
 
 
+class ModelUse(_Strict):
+    """What language models were asked for the ranking of all queries, learning and indexing left out.
+
+    Requests are counted once, those answered from the journal too. `cost` is that of all their tokens at the prices
+    that the run was told, in the currency of these; None where it was told none, or where a part of the queries was
+    answered by an earlier process.
+    """
+
+    requests: int
+    from_journal: int
+    failures: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+
+
 class Environment(_Strict):
     """With what and how it was made."""
 
@@ -86,6 +102,8 @@ class Manifest(_Strict):
     timings: dict[str, float]
     latency: Latency | None
     peak_memory_mib: float | None
+    #: None where no language model was asked, and in results of versions that did not count it.
+    model_use: ModelUse | None = None
     facts: dict[str, str | int | float | bool]
     warnings: list[str]
     resumed: bool = False

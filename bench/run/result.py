@@ -9,10 +9,12 @@ RESULTS/<dataset>/<method>-<id>/
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -203,9 +205,16 @@ def _folders(results: Path) -> list[Path]:
     return standing([path.parent for path in results.glob(f"*/*/{MANIFEST}")])
 
 
-def find_results(results: Path) -> Iterator[Result | ResultError]:
-    """Every result below a folder, sorted by path; those that cannot be read come as errors."""
+def find_results(results: Path, without: Container[Path] = ()) -> Iterator[Result | ResultError]:
+    """Every result below a folder, sorted by path; those that cannot be read come as errors.
+
+    Args:
+        results: the folder.
+        without: folders that are not opened.
+    """
     for folder in _folders(results):
+        if folder in without:
+            continue
         try:
             yield Result.read(folder)
         except ResultError as error:
@@ -277,9 +286,20 @@ def settings(manifest: Manifest, usual: str = "") -> str:
 def latest(results: Sequence[Result]) -> list[Result]:
     """The latest answer to each question: older ones are of other versions of a method's code."""
     newest: dict[tuple[object, ...], Result] = {}
-    for item in sorted(results, key=lambda item: item.manifest.environment.created):
+    for item in sorted(
+        results, key=lambda item: (_instant(item.manifest.environment.created), item.manifest.result_id)
+    ):
         newest[_question(item.manifest)] = item
     return list(newest.values())
+
+
+def _instant(created: str) -> float:
+    """A time as a number, by the clock of all places; what is no time comes before every time."""
+    try:
+        found = datetime.datetime.fromisoformat(created)
+        return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return -math.inf
 
 
 def _question(manifest: Manifest) -> tuple[object, ...]:

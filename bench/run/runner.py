@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, ResultError, UsageError
+from bench.llm.meter import Meter, metered
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.paths import write_text
@@ -28,7 +29,7 @@ from bench.run.cut import Cut, learn_cut, split_history
 from bench.run.guard import checked_facts, checked_marks, checked_revisions, method_errors
 from bench.run.leaks import training_marks
 from bench.run.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
-from bench.run.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity
+from bench.run.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity, ModelUse
 from bench.run.plan import Plan, method_code, method_hash, parts_of, result_id
 from bench.run.rescore import rescore, up_to_date
 from bench.run.result import Result, check_writable, is_complete, result_folder, result_lock, write_result
@@ -176,7 +177,8 @@ class Runner:
                 method.fit(history)
         with clock("index"), method_errors(method, "indexing the library"):
             method.index(library)
-        answers = ask(method, dataset, rows, plan.depth, batches, self.progress)
+        with metered() as asked:
+            answers = ask(method, dataset, rows, plan.depth, batches, self.progress)
         clock.seconds["rank"] = answers.seconds
         with method_errors(method, "ranking single queries"):
             latency = _latency(method, Queries.of(dataset, rows[asking_order(dataset, rows)]), plan.depth)
@@ -211,6 +213,7 @@ class Runner:
             timings={name: round(value, 6) for name, value in clock.seconds.items()},
             latency=latency,
             peak_memory_mib=None if peak is None else round(peak, 1),
+            model_use=_model_use(asked, answers.resumed) if method.needs_llm else None,
             facts=facts,
             warnings=[*_warnings(plan, dataset, oracle), *(f"{mark}: {marks[mark]}" for mark in marks)],
             resumed=answers.resumed,
@@ -291,6 +294,18 @@ def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:
                 break
     p50, p95 = np.percentile(seconds, [50, 95])
     return Latency(p50=round(float(p50), 6), p95=round(float(p95), 6), queries=len(seconds), cached=encoding.cached)
+
+
+def _model_use(asked: Meter, resumed: bool) -> ModelUse:
+    """What a meter has counted; the requests of an earlier process are not in it, so that no cost can be told then."""
+    return ModelUse(
+        requests=asked.requests,
+        from_journal=asked.from_journal,
+        failures=asked.failures,
+        input_tokens=asked.input_tokens,
+        output_tokens=asked.output_tokens,
+        cost=None if resumed or not asked.requests else asked.cost,
+    )
 
 
 def _warnings(plan: Plan, dataset: Dataset, oracle: bool) -> list[str]:

@@ -10,11 +10,11 @@ from pydantic import BaseModel
 
 from bench.data.card import Card
 from bench.data.parquet import DatasetManifest, table_schemas
+from bench.evidence.export import Export
 from bench.evidence.report import Comparison
 from bench.gate.baseline import Baseline
 from bench.gate.policy import Policy
 from bench.gate.report import GateReport
-from bench.leaderboard.export_json import Export
 from bench.llm.journal import JournalLine
 from bench.reproduce.report import Reproduction
 from bench.run.experiment import Experiment

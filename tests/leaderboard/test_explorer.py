@@ -17,7 +17,7 @@ from bench.run.result import Result
 
 explorer = importlib.import_module("bench.leaderboard.explorer")
 facts = importlib.import_module("bench.leaderboard.facts")
-site_module = importlib.import_module("bench.leaderboard.site")
+site_module = importlib.import_module("bench.leaderboard.boardjobs")
 
 
 def _data(text: str) -> Any:

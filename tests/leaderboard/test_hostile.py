@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -224,3 +225,57 @@ def test_data_of_the_explorer_is_json_that_can_end_no_script(value: object) -> N
     assert "<" not in call
     assert call.isascii()
     assert json.loads(call.removeprefix("f(").removesuffix(");\n")) == value
+
+
+@pytest.mark.parametrize("part", ["", "manifest.json", "metrics.json", "run.parquet", ".."])
+def test_links_out_of_the_results_are_not_followed(
+    part: str, ready: Path, build: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = _folder("random")
+    place = folder.parent if part == ".." else folder / part if part else folder
+    secret = tmp_path / "elsewhere"
+    shutil.move(place, secret)
+    place.symlink_to(secret)
+    site = build()
+    assert site.made.results == (0 if part == ".." else 4)
+    assert {item.reason for item in site.made.rejected} == {
+        f"{place.name} is a link that leads out of the folder of results."
+    }
+
+
+def test_a_link_within_the_results_is_followed(ready: Path, build: Callable[..., Any]) -> None:
+    folder = _folder("random")
+    shutil.move(folder / RUN, folder / "kept.parquet")
+    (folder / RUN).symlink_to("kept.parquet")
+    assert build().made.results == 5
+
+
+def test_what_a_stranger_may_not_make_a_build_read_is_rejected(ready: Path, build: Callable[..., Any]) -> None:
+    (_folder("random") / "manifest.json").write_bytes(b'{"a": "' + b"x" * 17_000_000)
+    (_folder("oracle") / "run.parquet").unlink()
+    os.mkfifo(_folder("oracle") / "run.parquet")
+    site = build()
+    assert site.made.results == 3
+    reasons = sorted(item.reason for item in site.made.rejected)
+    assert reasons == ["manifest.json is larger than any that bench writes.", "run.parquet is no regular file."]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("2026-01-01T12:00:00+00:00", "2026-01-01T11:30:00-01:00"),
+        ("soon", "2020-01-01T00:00:00+00:00"),
+        ("zzzz", "2020-01-01"),
+    ],
+)
+def test_of_two_answers_the_later_one_by_the_clock_of_all_places_counts(
+    older: str, newer: str, ready: Path, build: Callable[..., Any], edit: Callable[..., None]
+) -> None:
+    first = _folder("random")
+    second = first.with_name("random-00000000000a")
+    shutil.copytree(first, second)
+    edit(first, environment__created=older)
+    edit(second, result_id="00000000000a", environment__created=newer, metrics={"result_id": "00000000000a"})
+    (board,) = build().made.boards
+    assert "00000000000a" in {row.id for row in board.rows}
+    assert [item.newer for item in board.superseded] == ["00000000000a"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.errors import StorageError, UsageError
 from bench.paths import results_folder
 
 writer_module = importlib.import_module("bench.leaderboard.writer")
@@ -142,3 +145,80 @@ def test_results_folders_that_are_not_there_make_an_empty_site(build: Callable[.
     site = build()
     assert site.made.results == 0
     assert site.page("rejected.html").texts
+
+
+@pytest.mark.parametrize("last", ["make_board", "write_home", "finish"])
+def test_what_a_killed_build_left_is_mended_and_cleared_by_the_next(
+    last: str, ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object, **__: object) -> None:
+        raise Killed
+
+    modules = {"make_board": "boardjobs", "write_home": "site"}
+    place: Any = importlib.import_module(f"bench.leaderboard.{modules[last]}") if last in modules else None
+    with monkeypatch.context() as patch:
+        patch.setattr(place if place else writer_module.Writer, last, kill)
+        with pytest.raises(Killed):
+            build()
+    gone = next(ready.glob("*/random-*"))
+    shutil.rmtree(gone)
+    site = build()
+    (site.folder / "r" / ".half.html.4711.tmp").write_text("half")
+    site = build()
+    assert site.bytes() == build("fresh").bytes()
+
+
+def test_an_unfinished_file_of_somebody_else_stays(ready: Path, build: Callable[..., Any]) -> None:
+    site = build()
+    (site.folder / "r" / ".mine.tmp").write_text("mine")
+    (site.folder / "mine").mkdir()
+    (site.folder / "mine" / ".a.12.tmp").write_text("mine")
+    build()
+    assert (site.folder / "r" / ".mine.tmp").is_file()
+    assert (site.folder / "mine" / ".a.12.tmp").is_file()
+
+
+@pytest.mark.usefixtures("ready")
+def test_builds_into_one_folder_wait_for_each_other(build: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "alias").symlink_to(tmp_path / "site")
+    with ThreadPoolExecutor(3) as threads:
+        for done in [threads.submit(build, name) for name in ("site", "alias", "site")]:
+            done.result()
+    assert build("fresh").bytes() == build("site").bytes()
+
+
+@pytest.mark.parametrize("where", ["results", "results/site", "."])
+def test_a_site_among_the_results_is_refused(
+    where: str, ready: Path, build: Callable[..., Any], tmp_path: Path
+) -> None:
+    before = sorted(ready.rglob("*"))
+    site = importlib.import_module("bench.leaderboard.site")
+    if where == ".":
+        ready = ready.rename(ready.with_name("r"))
+        with pytest.raises(UsageError, match="where the site"):
+            site.build_site(ready, ready.parent)
+        return
+    with pytest.raises(UsageError, match="would lie in the folder of results"):
+        site.build_site(ready, ready.parent / where.replace("results", ready.name))
+    assert sorted(ready.rglob("*")) == before
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_full_disk_is_told_and_leaves_whole_pages(build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if path.name.startswith(".index.html"):
+            real(path, data[:10])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(StorageError, match="the disk is full"):
+            build()
+    assert build().bytes() == build("fresh").bytes()

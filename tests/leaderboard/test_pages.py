@@ -73,7 +73,7 @@ def test_methods_without_the_common_datasets_are_shown_and_not_ranked(
     edit(scored("elsewhere"), dataset__spec="elsewhere", dataset__content_hash="e" * 64)
     home = build().page("index.html")
     assert "4 methods are ranked: those with results on all of starter." in " ".join(home.texts)
-    (row,) = (part for part in home.text.split("<tr ") if part.startswith("data-f") and '">elsewhere</a>' in part)
+    (row,) = (part for part in home.text.split("<tr ") if part.startswith("data-f") and ">elsewhere</a>" in part)
     assert '<td class="t"><td><th' in row
 
 

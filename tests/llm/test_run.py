@@ -130,6 +130,37 @@ def test_a_run_that_the_limit_ended_goes_on_when_it_is_raised(
     assert len(chat_server.requests) == 40
 
 
+def test_a_result_says_what_its_ranking_costs_and_the_journal_makes_it_no_cheaper(
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], Result]
+) -> None:
+    chat_server.answer = answer
+    unpriced = run("unpriced").manifest.model_use
+    assert unpriced is not None
+    assert (unpriced.requests, unpriced.from_journal, unpriced.cost) == (40, 0, None)
+    monkeypatch.setenv("BENCH_LLM_PRICE", "2/10")
+    priced = run("priced").manifest.model_use
+    assert priced is not None
+    assert (priced.requests, priced.from_journal) == (40, 40)
+    assert priced.input_tokens == unpriced.input_tokens > 0
+    assert priced.cost == pytest.approx((2 * priced.input_tokens + 10 * priced.output_tokens) / 1e6)
+
+
+def test_the_cost_of_a_run_that_was_resumed_is_not_known(
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], Result]
+) -> None:
+    chat_server.answer = answer
+    monkeypatch.setattr(Asked, "batch_size", 1)
+    monkeypatch.setenv("BENCH_LLM_PRICE", "1/1")
+    monkeypatch.setenv("BENCH_LLM_LIMIT", "0.002")
+    with pytest.raises(UnavailableError, match="is spent"):
+        run("results")
+    monkeypatch.setenv("BENCH_LLM_LIMIT", "1")
+    result = run("results")
+    assert result.manifest.resumed
+    assert result.manifest.model_use is not None
+    assert result.manifest.model_use.cost is None
+
+
 def test_without_an_endpoint_the_run_ends_before_it_begins(run: Callable[[str], Result]) -> None:
     with pytest.raises(UnavailableError, match="there is no way to ask m"):
         run("results")

@@ -1,0 +1,84 @@
+"""The file `results.json` of a leaderboard: everything that a site knows of its results."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from bench.run.manifest import Manifest, Metrics
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ExportedMetric(_Strict):
+    """What a metric's name stands for."""
+
+    name: str
+    definition: str
+    higher_is_better: bool
+    #: A paper's own variant, by which nothing is ranked.
+    reproduction_only: bool
+
+
+class ExportedBoard(_Strict):
+    """Results that compare: the same data, split, number of queries and protocol.
+
+    Attributes:
+        id: unique within the file, and the same for the same data, split, limit and protocol.
+        current: whether it is of today's protocol; results of others are kept, and not ranked among today's.
+        metric: what `results` is ordered by.
+        results: ids, best first, oracles last; the latest answer to each question alone.
+    """
+
+    id: str
+    dataset: str
+    title: str
+    content_hash: str
+    split: str
+    limit: int | None
+    protocol: str
+    current: bool
+    judged: int
+    tools: int
+    metric: str
+    results: list[str]
+
+
+class ExportedResult(_Strict):
+    """One result.
+
+    Attributes:
+        label: `method @ dataset`.
+        board: the board that it belongs to.
+        latest: false for one that a newer version of its method's code has answered anew.
+        marks: what a reader must know of the row.
+        cost_per_query: money, in the currency of the prices that the run was told; 0 without paid calls, none where the
+            price is not known.
+        page: where the site shows it, relative to this file; none where nobody said.
+        manifest, metrics: as stored (schemas `manifest` and `metrics`).
+    """
+
+    result_id: str
+    label: str
+    board: str
+    latest: bool
+    marks: list[str]
+    cost_per_query: float | None
+    page: str | None
+    manifest: Manifest
+    metrics: Metrics
+
+
+class Export(_Strict):
+    """All results of a site, with the boards that they stand on."""
+
+    schema_name: Literal["export"] = "export"
+    schema_version: Literal[1] = 1
+    #: The protocol that today's results follow.
+    protocol: str
+    metrics: list[ExportedMetric]
+    boards: list[ExportedBoard]
+    results: list[ExportedResult]

@@ -1,0 +1,290 @@
+"""All that hangs on one board alone: its page, its results' pages, its explorer; made anew, or found as it was left."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bench.errors import ResultError
+from bench.leaderboard.datasetpage import slice_masks, write_dataset
+from bench.leaderboard.explorer import Explorer, write_explorer
+from bench.leaderboard.facts import bundles_seen, data_of, facts_of, novelty_masks, state_of_data
+from bench.leaderboard.memory import Kept, Memory, digest_of, key_of
+from bench.leaderboard.model import (
+    RANKED,
+    Board,
+    Mark,
+    Rejected,
+    Sample,
+    assembled,
+    make_board,
+    place_of,
+    sampled,
+    slug_of,
+)
+from bench.leaderboard.names import count, family_of
+from bench.leaderboard.resultpage import write_results
+from bench.leaderboard.standings import Standing
+from bench.leaderboard.tables import checked_values, read_columns
+from bench.leaderboard.traits import learns
+from bench.leaderboard.writer import Writer, Written, is_path
+from bench.run.result import PER_QUERY, RUN, Result
+
+#: Values of all results together from which on the work is worth a second process.
+_WORTH_PROCESSES = 300_000
+#: Changes when what is kept of a board does.
+_FORM = 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """A board to be made.
+
+    Attributes:
+        members: results that compare.
+        results: their folder.
+        out: the site's folder.
+        verify: whether rankings and all columns are read and checked too.
+        downloads: whether rankings and per-query values are written.
+        keep: whether the rows keep their values.
+    """
+
+    members: tuple[Result, ...]
+    results: Path
+    out: Path
+    verify: bool
+    downloads: bool
+    keep: bool
+
+    @property
+    def name(self) -> str:
+        """The board's, if it comes to one."""
+        return slug_of(self.members[0])
+
+    @property
+    def values(self) -> int:
+        """How much there is to do."""
+        return sum(result.manifest.dataset.queries for result in self.members)
+
+    def key(self) -> str:
+        """Of all that its pages and numbers are made from, the tables being what the manifests say."""
+        families = {family_of(item.manifest.method.spec) for item in self.members}
+        digests = [hashlib.sha256(item.manifest.model_dump_json().encode()).hexdigest() for item in self.members]
+        return key_of(
+            {
+                "form": _FORM,
+                "members": [
+                    [place_of(item.folder, self.results), digest]
+                    for item, digest in zip(self.members, digests, strict=True)
+                ],
+                "how": [self.verify, self.downloads, self.keep],
+                "data": state_of_data(self.members[0].manifest.dataset.spec),
+                "methods": {name: repr(facts_of(name)) for name in sorted(families)},
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Done:
+    """A board that was made, and what of the site's files are its own."""
+
+    board: Board | None
+    rejected: list[Rejected]
+    masks: dict[str, NDArray[np.bool_]]
+    keys: dict[str, str]
+    written: Written
+
+
+def carried_out(work: Sequence[Job], jobs: int | None) -> list[Done]:
+    """What comes of the jobs, in their order; boards of which nothing has changed are not made again.
+
+    Args:
+        work: the jobs.
+        jobs: processes; by default one for each core where there is much to do.
+    """
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        found = {i: done for i, done in enumerate(threads.map(_left, work)) if done is not None}
+    # The largest first, so that none is left to run alone at the end.
+    order = sorted((i for i in range(len(work)) if i not in found), key=lambda i: -work[i].values)
+    many = sum(work[i].values for i in order) > _WORTH_PROCESSES
+    processes = jobs or (min(os.cpu_count() or 1, len(order)) if many else 1)
+    if processes < 2 or len(order) < 2:
+        found |= {i: _made(work[i]) for i in order}
+    else:
+        # Spawned: Arrow's threads do not survive a fork.
+        with _one_thread_each(), ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+            found |= dict(zip(order, pool.map(_made, [work[i] for i in order]), strict=True))
+    return [found[i] for i in range(len(work))]
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes that are started meanwhile compute with one thread each: else they fight for the cores."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _made(job: Job) -> Done:
+    key = job.key()
+    writer = Writer(job.out, distrusted=_damaged(job, key))
+    board, rejected = make_board(job.members, job.results, job.verify)
+    if board is None:
+        return Done(None, rejected, {}, {}, Written())
+    data = data_of(board.spec, board.content_hash)
+    table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
+    ids, judged = table["query_id"].to_pylist(), table["n_gold"].to_numpy() > 0
+    own = [name for name, has_gold in zip(ids, judged.tolist(), strict=True) if has_gold]
+    bundles, masks = None, {}
+    if data.dataset is not None:
+        masks = novelty_masks(data.dataset, ids, judged)
+        if len(data.dataset.rows("train")):
+            bundles = bundles_seen(data.dataset, own)
+            board = _with_bundles(board, bundles)
+    explorer: Explorer | None = None
+    try:
+        explorer = write_explorer(board, data, writer)
+    except (ResultError, pa.ArrowException) as error:
+        reason = f"the explorer of its queries is left out: {str(error).splitlines()[0]}"
+        rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
+    slices = slice_masks(data, own)
+    write_dataset(board, data, explorer, own, bundles, writer)
+    write_results(board, slices, job.downloads, writer)
+    board = sampled(board, masks, job.keep)
+    done = Done(board, rejected, masks, writer.keys, writer.done)
+    Memory(job.out).put(job.name, key, _kept(done, bundles, job.out))
+    return done
+
+
+def _with_bundles(board: Board, bundles: tuple[int, int]) -> Board:
+    """Mark the methods that learn from past queries where these have the very gold sets that are asked for."""
+    if not bundles[0]:
+        return board
+    share = f"{count(bundles[0])} of the {count(bundles[1])} judged queries"
+    mark = Mark("bundles seen", f"{share} have a gold set that stands in the past queries")
+    rows = tuple(
+        replace(row, marks=(*row.marks, mark))
+        if learns(row) and not row.oracle and mark.text not in {own.text for own in row.marks}
+        else row
+        for row in board.rows
+    )
+    return replace(board, rows=rows)
+
+
+def _kept(done: Done, bundles: tuple[int, int] | None, out: Path) -> Kept:
+    """What cannot be had again in a moment: tests, samples, masks; and the files as they were written."""
+    board = done.board
+    assert board is not None
+    arrays: dict[str, NDArray[Any]] = {f"mask/{kind}": mask for kind, mask in done.masks.items()}
+    for metric, own in board.standings.items():
+        for part in ("means", "tier", "ranks", "pairs"):
+            arrays[f"standing/{metric}/{part}"] = getattr(own, part)
+    rows = [row for row in board.rows if row.samples]
+    for kind in ("all", *done.masks):
+        samples = [row.samples[kind] for row in rows]
+        arrays[f"sample/{kind}/n"] = np.array([item.n for item in samples], dtype=np.int64)
+        arrays[f"sample/{kind}/means"] = np.array([item.means for item in samples], dtype=np.float64)
+        arrays[f"sample/{kind}/errors"] = np.array([item.errors for item in samples], dtype=np.float64)
+    facts = {
+        "rejected": [[item.where, item.reason] for item in done.rejected],
+        "sound": [*(row.id for row in board.rows), *(item.id for item in board.superseded)],
+        "sampled": [row.id for row in rows],
+        "bundles": bundles,
+        "standings": {
+            metric: {"ids": own.ids, "n": own.n, "permutations": own.permutations}
+            for metric, own in board.standings.items()
+        },
+        "kinds": list(done.masks),
+        "files": {path: [key, digest_of(out / path)] for path, key in done.keys.items()},
+    }
+    return Kept(facts, arrays)
+
+
+def _damaged(job: Job, key: str) -> frozenset[str]:
+    """Files of the last build of this very board that have changed since."""
+    kept = Memory(job.out).get(job.name, key)
+    try:
+        files = kept.facts["files"].items() if kept else ()
+        return frozenset(path for path, (_, digest) in files if is_path(path) and digest_of(job.out / path) != digest)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return frozenset()
+
+
+def _left(job: Job) -> Done | None:
+    """What the last build left of this board; None unless everything is as it was: results, site, dataset, code."""
+    kept = Memory(job.out).get(job.name, job.key())
+    if kept is None:
+        return None
+    try:
+        files = {str(path): (str(key), str(digest)) for path, (key, digest) in kept.facts["files"].items()}
+        if not all(map(is_path, files)):
+            return None
+        tables = [PER_QUERY, RUN] if job.verify else [PER_QUERY]
+        stated = [(item.folder / name, item.manifest.files.get(name)) for item in job.members for name in tables]
+        if any(digest_of(path) != digest for path, digest in stated):
+            return None
+        if not all((item.folder / RUN).is_file() for item in job.members):
+            return None
+        if any(digest_of(job.out / path) != digest for path, (_, digest) in files.items()):
+            return None
+        board, masks = _restored(job, kept)
+        rejected = [Rejected(where, reason) for where, reason in kept.facts["rejected"]]
+    except (ResultError, pa.ArrowException, KeyError, IndexError, TypeError, ValueError, AttributeError):
+        return None
+    keys = {path: key for path, (key, _) in files.items()}
+    return Done(board, rejected, masks, keys, Written(unchanged=list(files)))
+
+
+def _restored(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]]:
+    facts, arrays = kept.facts, kept.arrays
+    by_id = {item.manifest.result_id: item for item in job.members}
+    sound = [by_id[name] for name in facts["sound"]]
+    known: list[pa.Table] = []
+    values = {
+        name: checked_values(item, RANKED, False, known)[0] if job.keep else None
+        for name, item in by_id.items()
+        if name in facts["sound"]
+    }
+    standings = {
+        metric: Standing(
+            ids=tuple(own["ids"]),
+            n=int(own["n"]),
+            permutations=int(own["permutations"]),
+            **{part: arrays[f"standing/{metric}/{part}"] for part in ("means", "tier", "ranks", "pairs")},
+        )
+        for metric, own in facts["standings"].items()
+    }
+    board = assembled(sound, values, standings)
+    if facts["bundles"] is not None:
+        board = _with_bundles(board, (int(facts["bundles"][0]), int(facts["bundles"][1])))
+    place = {name: i for i, name in enumerate(facts["sampled"])}
+
+    def samples(name: str) -> Mapping[str, Sample]:
+        if name not in place:
+            return {}
+        return {
+            kind: Sample(*(arrays[f"sample/{kind}/{part}"][place[name]] for part in ("n", "means", "errors")))
+            for kind in ("all", *facts["kinds"])
+        }
+
+    rows = tuple(replace(row, samples=samples(row.id)) for row in board.rows)
+    return replace(board, rows=rows), {kind: arrays[f"mask/{kind}"] for kind in facts["kinds"]}

@@ -1,0 +1,159 @@
+"""What a reader must know of a row stands on it: on its pages, and in every export."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from bench.leaderboard.export_latex import escaped
+from bench.run.result import PER_QUERY
+
+
+def _folder(results: Path, method: str) -> Path:
+    return next(results.glob(f"*/{method}-*"))
+
+
+def _id(folder: Path) -> str:
+    return folder.name.rpartition("-")[2]
+
+
+def _oracle(results: Path, edit: Callable[..., None], rehash: Callable[[Path, str], None]) -> Path:
+    return _folder(results, "oracle")
+
+
+def _stated(mark: str) -> Callable[..., Path]:
+    def made(results: Path, edit: Callable[..., None], rehash: Callable[[Path, str], None]) -> Path:
+        edit(_folder(results, "random"), method__marks=[mark], warnings=[f"{mark}: the reason"])
+        return _folder(results, "random")
+
+    return made
+
+
+def _bundles(results: Path, edit: Callable[..., None], rehash: Callable[[Path, str], None]) -> Path:
+    edit(_folder(results, "nearest-bundle"), warnings=["3 test queries have bundles that stand in train"])
+    return _folder(results, "nearest-bundle")
+
+
+def _tied(results: Path, edit: Callable[..., None], rehash: Callable[[Path, str], None]) -> Path:
+    folder = _folder(results, "bm25")
+    metrics = json.loads((folder / "metrics.json").read_text("utf-8"))["metrics"]
+    for value in metrics.values():
+        value["tie_low"] = 0.0
+    edit(folder, metrics={"metrics": metrics})
+    return folder
+
+
+def _failed(results: Path, edit: Callable[..., None], rehash: Callable[[Path, str], None]) -> Path:
+    folder = _folder(results, "random")
+    table = pq.read_table(folder / PER_QUERY)
+    judged = table["n_gold"].to_numpy() > 0
+    place = int(judged.argmax())
+    failed = table["failed"].to_numpy(zero_copy_only=False).copy()
+    failed[place] = True
+    pq.write_table(table.set_column(table.column_names.index("failed"), "failed", pa.array(failed)), folder / PER_QUERY)
+    rehash(folder, PER_QUERY)
+    edit(folder, metrics={"n_failed": 1})
+    return folder
+
+
+def _older_scoring(results: Path, edit: Callable[..., None], rehash: Callable[[Path, str], None]) -> Path:
+    for folder in results.glob("[!.]*/*"):
+        edit(folder, environment__created="2026-01-02T00:00:00+00:00")
+    edit(_folder(results, "random"), scoring="1" * 64, environment__created="2026-01-01T00:00:00+00:00")
+    return _folder(results, "random")
+
+
+CASES = [
+    ("oracle", _oracle),
+    ("rules", _stated("rules")),
+    ("trained on test", _stated("trained on test")),
+    ("tools seen", _stated("tools seen")),
+    ("bundles seen", _bundles),
+    ("1 failed", _failed),
+    ("older scoring", _older_scoring),
+    ("lead within ties", _tied),
+]
+
+
+@pytest.mark.parametrize(("mark", "make"), CASES, ids=[name for name, _ in CASES])
+def test_a_mark_stands_on_the_row_and_in_every_export(
+    mark: str,
+    make: Callable[..., Path],
+    ready: Path,
+    build: Callable[..., Any],
+    edit: Callable[..., None],
+    rehash: Callable[[Path, str], None],
+) -> None:
+    own = _id(make(ready, edit, rehash))
+    site = build()
+    assert not site.made.rejected
+    row = next(row for row in site.made.boards[0].rows if row.id == own)
+    board = site.only("d/*.html")
+    if mark == "lead within ties":
+        assert row.doubtful
+        assert 'class="tie"' in board.text
+    else:
+        shown = f">{mark}</span>"
+        assert mark in [item.text for item in row.marks]
+        assert shown in board.text
+        assert shown in site.page("index.html").text
+        assert shown in site.page(f"r/{own}.html").text
+    stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
+    (text,) = [item for item in stated[own] if item.startswith(mark)]
+    lines = list(csv.DictReader((site.folder / "results.csv").read_text("utf-8").splitlines()))
+    assert all(text in line["marks"].split("; ") for line in lines if line["result_id"] == own)
+    (table,) = (site.folder / "tables").glob("*.tex")
+    assert f"$ {escaped(text)}." in table.read_text("utf-8")
+    titles = [
+        result["dataset"]["name"]
+        for path in (site.folder / "model-index").glob("*.yml")
+        for result in yaml.safe_load(path.read_text("utf-8"))["model-index"][0]["results"]
+    ]
+    assert any(text[:40] in title for title in titles)
+    assert text in (site.folder / "feed.xml").read_text("utf-8")
+
+
+def test_results_of_an_older_protocol_are_kept_marked_and_not_ranked(
+    ready: Path, build: Callable[..., Any], edit: Callable[..., None]
+) -> None:
+    folder = _folder(ready, "random")
+    edit(folder, protocol="0.1")
+    site = build()
+    old = next(board for board in site.made.boards if not board.current)
+    assert not old.standings
+    assert ">protocol 0.1</span>" in site.page(f"d/{old.slug}.html").text
+    assert ">protocol 0.1</span>" in site.page(f"r/{_id(folder)}.html").text
+    stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
+    assert stated[_id(folder)] == ["protocol 0.1"]
+    assert "protocol 0.1" in (site.folder / "results.csv").read_text("utf-8")
+    assert len(list((site.folder / "tables").glob("*.tex"))) == 1
+
+
+def test_an_older_version_is_marked_on_its_page_and_in_the_exports(
+    ready: Path, build: Callable[..., Any], edit: Callable[..., None], tmp_path: Path
+) -> None:
+    folder = _folder(ready, "random")
+    older = folder.with_name("random-00000000000a")
+    shutil.copytree(folder, older)
+    edit(
+        older,
+        result_id="00000000000a",
+        environment__created="2020-01-01T00:00:00+00:00",
+        method__marks=["rules"],
+        metrics={"result_id": "00000000000a"},
+    )
+    site = build()
+    page = site.page("r/00000000000a.html").text
+    assert ">older version</span>" in page
+    assert ">rules</span>" in page
+    stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
+    assert stated["00000000000a"] == ["rules", "older version"]

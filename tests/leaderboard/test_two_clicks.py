@@ -1,0 +1,94 @@
+"""From any number of the home page to the command that made it in two clicks."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from bench.paths import results_folder
+
+#: Pages that are about the site, not about a result.
+_OTHER = ("index.html", "overall-", "datasets.html", "methods.html", "metrics.html", "reproduction.html")
+
+
+class Cells(HTMLParser):
+    """Of a page's table of that id: rows, each a list of cells with its text and its links."""
+
+    def __init__(self, text: str, table: str) -> None:
+        super().__init__()
+        self.rows: list[list[tuple[str, list[str]]]] = []
+        self._table, self._inside, self._cell = table, False, False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        own = dict(attrs)
+        if tag == "table":
+            self._inside = own.get("id") == self._table
+        elif tag == "caption":
+            self._cell = False
+        elif self._inside and tag == "tr":
+            self.rows.append([])
+        elif self._inside and tag in {"td", "th"}:
+            self._cell = True
+            self.rows[-1].append(("", []))
+        elif self._inside and self._cell and tag == "a":
+            self.rows[-1][-1][1].append(own["href"] or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "table":
+            self._inside = self._cell = False
+
+    def handle_data(self, data: str) -> None:
+        if self._inside and self._cell and self.rows and self.rows[-1]:
+            text, links = self.rows[-1][-1]
+            self.rows[-1][-1] = text + data.strip(), links
+
+
+def links_of(page: Path) -> Iterator[Path]:
+    for link in re.findall(r'href="([^"#:]+)', page.read_text("utf-8")):
+        yield (page.parent / link).resolve()
+
+
+def command_is_told(page: Path, own: set[str]) -> bool:
+    text = page.read_text("utf-8")
+    return page.parent.name == "r" and page.stem in own and '<pre class="command">' in text
+
+
+def test_every_number_of_a_row_is_two_clicks_from_the_command(
+    ready: Path, build: Callable[..., Any], edit: Callable[..., None]
+) -> None:
+    # A second dataset, so that there are numbers over datasets.
+    for folder in sorted(ready.glob("[!.]*/*")):
+        other = results_folder() / "second" / folder.name
+        shutil.copytree(folder, other)
+        own = f"{folder.name.rpartition('-')[2]}00"
+        edit(other, result_id=own, dataset__spec="second", metrics={"result_id": own})
+    site = build()
+    assert len(site.made.boards) == 2
+    for path in sorted(site.folder.glob("*.html")):
+        if not path.name.startswith(("index", "overall-")):
+            continue
+        rows = [row for row in Cells(path.read_text("utf-8"), "overall").rows if row and row[0][0] != "tier"]
+        assert len(rows) == 5
+        for row in rows:
+            name = row[2][0]
+            ids = {
+                item.id
+                for board in site.made.boards
+                for item in board.rows
+                if name.startswith(item.name) and (name == item.name or name[len(item.name)] != "(")
+            }
+            assert len(ids) == 2
+            numbers = [(text, links) for text, links in row if re.search(r"\d", text)]
+            assert len(numbers) >= 6
+            for text, links in numbers:
+                assert links, f"{path.name}: {name}: {text} leads nowhere"
+                for link in links:
+                    first = (path.parent / link.partition("#")[0]).resolve()
+                    assert not first.name.startswith(_OTHER)
+                    reached = [first, *links_of(first)]
+                    assert any(command_is_told(page, ids) for page in reached), f"{name}: {text} -> {link}"
