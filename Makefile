@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check gate site axe clean
+.PHONY: demo test check gate site board axe clean
 
 demo: $(READY)
 	$(BIN)/bench run
@@ -40,15 +40,38 @@ gate: $(READY)
 			|| { code=$$?; cat $(GATE_RESULTS)/report.txt; exit $$code; }; \
 	done
 
-# The site of the results in SITE_RESULTS; only pages that changed are written. A report of `bench reproduce` is shown
-# with REPRODUCTION=reproduction.json.
-SITE_RESULTS ?= results
+# The site of the results in SITE_RESULTS, by default those that the repository keeps; only pages that changed are written.
+# REPRODUCTION is a report of `bench reproduce` that is shown with them.
+SITE_RESULTS ?= leaderboard/results
 SITE ?= site
-REPRODUCTION ?=
+REPRODUCTION ?= $(if $(filter leaderboard/results,$(SITE_RESULTS)),leaderboard/reproduction.json)
 
+site: export BENCH_MIRROR ?= $(wildcard ../shared/mirror)
 site: $(READY)
 	$(BIN)/bench leaderboard build --results $(SITE_RESULTS) --out $(SITE) \
 		$(if $(REPRODUCTION),--reproduction $(REPRODUCTION))
+
+# Makes the results anew that the repository keeps: manifests, metrics and per-query values of all, rankings where they
+# are small. With BENCH_DATA=. the models of `bench reproduce train` lie in models/; without them what needs them is left
+# out. What was measured before and still holds is kept in BOARD.
+BOARD := build/board
+LARGEST_RANKING := 256k
+
+board: export BENCH_MIRROR ?= $(wildcard ../shared/mirror)
+board: export BENCH_DATA = .
+board: $(READY)
+	@set -e; for file in leaderboard/experiments/*.toml; do \
+		case $$file in */trained-*) [ -d models ] || continue;; esac; \
+		echo "bench run $$file"; \
+		$(BIN)/bench run $$file --results $(BOARD)/results --quiet > /dev/null; \
+	done
+	$(BIN)/bench reproduce all --results $(BOARD)/reproduction --out $(BOARD) --quiet > /dev/null
+	rm -rf leaderboard/results
+	cp -r $(BOARD)/results leaderboard/results
+	find leaderboard/results -name run.parquet -size +$(LARGEST_RANKING) -delete
+	find leaderboard/results -name '.*' -mindepth 1 -prune -exec rm -rf {} +
+	cp $(BOARD)/reproduction.json leaderboard/reproduction.json
+	$(BIN)/bench submit check --without-runs leaderboard/results > $(BOARD)/check.txt || { cat $(BOARD)/check.txt; exit 1; }
 
 # The engine that judges the site's pages for accessibility; tests of them are skipped without it. Needs npm.
 AXE := build/axe

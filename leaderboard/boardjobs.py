@@ -85,7 +85,7 @@ class Job:
             {
                 "form": _FORM,
                 "members": [
-                    [place_of(item.folder, self.results), digest]
+                    [place_of(item.folder, self.results), item.has_run, digest]
                     for item, digest in zip(self.members, digests, strict=True)
                 ],
                 "how": [self.verify, self.downloads, self.keep],
@@ -238,11 +238,12 @@ def _left(job: Job) -> Done | None:
         files = {str(path): (str(key), str(digest)) for path, (key, digest) in kept.facts["files"].items()}
         if not all(map(is_path, files)):
             return None
-        tables = [PER_QUERY, RUN] if job.verify else [PER_QUERY]
-        stated = [(item.folder / name, item.manifest.files.get(name)) for item in job.members for name in tables]
+        stated = [
+            (item.folder / name, item.manifest.files.get(name))
+            for item in job.members
+            for name in (PER_QUERY, *([RUN] if job.verify and item.has_run else []))
+        ]
         if any(digest_of(path) != digest for path, digest in stated):
-            return None
-        if not all((item.folder / RUN).is_file() for item in job.members):
             return None
         if any(digest_of(job.out / path) != digest for path, (_, digest) in files.items()):
             return None

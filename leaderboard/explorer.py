@@ -49,12 +49,12 @@ class Explorer:
 def chosen(board: Board) -> tuple[Row, ...]:
     """The rows whose answers are shown: the best of each family, then the best of the rest, best first.
 
-    Of rows that do equally well on every query, one is enough.
+    A row whose ranking is not kept has no answers to show. Of rows that do equally well on every query, one is enough.
     """
     usable: list[Row] = []
     digests: set[bytes] = set()
     for row in board.rows:
-        if row.values is None:
+        if row.values is None or not row.result.has_run:
             continue
         digest = hashlib.sha256(row.values.tobytes()).digest()
         if digest not in digests:

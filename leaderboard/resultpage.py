@@ -70,6 +70,7 @@ def _write(
         board_name=board.name,
         board_slug=board.slug,
         downloads=downloads,
+        has_run=result.has_run,
     )
     start = f"r/{manifest.result_id}"
     writer.put(f"{start}.html", page)
@@ -78,7 +79,8 @@ def _write(
     writer.put(f"{start}-manifest.json", f'{{"manifest": {stated},\n"metrics": {numbers}}}\n')
     if downloads:
         run, values = (manifest.files.get(name, "") for name in (RUN, PER_QUERY))
-        writer.put_made(f"{start}.run.gz", _key(run), partial(_trec, result))
+        if result.has_run:
+            writer.put_made(f"{start}.run.gz", _key(run), partial(_trec, result))
         writer.put_made(f"{start}.csv.gz", _key(values), partial(_csv, result))
 
 

@@ -76,10 +76,8 @@ def checked_values(
     for name, values in zip(there, columns, strict=True):
         if len(values) and abs(float(values.mean()) - stated.metrics[name].mean) > _TOLERANCE:
             raise ResultError(f"{path} gives another mean of {name} than metrics.json: one of them was edited.")
-    if verify:
+    if verify and result.has_run:
         read_run(result)
-    elif not (result.folder / RUN).is_file():
-        raise ResultError(f"cannot read {result.folder / RUN} (no such file).")
     return (np.column_stack(columns) if len(there) == len(metrics) else None), order
 
 

@@ -89,6 +89,11 @@ class Result:
         """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
         _ = self.run, self.per_query
 
+    @property
+    def has_run(self) -> bool:
+        """Whether its ranking is there: a folder of results may keep large ones elsewhere."""
+        return (self.folder / RUN).is_file()
+
     @cached_property
     def run(self) -> pa.Table:
         """The ranking: query_id, rank (from 1), tool_id, score (null where the method gives none)."""

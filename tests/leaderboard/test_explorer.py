@@ -118,3 +118,41 @@ def test_no_more_methods_than_a_page_can_hold(build: Callable[..., Any], monkeyp
 def test_a_long_text_is_cut(ready: Path) -> None:
     assert len(explorer._cut("x" * 10_000_000, 1200)) == 1201
     assert Result.read(next(ready.glob("*/bm25-*")))
+
+
+def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
+    ready: Path, build: Callable[..., Any]
+) -> None:
+    whole = build("site").made.boards[0]
+    run = next(ready.glob("*/bm25-*")) / "run.parquet"
+    kept = run.read_bytes()
+    run.unlink()
+    site = build("site")
+    board = site.made.boards[0]
+    assert not site.made.rejected
+    assert board.standings["recall@5"].ids == whole.standings["recall@5"].ids
+    (row,) = (row for row in board.rows if not row.result.has_run)
+    assert row in board.rows
+    assert row not in explorer.chosen(board)
+    page = (site.folder / f"r/{row.id}.html").read_text()
+    assert "The ranking is too large to be kept with these results" in page
+    assert f"{row.id}.run.gz" not in page
+    assert not (site.folder / f"r/{row.id}.run.gz").exists()
+    assert (site.folder / f"r/{row.id}.csv.gz").exists()
+    assert not build("site").made.files.written
+    run.write_bytes(kept)
+    again = build("site")
+    assert f"r/{row.id}.run.gz" in again.made.files.written
+    assert again.bytes() == build("fresh").bytes()
+
+
+def test_a_board_without_rankings_has_no_explorer_and_says_why(ready: Path, build: Callable[..., Any]) -> None:
+    for run in ready.glob("*/*/run.parquet"):
+        run.unlink()
+    site = build()
+    (board,) = site.made.boards
+    assert not site.made.rejected
+    assert not (site.folder / "e").exists()
+    page = (site.folder / f"d/{board.slug}.html").read_text()
+    assert "No rankings of this board are kept here" in page
+    assert f"e/{board.slug}.html" not in page
