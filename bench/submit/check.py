@@ -37,6 +37,7 @@ Outcome = Literal["accepted", "refused", "unreadable", "unavailable"]
 Load = Callable[[str], Dataset]
 
 _LONGEST_SPEC = 2000
+_LONGEST_INTEGER = 18
 _VERSION = 1
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _RESULT_ID = re.compile(r"[0-9a-f]{12}")
@@ -104,7 +105,7 @@ def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: lis
         return found
 
     try:
-        raw = json.loads(members[name].decode("utf-8"), object_pairs_hook=once)
+        raw = json.loads(members[name].decode("utf-8"), object_pairs_hook=once, parse_int=_integer)
         json.dumps(raw, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError) as error:
         faults.append(f"{name} is no JSON file ({quoted(str(error), 120)}).")
@@ -114,12 +115,19 @@ def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: lis
         faults.append(f"{name} has the schema version {shown}; this bench reads {_VERSION}.")
         return None
     try:
-        return model.model_validate(raw)
+        # Strictly: others that read the file do not take "5" for 5.
+        return model.model_validate(raw, strict=True)
     except ValidationError as error:
         for item in error.errors()[:10]:
             where = quoted(".".join(str(part) for part in item["loc"]) or "the file")
             faults.append(f"{name} does not follow its schema ({where}: {item['msg']}).")
         return None
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _LONGEST_INTEGER:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    return int(digits)
 
 
 def _hash_faults(
@@ -132,6 +140,8 @@ def _hash_faults(
         for name, digest in expected.items()
         if manifest.files.get(name) != digest
     ]
+    if RUN not in found and not _SHA256.fullmatch(manifest.files.get(RUN, "")):
+        faults.append(f"{MANIFEST} has no sha256 of {RUN}, to which the file could be held where it is.")
     if extra := sorted(manifest.files.keys() - expected.keys()):
         faults.append(f"{MANIFEST} names the file {quoted(extra[0])}, which no result has.")
     if metrics.result_id != manifest.result_id:
