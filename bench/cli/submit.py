@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from bench.cli.options import complete_results, go_offline, json_option, results
 from bench.cli.output import print_json
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
-from bench.errors import BenchError, CheckFailed, ResultError, UnavailableError
+from bench.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError
 from bench.gate.wording import clean
 from bench.paths import replacing, results_folder
 from bench.registry import load_dataset
@@ -48,6 +49,11 @@ def pack(name: str, out: Path | None, results: Path | None, as_json: bool) -> No
     result = find_result(results or results_folder(), name)
     data = packed(result)
     path = out or Path(archive_name(result.manifest))
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        # It would be replaced: /dev/stdout by a file of that name.
+        raise StorageError(
+            f"cannot write {path}: it is a folder, a link or a device, and no file; choose another --out."
+        )
     with replacing(path) as temporary:
         temporary.write_bytes(data)
     if as_json:

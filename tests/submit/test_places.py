@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.errors import UsageError
+from bench.errors import ResultError, UsageError
 from bench.submit.archive import pack, written
 from bench.submit.check import Verdict
 from bench.submit.places import archive_name, check_place
@@ -167,3 +167,43 @@ def test_a_hostile_archive_among_results_is_told_with_the_rest_of_its_faults(
     (results / "a.zip").write_bytes(data[:10] + b"\x01" + data[11:])  # another time of the first member
     found = verdicts(results)[0]
     assert found.outcome == "unreadable" or len(found.reasons) > 1
+
+
+def test_an_archive_in_capitals_is_checked_too(made: Any, tmp_path: Path, verdicts: Verdicts) -> None:
+    (tmp_path / "A.ZIP").write_bytes(b"no archive")
+    (verdict,) = verdicts(tmp_path)
+    assert verdict.outcome == "unreadable"
+
+
+@pytest.mark.parametrize("name", ["pipe", "a" * 300, "none.zip"])
+def test_what_is_no_file_and_no_folder_is_unreadable(tmp_path: Path, verdicts: Verdicts, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (verdict,) = verdicts(tmp_path / name)
+    assert verdict.outcome == "unreadable"
+    assert "not a regular file" in verdict.reasons[0] or "cannot read" in verdict.reasons[0]
+
+
+def test_a_folder_that_cannot_be_listed_is_said(
+    made: Any, results: Path, verdicts: Verdicts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = results / "starter" / made.result.folder.name
+    listed = Path.iterdir
+
+    def refused(self: Path) -> Any:
+        if self == hidden:
+            raise PermissionError(13, "Permission denied", str(self))
+        return listed(self)
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    hidden = folder
+    (verdict,) = verdicts(results)
+    assert verdict.outcome == "unreadable"
+    assert "cannot list" in verdict.reasons[0]
+    hidden = results / "starter"
+    with pytest.raises(ResultError, match="cannot list"):
+        verdicts(results)
+
+
+def test_a_path_may_lead_up_and_down_again(made: Any, results: Path, verdicts: Verdicts) -> None:
+    (verdict,) = verdicts(results / "starter" / made.result.folder.name / "..")
+    assert verdict.outcome == "accepted", verdict.reasons
