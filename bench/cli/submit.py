@@ -16,7 +16,7 @@ from bench.cli.output import print_json
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError
-from bench.gate.wording import clean
+from bench.gate.wording import clean, shortened
 from bench.paths import replacing, results_folder
 from bench.registry import load_dataset
 from bench.run.result import find_result
@@ -93,10 +93,10 @@ def check(path: Path, without_runs: bool, mirror: Path | None, offline: bool, as
 
 
 def _print(verdict: Verdict) -> None:
-    label = f"  {clean(verdict.label)}" if verdict.label else ""
+    label = f"  {shortened(verdict.label)}" if verdict.label else ""
     click.echo(f"{verdict.outcome}  {clean(str(verdict.place))}{label}")
     if verdict.note:
-        click.echo(f"  ({verdict.note})")
+        click.echo(f"  ({clean(verdict.note)})")
     for reason in verdict.reasons:
         click.echo(f"  - {clean(reason)}")
 

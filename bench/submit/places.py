@@ -32,7 +32,8 @@ def _belongs(results: Path, manifest: Manifest) -> Path:
 def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[Verdict]:
     """Check what stands at a path, and what lies below it where it is a folder of results.
 
-    Two with the same result id cannot both be accepted: the later one, by path, is refused.
+    Two with the same result id cannot both be accepted: the later one, by path, is refused. Of two with the same
+    ranking, the later one has a note.
 
     Args:
         path: an archive or a folder.
@@ -58,6 +59,7 @@ def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[
     if not places:
         raise UsageError(f"there is nothing to check in {path}: neither DATASET/METHOD-ID/{MANIFEST} nor a .zip.")
     seen: dict[str, Path] = {}
+    rankings: dict[str, Path] = {}
     for place in places:
         if place.is_dir():
             verdict = check_folder(place, load, Path(os.path.abspath(path)).parent if part else path, without_runs)
@@ -67,7 +69,12 @@ def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[
             first = seen.setdefault(verdict.result_id, place)
             if first is not place:
                 again = f"the result {verdict.result_id} is there already, in {first}."
-                verdict = dataclasses.replace(verdict, outcome="refused", reasons=(again,))
+                verdict = dataclasses.replace(verdict, outcome="refused", reasons=(again,), note="")
+        if verdict.outcome == "accepted" and verdict.ranking is not None:
+            first = rankings.setdefault(verdict.ranking, place)
+            if first is not place:
+                notes = (verdict.note, f"its ranking is byte for byte that of {first}")
+                verdict = dataclasses.replace(verdict, note="; ".join(note for note in notes if note))
         yield verdict
 
 
