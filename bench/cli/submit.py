@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from bench.cli.options import complete_results, go_offline, json_option, results
 from bench.cli.output import print_json
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
-from bench.errors import BenchError, CheckFailed, ResultError, UnavailableError
-from bench.gate.wording import clean
+from bench.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError
+from bench.gate.wording import clean, shortened
 from bench.paths import replacing, results_folder
 from bench.registry import load_dataset
 from bench.run.result import find_result
@@ -48,6 +49,11 @@ def pack(name: str, out: Path | None, results: Path | None, as_json: bool) -> No
     result = find_result(results or results_folder(), name)
     data = packed(result)
     path = out or Path(archive_name(result.manifest))
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        # It would be replaced: /dev/stdout by a file of that name.
+        raise StorageError(
+            f"cannot write {path}: it is a folder, a link or a device, and no file; choose another --out."
+        )
     with replacing(path) as temporary:
         temporary.write_bytes(data)
     if as_json:
@@ -87,10 +93,10 @@ def check(path: Path, without_runs: bool, mirror: Path | None, offline: bool, as
 
 
 def _print(verdict: Verdict) -> None:
-    label = f"  {clean(verdict.label)}" if verdict.label else ""
+    label = f"  {shortened(verdict.label)}" if verdict.label else ""
     click.echo(f"{verdict.outcome}  {clean(str(verdict.place))}{label}")
     if verdict.note:
-        click.echo(f"  ({verdict.note})")
+        click.echo(f"  ({clean(verdict.note)})")
     for reason in verdict.reasons:
         click.echo(f"  - {clean(reason)}")
 

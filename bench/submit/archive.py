@@ -8,6 +8,7 @@ a byte that differs anywhere is seen.
 from __future__ import annotations
 
 import io
+import os
 import re
 import stat
 import struct
@@ -15,7 +16,10 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from bench.errors import ResultError
+from bench.run.manifest import Manifest
 from bench.run.result import MANIFEST, METRICS, PER_QUERY, RUN, Result
 from bench.run.result import to_json as json_text
 from bench.submit.submission import PARTS, SUBMISSION, Submission
@@ -39,7 +43,7 @@ def pack(result: Result) -> bytes:
     """The archive of a stored result.
 
     Raises:
-        ResultError: a file of the result is missing, damaged or larger than a submission may be.
+        ResultError: a file of the result is missing, damaged, larger than a submission may be, or was just replaced.
     """
     result.verify()
     parts = {}
@@ -52,7 +56,15 @@ def pack(result: Result) -> bytes:
             raise ResultError(
                 f"{result.folder / name} has {len(parts[name])} bytes; a submission takes {LARGEST[name]} at most."
             )
-    submission = Submission.of(result.manifest, parts)
+    manifest = result.manifest
+    try:
+        submission = Submission.of(manifest, parts)
+        same = Manifest.model_validate_json(parts[MANIFEST]) == manifest
+    except ValidationError:
+        raise ResultError(f"{result.folder / MANIFEST} has an id or a hash that is none; run it again.") from None
+    # Whoever makes the result anew meanwhile must not get half of each.
+    if not same or any(submission.files[name] != digest for name, digest in manifest.files.items()):
+        raise ResultError(f"{result.folder} was changed while it was packed; pack it again.")
     return written({**parts, SUBMISSION: json_text(submission).encode()})
 
 
@@ -74,16 +86,26 @@ def read_bytes(path: Path, most: int) -> bytes:
     Raises:
         ResultError: it is something else, cannot be read, or has more than `most` bytes.
     """
-    if path.is_symlink() or not path.is_file():
-        raise ResultError(f"{path} is not a regular file.")
+    strange = ResultError(f"{path} is not a regular file.")
     try:
-        with path.open("rb") as file:
-            data = file.read(most + 1)
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise strange
+        with open(path, "rb", opener=_as_it_is) as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise strange
+            # Not `most`, which would be set aside whole.
+            data = file.read(min(about.st_size, most) + 1)
     except OSError as error:
         raise ResultError(f"cannot read {path}: {error.strerror}.") from None
     if len(data) > most:
         raise ResultError(f"{path} has more than {most} bytes; no submission is so large.")
     return data
+
+
+def _as_it_is(path: str, flags: int) -> int:
+    """Open what stands there now, which another may have replaced: follow no link, and wait for no pipe."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
 def opened(data: bytes) -> tuple[dict[str, bytes], list[str]]:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
+from bench.gate.wording import clean
 from bench.protocol import PROTOCOL_VERSION, OracleMethod
 from bench.registry import method_class, method_names
 from bench.run.manifest import Manifest, Metrics
@@ -37,6 +38,9 @@ Outcome = Literal["accepted", "refused", "unreadable", "unavailable"]
 Load = Callable[[str], Dataset]
 
 _LONGEST_SPEC = 2000
+#: 1 where the first tools of every query are its gold.
+_PERFECT = "recall@gold"
+_LONGEST_INTEGER = 18
 _VERSION = 1
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _RESULT_ID = re.compile(r"[0-9a-f]{12}")
@@ -52,7 +56,8 @@ class Verdict:
         outcome: `accepted`; `refused` (it was read, and is wrong); `unreadable`; `unavailable` (its data is not here).
         reasons: one sentence each; none for an accepted one.
         result_id, label: as the manifest has them (untrusted), where it could be read.
-        note: what was not looked at although it was accepted.
+        note: what a reader must know of it although it was accepted.
+        ranking: sha256 of its `run.parquet` and the cut, for an accepted one: a cut leaves the ranking as it is.
     """
 
     place: Path
@@ -61,6 +66,7 @@ class Verdict:
     result_id: str | None = None
     label: str | None = None
     note: str = ""
+    ranking: str | None = None
 
 
 def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> Verdict:
@@ -90,8 +96,13 @@ def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> Verd
         spec = quoted(manifest.dataset.spec)
         faults.append(f"the dataset {spec} is not at hand, so nothing was scored: {error} `bench data fetch` gets it.")
         return Verdict(place, outcome, tuple(faults), *about)
-    note = "" if RUN in members else f"it has no {RUN}, so its per-query values were not made again"
-    return Verdict(place, "refused" if faults else "accepted", tuple(faults), *about, note)
+    if faults:
+        return Verdict(place, "refused", tuple(faults), *about)
+    notes = [] if RUN in members else [f"it has no {RUN}, so its per-query values were not made again"]
+    found = metrics.metrics.get(_PERFECT)
+    if found and found.mean == 1 and not manifest.method.oracle:
+        notes.append("it gives every query its gold and nothing before it, as oracles do, and is not marked as one")
+    return Verdict(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut)
 
 
 def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: list[str]) -> M | None:
@@ -104,7 +115,7 @@ def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: lis
         return found
 
     try:
-        raw = json.loads(members[name].decode("utf-8"), object_pairs_hook=once)
+        raw = json.loads(members[name].decode("utf-8"), object_pairs_hook=once, parse_int=_integer)
         json.dumps(raw, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError) as error:
         faults.append(f"{name} is no JSON file ({quoted(str(error), 120)}).")
@@ -114,12 +125,19 @@ def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: lis
         faults.append(f"{name} has the schema version {shown}; this bench reads {_VERSION}.")
         return None
     try:
-        return model.model_validate(raw)
+        # Strictly: others that read the file do not take "5" for 5.
+        return model.model_validate(raw, strict=True)
     except ValidationError as error:
         for item in error.errors()[:10]:
             where = quoted(".".join(str(part) for part in item["loc"]) or "the file")
             faults.append(f"{name} does not follow its schema ({where}: {item['msg']}).")
         return None
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _LONGEST_INTEGER:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    return int(digits)
 
 
 def _hash_faults(
@@ -132,6 +150,8 @@ def _hash_faults(
         for name, digest in expected.items()
         if manifest.files.get(name) != digest
     ]
+    if RUN not in found and not _SHA256.fullmatch(manifest.files.get(RUN, "")):
+        faults.append(f"{MANIFEST} has no sha256 of {RUN}, to which the file could be held where it is.")
     if extra := sorted(manifest.files.keys() - expected.keys()):
         faults.append(f"{MANIFEST} names the file {quoted(extra[0])}, which no result has.")
     if metrics.result_id != manifest.result_id:
@@ -165,6 +185,13 @@ def _hash_faults(
 def _method_faults(manifest: Manifest) -> list[str]:
     """What the manifest says of the method, as far as it can be looked at without running anything of it."""
     method, faults = manifest.method, []
+    # They stand on every page and in every terminal.
+    shown = [method.spec, method.full_spec, method.run_file or "", method.cut or "", *method.marks]
+    faults += [
+        f"the manifest says {quoted(text)} of the method: too long, or with control characters."
+        for text in shown
+        if len(text) > _LONGEST_SPEC or clean(text) != " ".join(text.split())
+    ]
     if not _SHA256.fullmatch(method.hash):
         faults.append("the method's hash in the manifest is no sha256.")
     try:
@@ -254,7 +281,7 @@ def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, 
     asked = Asked(dataset, rows, deepest)
     faults = per_query_faults(per_query, asked)
     if run is None:
-        return faults or mean_faults(metrics, plain_table(per_query, PER_QUERY_SCHEMA), asked, wanted)
+        return faults or mean_faults(manifest, metrics, plain_table(per_query, PER_QUERY_SCHEMA), asked, wanted)
     faults = faults or run_faults(run, per_query, manifest, metrics, asked)
     if faults:
         return faults

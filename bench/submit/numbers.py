@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from bench.errors import ResultError, UsageError
-from bench.metrics import Metric, Scores, parse_metric
+from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
+from bench.metrics.measures import MEASURES
 from bench.run.code import scoring_hash
 from bench.run.manifest import Manifest, Metrics, MetricValue
 from bench.run.rescore import stored_answers
@@ -81,8 +83,13 @@ def number_faults(
     return faults
 
 
-def mean_faults(metrics: Metrics, per_query: pa.Table, asked: Asked, wanted: Sequence[Metric]) -> list[str]:
-    """What does not follow from the per-query values, where there is no ranking to make these again from."""
+def mean_faults(
+    manifest: Manifest, metrics: Metrics, per_query: pa.Table, asked: Asked, wanted: Sequence[Metric]
+) -> list[str]:
+    """What does not follow from the per-query values, where there is no ranking to make these again from.
+
+    Nor may these be such as no ranking has: on other queries than those judged, above 1, above 0 for a failure.
+    """
     counts = asked.dataset.gold.take(asked.rows).counts
     faults = []
     if per_query["n_gold"].to_pylist() != counts.tolist():
@@ -95,16 +102,94 @@ def mean_faults(metrics: Metrics, per_query: pa.Table, asked: Asked, wanted: Seq
     lacking = [str(metric) for metric in wanted if str(metric) not in per_query.column_names]
     if lacking:
         return [*faults, f"{PER_QUERY} lacks the values of {lacking[0]}."]
-    values = np.array([per_query[str(metric)].to_pylist() for metric in wanted], dtype=np.float64).T
-    made = means_and_intervals(Scores(tuple(wanted), values.reshape(len(asked.rows), len(wanted))))
+    faults += _set_faults(manifest, metrics, per_query, asked, counts > 0)
+    values = np.array([per_query[str(metric)].to_pylist() for metric in wanted], dtype=np.float64)
+    values = values.reshape(len(wanted), len(asked.rows)).T
+    gold = asked.dataset.gold.take(asked.rows)
+    # Not 1: with more gold than the cut-off a ranking that holds nothing else has more by some measures.
+    most = np.fmax(1.0, evaluate(gold.padded()[0], gold, wanted).values)
+    impossible = [
+        fault
+        for i, metric in enumerate(wanted)
+        if (fault := _impossible(metric, values[:, i], most[:, i], counts > 0, failed))
+    ]
+    if impossible:
+        return [*faults, *impossible]
+    made = means_and_intervals(Scores(tuple(wanted), values))
     for name, value in metrics.metrics.items():
         if name in made:
             # Tie bands come from scores, which are not there.
             bands = {field: getattr(value, field) for field in ("tie_low", "tie_expected", "tie_high")}
             faults += _fields(name, value, made[name].model_copy(update=bands))
+            if not _within_band(value, parse_metric(name)):
+                faults.append(f"{METRICS} has for {name} a tie band that its mean does not lie in.")
         else:
             faults.append(f"{PER_QUERY} has no value of {name}, and {METRICS} a mean.")
     return faults
+
+
+def _set_faults(
+    manifest: Manifest, metrics: Metrics, per_query: pa.Table, asked: Asked, judged: NDArray[np.bool_]
+) -> list[str]:
+    """Metrics that are left out, although the ranking must have them, or there, although it cannot; so for counts."""
+    shallow = manifest.method.run_file is None and manifest.depth < len(asked.dataset.tools)
+    sets = not per_query["recommended"].null_count
+
+    def possible(metric: Metric) -> bool:
+        deeper = shallow and isinstance(metric.cutoff, int) and metric.cutoff > manifest.depth
+        taken = ~judged if metric.on_no_gold else judged
+        return bool(taken.any()) and not deeper and (sets or not metric.needs_sets)
+
+    usual = [str(metric) for metric in parse_metrics(DEFAULT_METRICS) if possible(metric)]
+    faults = [f"{METRICS} lacks the metric {name}." for name in usual if name not in metrics.metrics]
+    faults += [
+        f"{METRICS} has the metric {quoted(name)}, which its ranking cannot have."
+        for name in metrics.metrics
+        if not possible(parse_metric(name))
+    ]
+    faults += [
+        f"{PER_QUERY} has values of {quoted(name)}, which {METRICS} does not have."
+        for name in per_query.column_names
+        # A metric that is taken on none of the queries has a column, and no mean.
+        if name not in PER_QUERY_SCHEMA.names
+        and name not in metrics.metrics
+        and not np.isnan(np.array(per_query[name].to_pylist(), dtype=np.float64)).all()
+    ]
+    if metrics.n_tied is not None and not 0 <= metrics.n_tied <= metrics.n:
+        faults.append(f"{METRICS} has n_tied {metrics.n_tied} of {metrics.n} queries.")
+    if metrics.tokens.keys() != {"library", "top_5", "top_10", *(["recommended"] if sets else [])}:
+        faults.append(f"{METRICS} has tokens of other things than the library, the first tools and the sets.")
+    if min(metrics.tokens.values(), default=0) < 0:
+        faults.append(f"{METRICS} has fewer than 0 tokens.")
+    return faults
+
+
+def _within_band(value: MetricValue, metric: Metric) -> bool:
+    """Whether the mean and the expected one lie between ties broken worst and best, where there is a band."""
+    ends = [value.tie_low, value.tie_high] if metric.measure.higher_is_better else [value.tie_high, value.tie_low]
+    if value.tie_expected is None or None in ends:
+        return value.tie_expected is None and ends == [None, None]
+    low, high = (end for end in ends if end is not None)
+    return all(low - TOLERANCE <= mean <= high + TOLERANCE for mean in (value.mean, value.tie_expected))
+
+
+def _impossible(
+    metric: Metric,
+    values: NDArray[np.float64],
+    most: NDArray[np.float64],
+    judged: NDArray[np.bool_],
+    failed: NDArray[np.bool_],
+) -> str:
+    """Why no ranking has these values of a metric; nothing where one may."""
+    taken = ~judged if metric.on_no_gold else judged
+    if (np.isnan(values) == taken).any():
+        return f"{PER_QUERY} has values of {metric} for other queries than those that are judged by it."
+    if not metric.needs_sets and np.any(values[taken & failed] != 0):
+        return f"{PER_QUERY} has values of {metric} other than 0 for queries that failed."
+    most = most if metric.measure.higher_is_better else np.full(len(most), np.inf)
+    if metric.measure in MEASURES and ((values[taken] < 0) | (values[taken] > most[taken] + TOLERANCE)).any():
+        return f"{PER_QUERY} has values of {metric} that are below 0 or above those of a perfect ranking."
+    return ""
 
 
 def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:

@@ -32,7 +32,8 @@ def _belongs(results: Path, manifest: Manifest) -> Path:
 def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[Verdict]:
     """Check what stands at a path, and what lies below it where it is a folder of results.
 
-    Two with the same result id cannot both be accepted: the later one, by path, is refused.
+    Two with the same result id cannot both be accepted: the later one, by path, is refused. Of two with the same
+    ranking, the later one has a note.
 
     Args:
         path: an archive or a folder.
@@ -41,29 +42,39 @@ def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[
 
     Raises:
         UsageError: there is nothing to check.
+        ResultError: a folder cannot be listed.
     """
-    if path.is_file() or not path.exists():
+    if not os.path.isdir(path):
         yield check_archive(path, load)
         return
-    if (path / MANIFEST).exists():
+    if os.path.lexists(path / MANIFEST):
         yield check_folder(path, load, None, without_runs)
         return
-    # `results/apibank` is a part of a folder of results.
-    part = any((item / MANIFEST).exists() for item in path.iterdir())
-    places = _inside(path) if part else _below(path)
+    try:
+        # `results/apibank` is a part of a folder of results.
+        part = any(os.path.lexists(item / MANIFEST) for item in path.iterdir())
+        places = _inside(path) if part else _below(path)
+    except OSError as error:
+        raise ResultError(f"cannot list {error.filename}: {error.strerror}.") from None
     if not places:
         raise UsageError(f"there is nothing to check in {path}: neither DATASET/METHOD-ID/{MANIFEST} nor a .zip.")
     seen: dict[str, Path] = {}
+    rankings: dict[str, Path] = {}
     for place in places:
         if place.is_dir():
-            verdict = check_folder(place, load, path.absolute().parent if part else path, without_runs)
+            verdict = check_folder(place, load, Path(os.path.abspath(path)).parent if part else path, without_runs)
         else:
             verdict = check_archive(place, load)
         if verdict.outcome == "accepted" and verdict.result_id is not None:
             first = seen.setdefault(verdict.result_id, place)
             if first is not place:
                 again = f"the result {verdict.result_id} is there already, in {first}."
-                verdict = dataclasses.replace(verdict, outcome="refused", reasons=(again,))
+                verdict = dataclasses.replace(verdict, outcome="refused", reasons=(again,), note="")
+        if verdict.outcome == "accepted" and verdict.ranking is not None:
+            first = rankings.setdefault(verdict.ranking, place)
+            if first is not place:
+                notes = (verdict.note, f"its ranking is byte for byte that of {first}")
+                verdict = dataclasses.replace(verdict, note="; ".join(note for note in notes if note))
         yield verdict
 
 
@@ -73,7 +84,7 @@ def _below(results: Path) -> list[Path]:
     for item in sorted(results.iterdir()):
         if item.is_dir() and not item.is_symlink() and not item.name.startswith("."):
             found += _inside(item)
-        elif item.suffix == ".zip" or item.is_symlink():
+        elif _archive(item) or item.is_symlink():
             found.append(item)
     return found
 
@@ -81,7 +92,11 @@ def _below(results: Path) -> list[Path]:
 def _inside(folder: Path) -> list[Path]:
     """Folders, archives and links in the folder of a dataset, sorted; hidden ones are those being written."""
     items = (item for item in sorted(folder.iterdir()) if not item.name.startswith("."))
-    return [item for item in items if item.is_symlink() or item.is_dir() or item.suffix == ".zip"]
+    return [item for item in items if item.is_symlink() or item.is_dir() or _archive(item)]
+
+
+def _archive(path: Path) -> bool:
+    return path.suffix.lower() == ".zip"
 
 
 def check_archive(path: Path, load: Load) -> Verdict:
@@ -106,17 +121,16 @@ def check_folder(folder: Path, load: Load, results: Path | None = None, without_
     try:
         absent = {RUN} if without_run and not os.path.lexists(folder / RUN) else set()
         members = {name: read_bytes(folder / name, LARGEST[name]) for name in PARTS if name not in absent}
+        there = sorted(item.name for item in folder.iterdir())
     except ResultError as error:
         return Verdict(folder, "unreadable", (str(error),))
-    faults = [
-        f"it holds {quoted(item.name)}, which is no part of a result."
-        for item in sorted(folder.iterdir())
-        if item.name not in PARTS
-    ]
+    except OSError as error:
+        return Verdict(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
+    faults = [f"it holds {quoted(name)}, which is no part of a result." for name in there if name not in PARTS]
     verdict = check_members(folder, members, load)
     if results is not None and verdict.outcome == "accepted":
         place = _belongs(results, Manifest.model_validate_json(members[MANIFEST]))
-        if place.absolute() != folder.absolute():
+        if os.path.abspath(place) != os.path.abspath(folder):
             faults.append(f"it does not stand where it belongs: {place}.")
     if not faults:
         return verdict

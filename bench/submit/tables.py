@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
@@ -82,7 +83,10 @@ def plain_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def codes(column: pa.ChunkedArray, known: Mapping[str, int]) -> tuple[NDArray[np.int64], list[str]]:
-    """The codes of a column of dictionary-coded strings, -1 for null and unknown ones; the unknown ones, sorted."""
+    """The codes of a column of dictionary-coded strings, -1 for null and unknown ones; the unknown ones, sorted.
+
+    Each string is looked at once, however often it stands there: a long one on every row would fill the memory.
+    """
     parts = [np.empty(0, dtype=np.int64)]
     unknown: set[str] = set()
     for chunk in column.chunks:
@@ -113,16 +117,14 @@ class Asked:
 def per_query_faults(table: pa.Table, asked: Asked) -> list[str]:
     """What is wrong with the rows of per_query.parquet; one sentence for each kind of fault."""
     dataset, rows = asked.dataset, asked.rows
-    ids = table["query_id"].to_pylist()
-    expected = [dataset.queries[row].query_id for row in rows]
-    if ids != expected:
-        strange = sorted({name for name in ids if name not in dataset.query_codes}, key=str)
-        if strange:
-            return [_unknown(PER_QUERY, "query", dataset, [str(name) for name in strange])]
-        lacking, extra = sorted(set(expected) - set(ids)), sorted(set(ids) - set(expected))
-        detail = f"lacks {len(lacking)} of them" + (f", first {quoted(lacking[0])}" if lacking else "")
-        detail += f", and has {len(extra)} others" + (f", first {quoted(extra[0])}" if extra else "")
-        if not lacking and not extra:
+    found, strange = codes(table["query_id"], dataset.query_codes)
+    if (found < 0).any():
+        return [_unknown(PER_QUERY, "query", dataset, strange or ["None"])]
+    if not np.array_equal(found, rows):
+        lacking, extra = np.setdiff1d(rows, found), np.setdiff1d(found, rows)
+        detail = f"lacks {len(lacking)} of them" + _first(dataset, lacking)
+        detail += f", and has {len(extra)} others" + _first(dataset, extra)
+        if not len(lacking) and not len(extra):
             detail = "repeats some, or has them in another order"
         return [f"{PER_QUERY} does not hold the {len(rows)} queries of the evaluated split: it {detail}."]
     faults = [
@@ -136,6 +138,8 @@ def per_query_faults(table: pa.Table, asked: Asked) -> list[str]:
         return faults
     for name in ("tied_beyond_gold", "recommended"):
         faults += _list_faults(table[name], name, asked)
+    if faults:
+        return faults
     beyond = np.array(table["tied_beyond"].to_pylist(), dtype=np.int64)
     gold_beyond = _lengths(table["tied_beyond_gold"])
     if (beyond < gold_beyond).any() or (beyond > len(dataset.tools)).any():
@@ -148,23 +152,43 @@ def per_query_faults(table: pa.Table, asked: Asked) -> list[str]:
     return faults
 
 
+def _first(dataset: Dataset, queries: NDArray[np.int64]) -> str:
+    return f", first {quoted(dataset.queries[queries[0]].query_id)}" if len(queries) else ""
+
+
 def _lengths(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    return np.array([len(names or ()) for names in column.to_pylist()], dtype=np.int64)
+    return np.array(pc.list_value_length(column).to_pylist(), dtype=np.float64).astype(np.int64)
 
 
 def _list_faults(column: pa.ChunkedArray, name: str, asked: Asked) -> list[str]:
     """Tools in lists: known ones, none twice; those that tie must be gold of their query."""
     dataset = asked.dataset
-    for row, names in zip(asked.rows, column.to_pylist(), strict=True):
-        query = dataset.queries[row]
-        strange = [str(tool) for tool in names or () if tool not in dataset.tool_codes]
-        if strange:
-            return [_unknown(f"the column {name} of {PER_QUERY}", "tool", dataset, strange)]
-        if names and len(set(names)) < len(names):
-            return [f"{PER_QUERY} has a tool twice in {name} of the query {quoted(query.query_id)}."]
-        if name == "tied_beyond_gold" and any(tool not in query.gold for tool in names):
-            return [f"{PER_QUERY} says that a tool is gold for the query {quoted(query.query_id)}, which it is not."]
+    library = len(dataset.tools)
+    if column.null_count:
+        return []
+    lengths = _lengths(column)
+    # Before anything of their length is made: a few bytes can stand for millions of tools.
+    longest = int(lengths.argmax())
+    if lengths[longest] > library:
+        return [f"{PER_QUERY} has a tool twice in {name} of the query {_query(asked, longest)}."]
+    flat = pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)
+    tools, strange = codes(flat, dataset.tool_codes)
+    if (tools < 0).any():
+        return [_unknown(f"the column {name} of {PER_QUERY}", "tool", dataset, strange or ["None"])]
+    keys = np.sort(np.repeat(np.arange(len(lengths)), lengths) * library + tools)
+    twice = np.flatnonzero(keys[1:] == keys[:-1])
+    if len(twice):
+        return [f"{PER_QUERY} has a tool twice in {name} of the query {_query(asked, keys[twice[0]] // library)}."]
+    gold = dataset.gold.take(asked.rows)
+    wrong = np.setdiff1d(keys, np.repeat(np.arange(len(gold)), gold.counts) * library + gold.tools)
+    if name == "tied_beyond_gold" and len(wrong):
+        query = _query(asked, wrong[0] // library)
+        return [f"{PER_QUERY} says that a tool is gold for the query {query}, which it is not."]
     return []
+
+
+def _query(asked: Asked, place: int) -> str:
+    return quoted(asked.dataset.queries[asked.rows[place]].query_id)
 
 
 def run_faults(table: pa.Table, per_query: pa.Table, manifest: Manifest, metrics: Metrics, asked: Asked) -> list[str]:

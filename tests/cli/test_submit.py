@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,20 @@ def test_pack_names_the_archive_by_dataset_method_and_id(bench: Bench, packed: P
     assert packed.name == f"starter-{manifest.parent.name}.zip"
     assert "KiB" in bench("submit", "pack", "bm25@starter", "--out", "deep/er/mine.zip").out
     assert Path("deep/er/mine.zip").read_bytes() == packed.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_an_archive_takes_the_place_of_a_file_only(bench: Bench, packed: Path, kind: str) -> None:
+    place = Path("out.zip")
+    if kind == "link":
+        place.symlink_to(packed)
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.mkdir()
+    before = place.lstat().st_mode
+    assert "choose another --out" in bench("submit", "pack", "bm25@starter", "--out", place, code=7).err
+    assert place.lstat().st_mode == before
 
 
 def test_an_honest_submission_is_accepted(bench: Bench, packed: Path) -> None:
@@ -57,7 +72,7 @@ def test_a_refused_submission_has_exit_code_1_and_every_reason(bench: Bench, pac
 def test_an_unreadable_submission_has_exit_code_6(bench: Bench, packed: Path) -> None:
     packed.write_bytes(packed.read_bytes()[:-30])
     assert "unreadable" in bench("submit", "check", packed, code=6).out
-    assert "not a regular file" in bench("submit", "check", "none.zip", code=6).out
+    assert "cannot read none.zip: No such file" in bench("submit", "check", "none.zip", code=6).out
 
 
 def test_a_submission_of_data_that_is_not_here_has_exit_code_4(

@@ -98,9 +98,13 @@ def _sha256(data: bytes) -> str:
 
 
 def parquet(table: pa.Table) -> bytes:
-    """A table as the bytes of a Parquet file."""
+    """A table as the bytes of a Parquet file.
+
+    With the metadata `plain` the file does not say which Arrow types it had: columns coded by a dictionary are plain
+    strings then, as small as they were.
+    """
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
+    pq.write_table(table, buffer, compression="zstd", store_schema=b"plain" not in (table.schema.metadata or {}))
     return buffer.getvalue()
 
 

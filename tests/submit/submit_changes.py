@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from bench.submit.check import Verdict
@@ -57,3 +58,19 @@ def exchanged(one: int, other: int) -> Callable[[pa.Table], pa.Table]:
         values[one], values[other] = values[other], values[one]
 
     return column("tool_id", change)
+
+
+def everywhere(name: str, value: str, times: int = 1) -> Callable[[pa.Table], pa.Table]:
+    """A string on every row, of a few bytes in the file; in a column of lists, `times` of it in the first."""
+
+    def change(table: pa.Table) -> pa.Table:
+        place = table.column_names.index(name)
+        lists = pa.types.is_list(table.schema.field(name).type)
+        count = len(table) - 1 + times if lists else len(table)
+        found = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), [value])
+        if lists:
+            starts = np.r_[0, np.arange(len(table)) + times].astype(np.int32)
+            found = pa.ListArray.from_arrays(pa.array(starts), found)
+        return table.set_column(place, name, found).replace_schema_metadata({"plain": "1"})
+
+    return change

@@ -7,6 +7,7 @@ import os
 import stat
 import struct
 import tarfile
+import tracemalloc
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -77,6 +78,39 @@ def test_a_damaged_result_is_not_packed(made: Any, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
     (tmp_path / "run.parquet").write_bytes(made.parts["run.parquet"][:-1])
     with pytest.raises(ResultError, match="truncated or changed"):
+        pack(Result.read(tmp_path))
+
+
+def test_a_result_that_is_made_anew_while_it_is_packed_is_not_packed(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bench.run.result import Result
+
+    for name, data in made.parts.items():
+        (tmp_path / name).write_bytes(data)
+    verify = Result.verify
+    for name in ("metrics.json", "manifest.json"):
+
+        def replaced(self: Result, name: str = name) -> None:
+            verify(self)
+            (tmp_path / name).write_bytes(made.members(manifest=lambda raw: raw.update(resumed=True))[name] + b" ")
+
+        monkeypatch.setattr(Result, "verify", replaced)
+        with pytest.raises(ResultError, match="changed while it was packed"):
+            pack(Result.read(tmp_path))
+        monkeypatch.setattr(Result, "verify", verify)
+        (tmp_path / name).write_bytes(made.parts[name])
+
+
+def test_a_result_whose_id_is_none_is_not_packed(made: Any, tmp_path: Path) -> None:
+    from bench.run.result import Result
+
+    def other(raw: Any) -> None:
+        raw["result_id"] = "../../x"
+
+    for name, data in made.members(manifest=other, metrics=other).items():
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(ResultError, match="an id or a hash that is none"):
         pack(Result.read(tmp_path))
 
 
@@ -235,10 +269,48 @@ def test_only_regular_files_are_opened(tmp_path: Path, load: Any, made: Any) -> 
     os.mkfifo(pipe)
     real.write_bytes(pack(made.result))
     link.symlink_to(real)
-    for path in (pipe, link, Path("/dev/zero"), tmp_path / "none.zip"):
+    for path in (pipe, link, Path("/dev/zero")):
         verdict = check_archive(path, load)
         assert verdict.outcome == "unreadable"
         assert "not a regular file" in verdict.reasons[0]
+    verdict = check_archive(tmp_path / "none.zip", load)
+    assert (verdict.outcome, verdict.reasons) == (
+        "unreadable",
+        (f"cannot read {tmp_path / 'none.zip'}: No such file or directory.",),
+    )
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_file_that_is_replaced_before_it_is_opened_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path, other = tmp_path / "a.zip", tmp_path / "other"
+    path.write_bytes(b"1")
+    other.write_bytes(b"secret")
+    real = Path.lstat
+
+    def replaced(self: Path) -> os.stat_result:
+        found = real(self)
+        path.unlink()
+        if kind == "pipe":
+            os.mkfifo(path)
+        else:
+            path.symlink_to(other)
+        return found
+
+    monkeypatch.setattr(Path, "lstat", replaced)
+    with pytest.raises(ResultError, match=r"not a regular file|cannot read"):
+        read_bytes(path, 100)
+
+
+def test_a_small_file_takes_no_more_than_its_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(b"1")
+    tracemalloc.start()
+    try:
+        read_bytes(tmp_path / "a.zip", archive.LARGEST_ARCHIVE)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def test_every_reason_is_listed(made: Any, checked: Checked) -> None:
         (b"\xff\xfe", "no JSON"),
         (b"[" * 50_000, "no JSON"),
         (b"1" * 6000, "no JSON"),
+        (b'{"n": ' + b"1" * 19 + b"}", "an integer of 19 digits"),
         (b'{"result_id": "a", "result_id": "b"}', "twice"),
         (b'{"schema_version": 2}', "schema version"),
         (b'{"schema_version": {"a": "\\u001b"}}', "schema version"),
@@ -109,6 +110,27 @@ def test_a_manifest_that_is_not_as_bench_writes_it_is_refused(
     made: Any, checked: Checked, change: Any, reason: str
 ) -> None:
     assert reason in reasons(checked(made.members(manifest=change)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"manifest": put("depth", value="100")},
+        {"manifest": put("depth", value=100.0)},
+        {"manifest": put("method", "oracle", value="no")},
+        {"metrics": put("n", value="126")},
+    ],
+)
+def test_a_value_of_another_type_is_refused_though_it_could_be_read(made: Any, checked: Checked, changes: Any) -> None:
+    assert "does not follow its schema" in reasons(checked(made.members(**changes)))
+
+
+@pytest.mark.parametrize("name", ["cut", "full_spec", "spec"])
+@pytest.mark.parametrize("text", ["a\x1b[2Jb", "a\u202eb", "a" * 3000])
+def test_no_name_of_a_method_can_spoof_a_terminal(made: Any, checked: Checked, name: str, text: str) -> None:
+    assert "too long, or with control characters" in reasons(
+        checked(made.members(manifest=put("method", name, value=text)))
+    )
 
 
 # Numbers ------------------------------------------------------------------------------------------------------------

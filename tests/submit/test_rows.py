@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from submit_changes import at, column, exchanged, reasons
+from submit_changes import at, column, everywhere, exchanged, reasons
 
 from bench.data.dataset import Dataset
 from bench.run.result import PER_QUERY, RUN
@@ -154,10 +155,51 @@ def test_a_row_of_too_many_values_is_not_read(made: Any, checked: Checked, monke
 
 def test_a_long_name_on_every_row_takes_no_more_than_its_bytes(made: Any, checked: Checked) -> None:
     # 20 MB, 13,000 times: 260 GB as plain strings.
-    name = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(made.result.run), dtype=np.int32)), ["x" * 20_000_000])
-    members = made.members(run=lambda table: table.set_column(2, "tool_id", name))
+    members = made.members(run=everywhere("tool_id", "x" * 20_000_000))
     assert len(members[RUN]) < 1 << 20
     assert "has no such tool" in reasons(checked(members))
+
+
+@pytest.mark.parametrize("name", ["query_id", "recommended", "tied_beyond_gold"])
+def test_a_long_name_of_every_query_is_made_once(made: Any, checked: Checked, name: str) -> None:
+    members = made.members(per_query=everywhere(name, "x" * 5_000_000))
+    assert len(members[PER_QUERY]) < 1 << 20
+    tracemalloc.start()
+    try:
+        assert "has no such" in reasons(checked(members))
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000  # 134 of them are 670 MB
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_list_longer_than_the_library_is_not_made(made: Any, checked: Checked, starter: Dataset) -> None:
+    members = made.members(per_query=everywhere("recommended", starter.tools[0].tool_id, 3_000_000))
+    assert len(members[PER_QUERY]) < 1 << 20
+    tracemalloc.start()
+    try:
+        assert "twice in recommended" in reasons(checked(members))
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.set_column(2, "tool_id", table["tool_id"].dictionary_encode()),
+        lambda table: table.set_column(2, "tool_id", table["tool_id"].cast(pa.large_string())),
+        lambda table: table.set_column(2, "tool_id", table["tool_id"].cast(pa.string_view())),
+        lambda table: table.cast(
+            table.schema.set(
+                2, table.schema.field(2).with_metadata({"ARROW:extension:name": "arrow.py_extension_type"})
+            )
+        ),
+    ],
+)
+def test_a_file_has_the_types_of_bench_and_not_only_their_values(made: Any, checked: Checked, change: Any) -> None:
+    # Whoever reads the file later would get others: views, dictionaries, or what a pickle makes.
+    found = reasons(checked(made.members(run=change)))
+    assert "lacks the column tool_id of the type string" in found or "with metadata or a dictionary" in found
 
 
 def test_a_table_that_takes_too_much_memory_ends_its_reader_alone(
