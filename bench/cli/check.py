@@ -9,7 +9,7 @@ import click
 
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, complete_methods, go_offline, json_option, source_options
-from bench.cli.output import print_json
+from bench.cli.output import print_json, whoever_reads
 from bench.conformance import check_method
 from bench.data.sources import Sources
 from bench.errors import CheckFailed
@@ -49,9 +49,11 @@ def method(method: str, dataset: str, mirror: Path | None, offline: bool, as_jso
         if not as_json:
             mark = "skip" if check.skipped else "FAIL" if check.problem else "ok"
             detail = check.problem or check.skipped
-            click.echo(f"{mark:4}  {check.name}" + (f"\n      {detail}" if detail else ""))
+            with whoever_reads():
+                click.echo(f"{mark:4}  {check.name}" + (f"\n      {detail}" if detail else ""))
     if as_json:
-        print_json([dataclasses.asdict(check) for check in found])
+        with whoever_reads():
+            print_json([dataclasses.asdict(check) for check in found])
     failed = [check for check in found if check.problem]
     if failed:
         raise CheckFailed(f"{method} fails {len(failed)} of {len(found)} checks.")

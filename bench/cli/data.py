@@ -13,7 +13,7 @@ import click
 from bench.cli.bars import progress
 from bench.cli.build import command as build_rectools
 from bench.cli.options import complete_datasets, go_offline, json_option, source_options, template_option
-from bench.cli.output import console, number, plain_table, print_field, print_json
+from bench.cli.output import console, number, plain_table, print_field, print_json, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.parents import parent_of
 from bench.data.sources import Sources
@@ -145,15 +145,16 @@ def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> N
     from bench.registry.verify import verify_dataset
 
     report = verify_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
-    if as_json:
-        print_json(
-            {"dataset": report.spec, "files": report.files, "hash": report.content_hash, "problems": report.problems}
-        )
-    else:
-        hashed = f", content hash {report.content_hash[:16]}" if report.content_hash else ""
-        click.echo(f"{report.spec}: {report.files} files match their checksums{hashed}")
-        for problem in report.problems:
-            click.echo(f"wrong: {problem}", err=True)
+    with whoever_reads():
+        if as_json:
+            print_json(
+                {"dataset": report.spec, "files": report.files, "hash": report.content_hash, "problems": report.problems}
+            )
+        else:
+            hashed = f", content hash {report.content_hash[:16]}" if report.content_hash else ""
+            click.echo(f"{report.spec}: {report.files} files match their checksums{hashed}")
+            for problem in report.problems:
+                click.echo(f"wrong: {problem}", err=True)
     if report.problems:
         raise CheckFailed(f"{report.spec} is not as it should be; faults found: {len(report.problems)}.")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,6 +43,20 @@ def console() -> Console:
     width = None if sys.stdout is not None and sys.stdout.isatty() else _NO_TERMINAL_WIDTH
     # Texts of datasets and methods are printed: their brackets are brackets, not markup.
     return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+@contextmanager
+def whoever_reads() -> Iterator[None]:
+    """What is printed inside may lose its reader (`head`, a closed pager) without ending the command.
+
+    A check must come to its exit code: to bench's main program a reader who has gone is an end like any other.
+    """
+    try:
+        yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_json(value: Any) -> None:

@@ -12,7 +12,7 @@ import click
 
 from bench.cli.bars import progress
 from bench.cli.options import complete_results, go_offline, json_option, results_option, source_options
-from bench.cli.output import print_json
+from bench.cli.output import print_json, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError
@@ -85,9 +85,11 @@ def check(path: Path, without_runs: bool, mirror: Path | None, offline: bool, as
     for verdict in check_place(path, load, without_runs):
         found.append(verdict)
         if not as_json:
-            _print(verdict)
+            with whoever_reads():
+                _print(verdict)
     if as_json:
-        print_json([_json(verdict) for verdict in found])
+        with whoever_reads():
+            print_json([_json(verdict) for verdict in found])
     if error := _error(found):
         raise error
 

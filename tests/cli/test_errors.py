@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from bench.errors import EXIT_CODES, UsageError
+from bench.paths import results_folder
 from bench.registry import dataset_entry
 
 Bench = Callable[..., Any]
@@ -321,6 +322,25 @@ def test_a_reader_that_goes_away_is_no_error(bench: Bench) -> None:
     said = process.stderr.read()
     assert process.wait(60) == 0
     assert said == ""
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_check_whose_reader_goes_away_still_comes_to_its_exit_code(
+    bench: Bench, form: list[str]
+) -> None:
+    bench("run", "-m", "random", "-d", "starter", "--limit", 4)
+    (metrics,) = results_folder().glob("*/*/metrics.json")
+    metrics.write_text(metrics.read_text().replace("0.", "1."))
+    Path("hasty.py").write_text(METHODS)
+    for command in (["submit", "check", str(results_folder())], ["check", "method", "hasty:Twice"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [sys.executable, "-m", "bench", *command, *form], stdout=writing, stderr=subprocess.PIPE, check=False
+        )
+        os.close(writing)
+        assert done.returncode == 1, (command, done.stderr)
+        assert b"Traceback" not in done.stderr
 
 
 def test_the_exit_codes_are_those_of_the_documents_and_of_the_help(bench: Bench) -> None:
