@@ -130,6 +130,8 @@
     document.querySelectorAll("table.sortable").forEach(sortable);
     document.querySelectorAll("form.filters[data-for]").forEach(filtering);
     links();
+    /* A row's numbers over datasets lead where its name does: one stop of the Tab key is enough. */
+    document.querySelectorAll('#overall tbody td > a[href^="m/"]').forEach((link) => { link.tabIndex = -1; });
     /* Only what can be scrolled is a stop of the Tab key; what has the focus scrolls clear of the heads that stay. */
     const watch = new ResizeObserver((seen) => {
       for (const { target } of seen) {
