@@ -148,7 +148,12 @@ def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> N
     with whoever_reads():
         if as_json:
             print_json(
-                {"dataset": report.spec, "files": report.files, "hash": report.content_hash, "problems": report.problems}
+                {
+                    "dataset": report.spec,
+                    "files": report.files,
+                    "hash": report.content_hash,
+                    "problems": report.problems,
+                }
             )
         else:
             hashed = f", content hash {report.content_hash[:16]}" if report.content_hash else ""

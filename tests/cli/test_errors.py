@@ -325,9 +325,7 @@ def test_a_reader_that_goes_away_is_no_error(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_check_whose_reader_goes_away_still_comes_to_its_exit_code(
-    bench: Bench, form: list[str]
-) -> None:
+def test_a_check_whose_reader_goes_away_still_comes_to_its_exit_code(bench: Bench, form: list[str]) -> None:
     bench("run", "-m", "random", "-d", "starter", "--limit", 4)
     (metrics,) = results_folder().glob("*/*/metrics.json")
     metrics.write_text(metrics.read_text().replace("0.", "1."))

@@ -74,7 +74,7 @@ def test_methods_without_the_common_datasets_are_shown_and_not_ranked(
     home = build().page("index.html")
     assert "4 methods are ranked: those with results on all of starter." in " ".join(home.texts)
     (row,) = (part for part in home.text.split("<tr ") if part.startswith("data-f") and ">elsewhere</a>" in part)
-    assert '<td class=t><td><th' in row
+    assert "<td class=t><td><th" in row
 
 
 @pytest.mark.usefixtures("ready")
