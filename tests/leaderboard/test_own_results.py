@@ -1,0 +1,71 @@
+"""The results that the repository keeps: all that runs here, sound, and with rankings where they are small."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.registry import load_dataset
+from bench.run.experiment import read_experiment
+from bench.run.result import RUN, Result, find_results
+from bench.submit.places import check_place
+
+FOLDER = Path(__file__).resolve().parent.parent.parent / "leaderboard"
+RESULTS = FOLDER / "results"
+EXPERIMENTS = sorted((FOLDER / "experiments").glob("*.toml"))
+#: Rankings above are not committed (`make board`).
+LARGEST = 256 * 1024
+
+
+@pytest.fixture(scope="module")
+def kept() -> list[Result]:
+    found = list(find_results(RESULTS))
+    assert all(isinstance(item, Result) for item in found)
+    return [item for item in found if isinstance(item, Result)]
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda path: path.stem)
+def test_every_experiment_of_the_board_has_its_results(experiment: Path, kept: list[Result]) -> None:
+    there = {
+        (item.manifest.dataset.spec, item.manifest.method.spec, item.manifest.dataset.limit): item for item in kept
+    }
+    missing = [
+        f"{plan.method} on {plan.dataset}"
+        for plan in read_experiment(experiment).plans()
+        if (str(plan.dataset), str(plan.method), plan.limit) not in there
+    ]
+    assert not missing
+
+
+def test_kept_results_are_accepted_as_submissions(mirror: Path) -> None:
+    verdicts = list(check_place(RESULTS, load_dataset, without_runs=True))
+    assert len(verdicts) > 100
+    assert [verdict for verdict in verdicts if verdict.outcome != "accepted"] == []
+
+
+def test_kept_rankings_are_small_and_small_ones_are_kept(kept: list[Result]) -> None:
+    sizes = {item.label: (item.folder / RUN).stat().st_size for item in kept if item.has_run}
+    assert max(sizes.values()) <= LARGEST
+    assert all(item.has_run for item in kept if item.manifest.dataset.queries <= 150)
+
+
+def test_what_is_kept_names_no_place_on_the_machine_that_made_it() -> None:
+    for path in [*RESULTS.glob("*/*/*.json"), FOLDER / "reproduction.json"]:
+        text = path.read_text("utf-8")
+        for place in ("/root", "/home/", "/Users/", "/tmp/", "\\\\Users"):
+            assert place not in text, f"{path} has {place}"
+
+
+def test_the_site_of_the_kept_results_shows_all_of_them(mirror: Path, kept: list[Result], tmp_path: Path) -> None:
+    import importlib
+
+    site = importlib.import_module("bench.leaderboard.site")
+    built = site.build_site(RESULTS, tmp_path / "site", FOLDER / "reproduction.json", downloads=False)
+    assert not built.rejected
+    assert built.results == len(
+        {(i.manifest.dataset.spec, i.manifest.method.spec, i.manifest.dataset.limit) for i in kept}
+    )
+    reproduction = json.loads((FOLDER / "reproduction.json").read_text("utf-8"))
+    assert len(reproduction["cells"]) == 636
