@@ -125,6 +125,10 @@ def in_wheel(wheel: Path) -> set[str]:
         return {name for name in archive.namelist() if not name.endswith("/")}
 
 
+#: The board of our own methods: results are looked at in the repository, and are no part of the program.
+OF_THE_REPOSITORY_ALONE = ("leaderboard/results", "leaderboard/experiments", "leaderboard/reproduction.json")
+
+
 def expected() -> set[str]:
     """Every source and data file of the checkout, by its place in an installation."""
     files = set()
@@ -132,7 +136,8 @@ def expected() -> set[str]:
         for path in (ROOT / name).rglob("*"):
             inside = path.relative_to(ROOT / name)
             hidden = any(part.startswith(".") or part == "__pycache__" for part in inside.parts)
-            if path.is_file() and not hidden and path.suffix != ".pyc":
+            alone = path.relative_to(ROOT).as_posix().startswith(OF_THE_REPOSITORY_ALONE)
+            if path.is_file() and not hidden and not alone and path.suffix != ".pyc":
                 files.add(("bench" if name == "bench" else f"bench/{name}") + f"/{inside.as_posix()}")
     return files
 

@@ -77,10 +77,10 @@ template = "description"
 
 [variants.shouts]
 aliases = ["Loud-Words"]
-counts = { tools = 3, parents = 1, test = 2, gold_min = 1, gold_max = 2 }
+counts = { tools = 3, parents = 3, test = 2, gold_min = 1, gold_max = 2 }
 
 [variants.shouts-miscounted]
-counts = { tools = 4, parents = 1, test = 2, gold_min = 1, gold_max = 2 }
+counts = { tools = 4, parents = 3, test = 2, gold_min = 1, gold_max = 2 }
 """
 LOADER = """
 from bench.data.tables import Query, Tables, Tool
