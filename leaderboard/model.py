@@ -143,7 +143,7 @@ class Board:
     def name(self) -> str:
         """What it is called: the dataset, and what sets it apart from the usual."""
         words = [] if self.split == "test" else [self.split]
-        words += [] if self.limit is None else [f"first {count(self.limit)}"]
+        words += [] if self.limit is None else [f"{count(self.limit)} queries of it"]
         return label(self.spec, 60) + (f" ({', '.join(words)})" if words else "")
 
 
