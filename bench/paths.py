@@ -93,9 +93,12 @@ def replacing(path: Path) -> Iterator[Path]:
     A reader sees the old file or the new one, whole; a crash leaves the old one.
 
     Raises:
-        StorageError: the disk is full or the place cannot be written.
+        StorageError: the disk is full, the place cannot be written, or a device or a pipe stands there.
     """
     with storage_errors(str(path)):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            # `--out /dev/stdout`: the device itself would be replaced by a file.
+            raise StorageError(f"cannot write {path}: it is a device or a pipe, and no file; choose another place.")
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{os.getpid()}-{secrets.token_hex(8)}.tmp")
         try:

@@ -109,6 +109,18 @@ def test_any_name_that_the_file_system_takes_can_be_written(tmp_path: Path, name
     assert names(tmp_path) == [name]
 
 
+def test_a_device_or_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    for place in (pipe, link):
+        with pytest.raises(StorageError, match="a device or a pipe"):
+            write_text(place, "x")
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+
+
 def test_text_has_plain_line_ends_and_utf_8(tmp_path: Path) -> None:
     write_text(tmp_path / "file", "é\n工\r\n")
     assert (tmp_path / "file").read_bytes() == b"\xc3\xa9\n\xe5\xb7\xa5\r\n"
