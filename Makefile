@@ -69,7 +69,7 @@ board: $(READY)
 	rm -rf leaderboard/results
 	cp -r $(BOARD)/results leaderboard/results
 	find leaderboard/results -name run.parquet -size +$(LARGEST_RANKING) -delete
-	find leaderboard/results -name '.*' -mindepth 1 -prune -exec rm -rf {} +
+	find leaderboard/results -mindepth 1 -name '.*' -prune -exec rm -rf {} +
 	cp $(BOARD)/reproduction.json leaderboard/reproduction.json
 	$(BIN)/bench submit check --without-runs leaderboard/results > $(BOARD)/check.txt || { cat $(BOARD)/check.txt; exit 1; }
 
