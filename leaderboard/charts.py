@@ -95,7 +95,9 @@ def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, u
     best = front(points)
     low, high = _room(min(point.quality for point in points), max(point.quality for point in points))
     logs = [math.log10(point.cost) for point in points if point.cost]
-    first, last = min(logs) - 0.15, max(logs) + 0.15
+    # Room for dots and names; a narrow range is not drawn as wide as an order of magnitude.
+    room = max(0.02, 0.1 * (max(logs) - min(logs)))
+    first, last = min(logs) - room, max(logs) + room
     left, right, top, bottom = 52, WIDTH - 16, 14, 330
     start = left if len(logs) == len(points) else left + 90
 
@@ -109,7 +111,7 @@ def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, u
     for tick in _ticks(low, high):
         parts.append(f'<path class="grid" d="M{left},{y(tick):.1f}H{right}"/>')
         parts.append(_text(left - 8, y(tick) + 4, f"{tick:g}", "note end"))
-    for value in ([] if start == left else [0.0]) + _decades(first, last):
+    for value in ([] if start == left else [0.0]) + _round(first, last):
         parts.append(f'<path class="grid" d="M{x(value):.1f},{top}V{bottom}"/>')
         parts.append(_text(x(value), bottom + 18, unit(value), "note middle"))
     steps = "".join(f"H{x(point.cost):.1f}V{y(point.quality):.1f}" for point in best[1:])
@@ -211,11 +213,17 @@ def _ticks(low: float, high: float) -> list[float]:
     return []
 
 
-def _decades(first: float, last: float) -> list[float]:
-    """Round numbers between two powers of ten: 1, and 2 and 5 where there is room."""
+def _round(first: float, last: float) -> list[float]:
+    """Round numbers between two powers of ten: 1, and 2 and 5 where there is room; even steps in a narrow range."""
     parts = (1,) if last - first > 3 else (1, 2, 5)
     found = [part * 10.0**power for power in range(math.floor(first), math.ceil(last) + 1) for part in parts]
-    return [value for value in found if first <= math.log10(value) <= last]
+    found = [value for value in found if first <= math.log10(value) <= last]
+    if len(found) > 2:
+        return found
+    low, high = 10.0**first, 10.0**last
+    step = 10.0 ** math.floor(math.log10((high - low) / 3))
+    step *= max(part for part in (1, 2, 5) if (high - low) / (part * step) >= 3)
+    return [round(n * step, 12) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _grid(ticks: Sequence[float], x: Callable[[float], float], top: float, bottom: float) -> list[str]:

@@ -77,3 +77,12 @@ def test_what_cannot_be_drawn_is_left_out() -> None:
 def test_methods_that_are_all_the_same_can_be_drawn(value: float) -> None:
     bars = [charts.Bar(f"m{i}", value, value, value, 1) for i in range(3)]
     assert charts.tier_picture("t", bars).count("<circle") == 3
+
+
+@given(st.floats(-6, 6), st.floats(0.04, 8))
+def test_a_scale_of_costs_has_a_few_round_numbers_however_narrow_it_is(first: float, width: float) -> None:
+    found = charts._round(first, first + width)
+    assert 3 <= len(found) <= 12
+    assert all(10**first * (1 - 1e-9) <= value <= 10 ** (first + width) * (1 + 1e-9) for value in found)
+    assert found == sorted(set(found))
+    assert all(float(f"{value:.3g}") == pytest.approx(value, rel=1e-6) for value in found)
