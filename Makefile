@@ -13,12 +13,13 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n auto
 
-# What CI checks beside the tests: style, and types of an installed copy (the mapped package names exist only there).
+# What CI checks beside the tests: style, and types. mypy sees the package as it is installed, with the three folders
+# beside `bench/` inside it, through a folder of links.
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/typed build/lib
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target build/typed .
+	rm -rf build/typed && mkdir -p build/typed/bench
+	ln -s $(CURDIR)/bench/* $(CURDIR)/datasets $(CURDIR)/leaderboard $(CURDIR)/methods build/typed/bench/
 	MYPYPATH=build/typed $(BIN)/mypy -p bench
 	$(BIN)/mypy benchmarks/*.py
 
@@ -42,9 +43,9 @@ gate: $(READY)
 
 # The site of the results in SITE_RESULTS, by default those that the repository keeps; only pages that changed are written.
 # REPRODUCTION is a report of `bench reproduce` that is shown with them.
-SITE_RESULTS ?= leaderboard/results
+SITE_RESULTS ?= board/results
 SITE ?= site
-REPRODUCTION ?= $(if $(filter leaderboard/results,$(SITE_RESULTS)),leaderboard/reproduction.json)
+REPRODUCTION ?= $(if $(filter board/results,$(SITE_RESULTS)),board/reproduction.json)
 
 site: export BENCH_MIRROR ?= $(wildcard ../shared/mirror)
 site: $(READY)
@@ -60,18 +61,18 @@ LARGEST_RANKING := 256k
 board: export BENCH_MIRROR ?= $(wildcard ../shared/mirror)
 board: export BENCH_DATA = .
 board: $(READY)
-	@set -e; for file in leaderboard/experiments/*.toml; do \
+	@set -e; for file in board/experiments/*.toml; do \
 		case $$file in */trained-*) [ -d models ] || continue;; esac; \
 		echo "bench run $$file"; \
 		$(BIN)/bench run $$file --results $(BOARD)/results --quiet > /dev/null; \
 	done
 	$(BIN)/bench reproduce all --results $(BOARD)/reproduction --out $(BOARD) --quiet > /dev/null
-	rm -rf leaderboard/results
-	cp -r $(BOARD)/results leaderboard/results
-	find leaderboard/results -name run.parquet -size +$(LARGEST_RANKING) -delete
-	find leaderboard/results -mindepth 1 -name '.*' -prune -exec rm -rf {} +
-	cp $(BOARD)/reproduction.json leaderboard/reproduction.json
-	$(BIN)/bench submit check --without-runs leaderboard/results > $(BOARD)/check.txt || { cat $(BOARD)/check.txt; exit 1; }
+	rm -rf board/results
+	cp -r $(BOARD)/results board/results
+	find board/results -name run.parquet -size +$(LARGEST_RANKING) -delete
+	find board/results -mindepth 1 -name '.*' -prune -exec rm -rf {} +
+	cp $(BOARD)/reproduction.json board/reproduction.json
+	$(BIN)/bench submit check --without-runs board/results > $(BOARD)/check.txt || { cat $(BOARD)/check.txt; exit 1; }
 
 # The engine that judges the site's pages for accessibility; tests of them are skipped without it. Needs npm.
 AXE := build/axe

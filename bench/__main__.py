@@ -8,7 +8,7 @@ import os
 import sys
 
 from bench.errors import INTERNAL, INTERRUPTED, BenchError, StorageError
-from bench.paths import env_flag
+from bench.storage.paths import env_flag
 
 
 def main() -> None:

@@ -14,10 +14,10 @@ import time
 import numpy as np
 
 from bench.data.dataset import Dataset
-from bench.graph.candidates import Pairs, candidate_pairs, parent_pairs, schema_pairs, text_pairs
-from bench.graph.documents import document
+from bench.methods.tgr.candidates import Pairs, candidate_pairs, parent_pairs, schema_pairs, text_pairs
+from bench.methods.tgr.documents import document
+from bench.models.encoders import EMBEDDED, Encoder
 from bench.registry import load_dataset
-from bench.text.encoders import EMBEDDED, Encoder
 
 
 def as_set(pairs: Pairs) -> set[tuple[int, int]]:

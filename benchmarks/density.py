@@ -22,11 +22,11 @@ from scipy.stats import spearmanr
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, UsageError
 from bench.graph.agreement import densities
-from bench.graph.sources import GraphSource
+from bench.methods.tgr.sources import GraphSource
 from bench.metrics import evaluate, parse_metrics
 from bench.protocol import History, Library, Queries
 from bench.registry import build_method, load_dataset
-from bench.spec import Spec, parse
+from bench.specs.spec import Spec, parse
 from bench.stats.bootstrap import bca_intervals
 
 I1 = ["toolbench-i1-inst", "toolbench-i1-tool", "toolbench-i1-cat"]

@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.metrics import DEFAULT_METRICS, parse_metric
-from bench.paths import sha256_of
 from bench.protocol import PROTOCOL_VERSION
-from bench.run.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity, Metrics, MetricValue
-from bench.run.result import MANIFEST, METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA, to_json
+from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity, Metrics, MetricValue
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA, to_json
+from bench.storage.paths import sha256_of
 
 VARIANTS = 16
 TOOLS = 5000

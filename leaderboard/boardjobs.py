@@ -17,10 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.errors import ResultError
+from bench.leaderboard.buildcache import Kept, Memory, digest_of, key_of
 from bench.leaderboard.datasetpage import slice_masks, write_dataset
 from bench.leaderboard.explorer import Explorer, write_explorer
 from bench.leaderboard.facts import bundles_seen, data_of, facts_of, novelty_masks, state_of_data
-from bench.leaderboard.memory import Kept, Memory, digest_of, key_of
 from bench.leaderboard.model import (
     RANKED,
     Board,
@@ -39,7 +39,7 @@ from bench.leaderboard.standings import Standing
 from bench.leaderboard.tables import checked_values, read_columns
 from bench.leaderboard.traits import learns
 from bench.leaderboard.writer import Writer, Written, is_path
-from bench.run.result import PER_QUERY, RUN, Result
+from bench.results.store import PER_QUERY, RUN, Result
 
 #: Values of all results together from which on the work is worth a second process.
 _WORTH_PROCESSES = 300_000

@@ -18,7 +18,7 @@ from bench.leaderboard.model import COLUMNS, RANKED, Board, Row
 from bench.leaderboard.pages import per_thousand, picture, render
 from bench.leaderboard.standings import Standing
 from bench.leaderboard.writer import Writer
-from bench.run.slices import slice_names, values_of
+from bench.results.slices import slice_names, values_of
 
 #: Methods in a picture and in a matrix.
 MOST_SHOWN = 30

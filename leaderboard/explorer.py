@@ -21,7 +21,7 @@ from bench.leaderboard.model import RANKED, Board, Row
 from bench.leaderboard.names import clean
 from bench.leaderboard.tables import read_columns, read_run
 from bench.leaderboard.writer import Writer
-from bench.run.result import PER_QUERY, RUN
+from bench.results.store import PER_QUERY, RUN
 
 #: Methods of one explorer: each family's best first. Ten tools of each are written for every query.
 MOST_METHODS = 12

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from bench.errors import BenchError
 from bench.leaderboard.export_text import plain
 from bench.registry import dataset_entry, method_class, method_names
-from bench.run.result import Result
-from bench.spec import Spec, Value, parse
+from bench.results.store import Result
+from bench.specs.spec import Spec, Value, parse
 
 _KEY = re.compile(r"@\w+\s*\{\s*([^\s,{}]+)\s*,")
 #: `Gao et al. 2025, "Tool Graph Retriever: ...".` as a module's docstring has it.

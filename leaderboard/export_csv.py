@@ -7,8 +7,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.leaderboard.export_text import plain
-from bench.run.result import Result
-from bench.run.spending import money_per_query
+from bench.results.costs import money_per_query
+from bench.results.store import Result
 
 COLUMNS = (
     *("dataset", "split", "limit", "content_hash", "protocol", "template", "depth"),

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from bench.errors import UsageError
 from bench.leaderboard.export_text import name, plain
-from bench.run.result import Result
+from bench.results.store import Result
 
 #: Items of the feed.
 NEWEST = 100

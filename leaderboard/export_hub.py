@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from bench.leaderboard.export_text import name, plain
-from bench.run.result import Result
+from bench.results.store import Result
 
 _HEADLINE = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "map@100", "tracc")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from bench.errors import UsageError
 from bench.leaderboard.export_text import name, plain
 from bench.metrics import parse_metric
-from bench.run.result import Result
+from bench.results.store import Result
 
 _SIGNS = {
     "\\": r"\textbackslash{}",

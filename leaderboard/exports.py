@@ -26,10 +26,10 @@ from bench.leaderboard.export_json import described, results_json
 from bench.leaderboard.export_latex import board_latex
 from bench.leaderboard.export_text import file_name, plain
 from bench.protocol import PROTOCOL_VERSION
-from bench.run.board import comparable, ordered, usual_template
-from bench.run.board import marks as stated_marks
-from bench.run.result import Result, latest
-from bench.run.spending import money_per_query
+from bench.results.comparing import comparable, ordered, usual_template
+from bench.results.comparing import marks as stated_marks
+from bench.results.costs import money_per_query
+from bench.results.store import Result, latest
 
 #: What boards are ordered by, and the columns of the LaTeX tables.
 METRIC = "recall@5"

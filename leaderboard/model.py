@@ -17,8 +17,8 @@ from bench.leaderboard.standings import Standing, standing
 from bench.leaderboard.tables import checked_values
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import PROTOCOL_VERSION
-from bench.run.board import comparable, doubtful_leads, marks, ordered, usual_template
-from bench.run.result import MANIFEST, METRICS, PER_QUERY, RUN, Result, find_results, latest
+from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result, find_results, latest
 
 #: Metrics that methods are ranked by, the first of them by default.
 RANKED = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10")

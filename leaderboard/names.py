@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 
-from bench.run.manifest import MetricValue
+from bench.results.manifest import MetricValue
 
 _DIGEST = re.compile(r"(?:^|-)[0-9a-f]{16}$")
 #: What a result's id looks like; it becomes a file's name, so nothing else is shown.

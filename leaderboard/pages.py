@@ -15,8 +15,8 @@ from markupsafe import Markup, escape
 from bench.leaderboard import names
 from bench.leaderboard.names import slug
 from bench.protocol import PROTOCOL_VERSION
-from bench.run.manifest import Manifest
-from bench.run.spending import money_per_query
+from bench.results.costs import money_per_query
+from bench.results.manifest import Manifest
 
 STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "icon.svg")
 

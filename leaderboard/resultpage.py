@@ -17,7 +17,7 @@ from bench.leaderboard.model import RANKED, Board, Row
 from bench.leaderboard.names import family_of, label
 from bench.leaderboard.pages import render
 from bench.leaderboard.writer import Writer
-from bench.run.result import PER_QUERY, RUN, Result
+from bench.results.store import PER_QUERY, RUN, Result
 from bench.run.runfile import write_trec
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]

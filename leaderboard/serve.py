@@ -9,7 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from bench.errors import BenchError, StorageError
-from bench.run.result import MANIFEST
+from bench.results.store import MANIFEST
 
 State = frozenset[tuple[str, int, int]]
 

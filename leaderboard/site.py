@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
+from bench.leaderboard.buildcache import Memory
 from bench.leaderboard.explorer import BLOCK
 from bench.leaderboard.exports import index_path, table_path, write_exports
 from bench.leaderboard.homepage import write_home, write_lists
-from bench.leaderboard.memory import Memory
 from bench.leaderboard.methodpage import published_by_family, write_methods
 from bench.leaderboard.model import COLUMNS, RANKED, Board, Rejected, read_results, slug_of
 from bench.leaderboard.names import family_of, slug
@@ -25,8 +25,8 @@ from bench.leaderboard.resultpage import ENDINGS
 from bench.leaderboard.staticpages import read_reproduction, write_static
 from bench.leaderboard.writer import FOLDERS, Writer, Written
 from bench.progress import QUIET, Progress
-from bench.run.result import RUN, Result
-from bench.swap import locked
+from bench.results.store import RUN, Result
+from bench.storage.locks import locked
 
 #: Lines of all rankings together up to which they are written for download, unless somebody says otherwise.
 MOST_LINES = 10_000_000

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.errors import ResultError
-from bench.run.result import PER_QUERY, RUN, RUN_SCHEMA, Result
+from bench.results.store import PER_QUERY, RUN, RUN_SCHEMA, Result
 
 _TOLERANCE = 1e-9
 

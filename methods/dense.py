@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.parameters import ParameterSet
+from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.method import Similarity
 from bench.search.dense import similarities
 from bench.search.topk import top_k
-from bench.text.encoders import EMBEDDED, Encoder
+from bench.specs.parameters import ParameterSet
 
 
 class Dense(Method):

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from bench.data.tables import Tool
 from bench.errors import UsageError
-from bench.parameters import MethodSpec, ParameterSet
 from bench.protocol import Context, History, Library, Method, Queries, Ranking, ScoringMethod, ToolSets
 from bench.search.topk import top_k
-from bench.spec import Spec
+from bench.specs.parameters import MethodSpec, ParameterSet
+from bench.specs.spec import Spec
 
 
 class NearestBundle(Method):

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.parameters import ParameterSet
 from bench.protocol import Library, Method, Queries, Ranking
+from bench.specs.parameters import ParameterSet
 
 
 class Random(Method):

@@ -6,8 +6,8 @@ import hashlib
 
 from pydantic import Field
 
-from bench.parameters import ParameterSet
 from bench.protocol import History, Library, Method, Queries, Ranking, ToolSets
+from bench.specs.parameters import ParameterSet
 
 
 class RandomBundle(Method):

@@ -6,12 +6,12 @@ import numpy as np
 from pydantic import Field
 
 from bench.errors import UsageError
-from bench.parameters import MethodSpec, ParameterSet
+from bench.models.classifiers import Backend
+from bench.models.crossencoders import CrossEncoder
 from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking
 from bench.protocol.ranking import PAD
-from bench.spec import Spec
-from bench.text.crossencoder import CrossEncoder
-from bench.text.sequences import Backend
+from bench.specs.parameters import MethodSpec, ParameterSet
+from bench.specs.spec import Spec
 
 
 class Rerank(Method):

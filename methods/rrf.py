@@ -6,10 +6,10 @@ import numpy as np
 from pydantic import Field
 
 from bench.errors import UsageError
-from bench.parameters import MethodSpec, ParameterSet
 from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking
 from bench.search.topk import top_k
-from bench.spec import Spec
+from bench.specs.parameters import MethodSpec, ParameterSet
+from bench.specs.spec import Spec
 
 
 class ReciprocalRankFusion(Method):

@@ -9,11 +9,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.parameters import ParameterSet
 from bench.protocol import Library, Method, Queries, Ranking
 from bench.search.lexical import Counts, LexicalIndex
 from bench.search.topk import top_k
-from bench.text.words import whitespace, words
+from bench.search.words import whitespace, words
+from bench.specs.parameters import ParameterSet
 
 
 class TfIdf(Method):

@@ -44,6 +44,7 @@ def shared_module(name: str) -> None:
 
 shared_module("chatserver")
 shared_module("browser")
+shared_module("tiny")
 
 
 def mirror_folder() -> Path | None:

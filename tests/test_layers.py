@@ -25,7 +25,7 @@ def imported(path: Path) -> Iterator[str]:
     ("room", "users"),
     [
         ("bench.leaderboard", ()),
-        ("bench.cli", ("bench/cli", "bench/__main__.py", "bench/pytest_plugin.py")),
+        ("bench.cli", ("bench/cli", "bench/__main__.py", "bench/gate/pytest_plugin.py")),
         ("bench.evidence", ("bench/cli", "bench/evidence", "bench/schemas", "bench/gate", "bench/reproduce")),
     ],
 )

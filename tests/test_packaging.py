@@ -61,7 +61,7 @@ print(spec.origin if spec else None)
 
 
 @pytest.mark.parametrize(
-    "module", ["bench.methods.tgr", "bench.datasets.apibank.loader", "bench.datasets.starter.loader"]
+    "module", ["bench.methods.tgr.method", "bench.datasets.apibank.loader", "bench.datasets.starter.loader"]
 )
 @pytest.mark.parametrize("where", ["root", "elsewhere"])
 def test_methods_and_datasets_are_imported_below_bench(module: str, where: str, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_methods_and_datasets_are_imported_below_bench(module: str, where: str, 
 
 def test_own_and_foreign_datasets_live_side_by_side() -> None:
     program = """
-import bench.datasets.starter.loader, datasets, bench.methods.tgr
+import bench.datasets.starter.loader, datasets, bench.methods.tgr.method
 print(datasets.__name__, bench.datasets.starter.loader.__name__, hasattr(datasets, "load_dataset"))
 """
     assert run(program, ROOT) == "datasets bench.datasets.starter.loader True"
@@ -126,7 +126,7 @@ def in_wheel(wheel: Path) -> set[str]:
 
 
 #: The board of our own methods: results are looked at in the repository, and are no part of the program.
-OF_THE_REPOSITORY_ALONE = ("leaderboard/results", "leaderboard/experiments", "leaderboard/reproduction.json")
+OF_THE_REPOSITORY_ALONE = ("board/results", "board/experiments", "board/reproduction.json")
 
 
 def expected() -> set[str]:
@@ -176,10 +176,10 @@ def test_an_installed_wheel_works_from_any_folder(wheel: Path, tmp_path: Path) -
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-compile"]
     subprocess.run([*pip, "--target", str(target), str(wheel)], check=True)
     program = """
-import bench.methods.tgr, bench.registry as r
+import bench.methods.tgr.method, bench.registry as r
 dataset = r.load_dataset("starter")
 print(len(dataset.tools) > 100, "tgr" in r.method_names(), "apibank" in r.dataset_entries())
-print(bench.__file__, bench.methods.tgr.__file__, r.dataset_entry("starter").folder)
+print(bench.__file__, bench.methods.tgr.method.__file__, r.dataset_entry("starter").folder)
 import datasets
 print(datasets.__file__)
 """
@@ -212,4 +212,4 @@ def test_an_sdist_builds_the_same_wheel_as_the_checkout(wheel: Path, both: tuple
     assert [name for name in differing if not name.endswith("/RECORD")] == []
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "datasets/starter/tools.jsonl", "methods/tgr.py"} <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "datasets/starter/tools.jsonl", "methods/tgr/method.py"} <= names

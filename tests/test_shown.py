@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from bench.registry import build_method, load_dataset
+from bench.results.store import Result
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
-from bench.spec import parse
+from bench.specs.spec import parse
 
 
 def run(folder: Path, dataset: str, method: str, **plan: Any) -> Result:

@@ -15,7 +15,7 @@ from bench.gate.baseline import Baseline
 from bench.gate.bless import Blessed, bless
 from bench.gate.wording import clean
 from bench.metrics import parse_metrics
-from bench.paths import results_folder
+from bench.storage.paths import results_folder
 
 
 @click.command("bless")

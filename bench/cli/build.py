@@ -13,7 +13,7 @@ from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, go_offline, json_option, source_options
 from bench.cli.output import console, plain_table, print_json
 from bench.errors import UsageError
-from bench.paths import storage_errors
+from bench.storage.paths import storage_errors
 
 if TYPE_CHECKING:
     from bench.data.card import Card
@@ -103,9 +103,9 @@ def command(
 
     from bench.data.beir import export_beir
     from bench.data.derive import SplitOptions
+    from bench.datasets.rectools.building import DROPPED, Recipe, build_dataset
     from bench.llm.client import LanguageModel
-    from bench.recommend.build import DROPPED, Recipe, build_dataset
-    from bench.swap import replaced_folder
+    from bench.storage.locks import replaced_folder
 
     bars = progress()
     tools, card = _library(library, mirror, offline)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
+from bench.checks.method import check_method
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, complete_methods, go_offline, json_option, source_options
 from bench.cli.output import print_json, whoever_reads
-from bench.conformance import check_method
 from bench.data.sources import Sources
 from bench.errors import CheckFailed
 from bench.registry import build_method, load_dataset

@@ -33,8 +33,8 @@ from bench.evidence.render import (
 )
 from bench.evidence.report import Comparison, Correction, DatasetReport, Difference, MetricReport
 from bench.metrics import parse_metrics
-from bench.paths import results_folder, write_text
 from bench.registry import load_dataset
+from bench.storage.paths import results_folder, write_text
 
 _FORMS = ("table", "markdown", "json", "csv", "latex")
 

@@ -19,10 +19,10 @@ from bench.data.parents import parent_of
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Template
 from bench.errors import CheckFailed, UsageError
-from bench.paths import storage_errors
 from bench.registry import broken_datasets, dataset_entries, load_dataset
 from bench.registry.datasets import DatasetEntry, resolve
-from bench.swap import replaced_folder
+from bench.storage.locks import replaced_folder
+from bench.storage.paths import storage_errors
 
 _DATASET = click.argument("dataset", shell_complete=complete_datasets)
 
@@ -171,8 +171,8 @@ def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> N
 def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
     """Sizes: tools, hierarchy, queries by split and slice, gold, text lengths, tokens."""
     go_offline(offline)
-    from bench.text.tokens import count_tokens
-    from bench.text.words import words
+    from bench.models.tokens import count_tokens
+    from bench.search.words import words
 
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
     tokens = count_tokens([tool.text(loaded.card.template) for tool in loaded.tools])
@@ -211,7 +211,7 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
 def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
     """What is wrong with a dataset: duplicates, leaks, contradictions, with numbers and examples."""
     go_offline(offline)
-    from bench.audit import audit as run_audit
+    from bench.checks.dataset import audit as run_audit
 
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
     findings = run_audit(loaded)

@@ -11,7 +11,7 @@ import click
 
 from bench.cli.options import complete_results, go_offline, json_option, results_option, source_options
 from bench.cli.output import console, number, plain_table, print_json
-from bench.paths import results_folder
+from bench.storage.paths import results_folder
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -23,9 +23,9 @@ from bench.gate.judge import baseline_side, judge, side_of
 from bench.gate.policy import read_policy
 from bench.gate.report import EXIT_CODES, GateReport, Side, not_judged
 from bench.gate.wording import text
-from bench.paths import results_folder, write_text
 from bench.registry import load_dataset
-from bench.run.result import to_json
+from bench.results.store import to_json
+from bench.storage.paths import results_folder, write_text
 
 _NOT_RUN = EXIT_CODES["not run"]
 

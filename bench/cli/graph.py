@@ -15,14 +15,14 @@ from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS
 from bench.data.sources import Sources
 from bench.graph.agreement import Agreement, agreement, densities, three_way, wilson
-from bench.graph.candidates import NEAREST, Within
 from bench.graph.drawing import draw
 from bench.graph.edges import Edges, connected_share
-from bench.graph.sources import GRAPHS, GraphSource
-from bench.paths import write_text
+from bench.methods.tgr.candidates import NEAREST, Within
+from bench.methods.tgr.sources import GRAPHS, GraphSource
+from bench.models.trainingcard import read_card, tool_digest
 from bench.protocol import Library
 from bench.registry import load_dataset
-from bench.trainingcard import read_card, tool_digest
+from bench.storage.paths import write_text
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 

@@ -12,7 +12,7 @@ import click
 from bench.cli.bars import progress
 from bench.cli.options import FOLDER, json_option, results_option
 from bench.cli.output import print_json
-from bench.paths import results_folder
+from bench.storage.paths import results_folder
 
 _REPORT = click.Path(path_type=Path, dir_okay=False)
 

@@ -10,7 +10,7 @@ import click
 
 from bench.cli.options import json_option, results_option
 from bench.cli.output import console, number, plain_table, print_json
-from bench.paths import results_folder
+from bench.storage.paths import results_folder
 
 
 @click.group("list")
@@ -56,7 +56,7 @@ def methods(as_json: bool) -> None:
 
 def _as_written(value: Any) -> str:
     """A default as one would write it after `--set`; methods inside a list need no parentheses."""
-    from bench.spec import Spec, format_value
+    from bench.specs.spec import Spec, format_value
 
     if isinstance(value, tuple) and all(isinstance(item, Spec) for item in value):
         return f"[{', '.join(map(str, value))}]"
@@ -64,7 +64,7 @@ def _as_written(value: Any) -> str:
 
 
 def _default(value: object) -> Any:
-    from bench.spec import Spec
+    from bench.specs.spec import Spec
 
     if isinstance(value, Spec):
         return str(value)
@@ -98,8 +98,8 @@ def metrics(ctx: click.Context, as_json: bool) -> None:
 @json_option
 def results(results: Path | None, as_json: bool) -> None:
     """Every stored result."""
-    from bench.run.board import usual_template
-    from bench.run.result import Result, find_results, latest, settings
+    from bench.results.comparing import usual_template
+    from bench.results.store import Result, find_results, latest, settings
 
     folder = results or results_folder()
     found = list(find_results(folder))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from bench.data.tables import TEMPLATES
-from bench.paths import results_folder
+from bench.storage.paths import results_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +33,7 @@ def complete_datasets(ctx: click.Context, param: click.Parameter, incomplete: st
 
 def complete_results(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Ids of stored results for the shell."""
-    from bench.run.result import Result, find_results
+    from bench.results.store import Result, find_results
 
     ids = [item.manifest.result_id for item in find_results(results_folder()) if isinstance(item, Result)]
     return [name for name in ids if name.startswith(incomplete)]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.run.board import comparable, doubtful_leads, marks, ordered, usual_template
-from bench.run.manifest import MetricValue
-from bench.run.result import Result
+from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
+from bench.results.manifest import MetricValue
+from bench.results.store import Result
 
 if TYPE_CHECKING:
     from rich.console import Console

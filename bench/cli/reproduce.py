@@ -16,8 +16,6 @@ from bench.cli.output import print_json
 from bench.cli.reproduction import print_list, print_reproduction, print_summary
 from bench.data.sources import Sources
 from bench.errors import CheckFailed, UsageError
-from bench.parameters import suggestion
-from bench.paths import results_folder, write_text
 from bench.registry import build_method, load_dataset
 from bench.reproduce.artefacts import artefact, artefacts, folder_of, is_there, with_needed
 from bench.reproduce.artefacts import command as training_command
@@ -27,7 +25,9 @@ from bench.reproduce.commands import adding_command
 from bench.reproduce.laboratory import Laboratory
 from bench.reproduce.markdown import markdown
 from bench.reproduce.reproduction import metrics_of, reproduce
-from bench.run.result import to_json
+from bench.results.store import to_json
+from bench.specs.parameters import suggestion
+from bench.storage.paths import results_folder, write_text
 
 _WORDS = ("list", "all", "claims", "train")
 

@@ -23,14 +23,14 @@ from bench.data.sources import Sources
 from bench.errors import BenchError, UsageError
 from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.paths import results_folder
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
+from bench.results.store import Result
 from bench.run.experiment import Experiment, read_experiment
 from bench.run.plan import CutKind, EvaluatedSplit, Plan
-from bench.run.result import Result
 from bench.run.runner import Overwrite, Runner
-from bench.spec import Value, parse, parse_value
+from bench.specs.spec import Value, parse, parse_value
+from bench.storage.paths import results_folder
 
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 

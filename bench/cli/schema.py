@@ -6,8 +6,8 @@ import click
 
 from bench.cli.output import print_json
 from bench.errors import UsageError
-from bench.parameters import suggestion
 from bench.schemas import schema_names, shipped_schema
+from bench.specs.parameters import suggestion
 
 
 @click.command("schema")

@@ -24,10 +24,10 @@ from bench.data.sources import Sources
 from bench.data.tables import Template
 from bench.errors import ResultError
 from bench.metrics import parse_metrics
-from bench.paths import results_folder
 from bench.registry import load_dataset
 from bench.run.external import score_run_file
 from bench.run.plan import EvaluatedSplit
+from bench.storage.paths import results_folder
 
 
 @click.command("score")

@@ -19,8 +19,8 @@ from bench.cli.output import (
     set_metrics,
 )
 from bench.errors import UsageError
-from bench.paths import results_folder
-from bench.run.result import Result, find_result, settings
+from bench.results.store import Result, find_result, settings
+from bench.storage.paths import results_folder
 
 
 @click.command("show")
@@ -92,7 +92,7 @@ def _show_slices(result: Result, by: str, metrics: tuple[str, ...], as_json: boo
     from bench.cli.bars import progress
     from bench.data.sources import Sources
     from bench.registry import load_dataset
-    from bench.run.slices import by_slice
+    from bench.results.slices import by_slice
 
     usual = (*metrics, "recall@5", "ndcg@5", "pass@5", *HEADLINE, *set_metrics(result))
     names = [name for name in dict.fromkeys(usual) if name in result.metrics.metrics]

@@ -17,9 +17,9 @@ from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError
 from bench.gate.wording import clean, shortened
-from bench.paths import replacing, results_folder
 from bench.registry import load_dataset
-from bench.run.result import find_result
+from bench.results.store import find_result
+from bench.storage.paths import replacing, results_folder
 from bench.submit.archive import pack as packed
 from bench.submit.check import Verdict
 from bench.submit.places import archive_name, check_place

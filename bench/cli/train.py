@@ -15,10 +15,10 @@ from bench.cli.output import console, plain_table, print_json
 from bench.data.sources import Sources
 from bench.data.tables import Template
 from bench.errors import UsageError
+from bench.models.trainingcard import Kind
 from bench.registry import load_dataset
-from bench.spec import Spec, Value, parse_value
+from bench.specs.spec import Spec, Value, parse_value
 from bench.training.train import KINDS, train_model, trainer_class
-from bench.trainingcard import Kind
 
 
 @click.command("train")

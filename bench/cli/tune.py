@@ -22,7 +22,7 @@ from bench.errors import UsageError
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.run.tune import tune
-from bench.spec import Value, format_value, parse, parse_value
+from bench.specs.spec import Value, format_value, parse, parse_value
 
 #: Points that the table shows; JSON has them all.
 _SHOWN = 10

@@ -19,7 +19,7 @@ from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS, read_edges
 from bench.data.tables import SPLITS, Edge, Parameter, Query, Split, Tables, Template, Tool
 from bench.errors import DataError
-from bench.paths import write_text
+from bench.storage.paths import write_text
 
 CORPUS, QUERIES, QRELS, EDGES, ABOUT = "corpus.jsonl", "queries.jsonl", "qrels", "edges.tsv", "about.json"
 _HEADER = "query-id\tcorpus-id\tscore"

@@ -20,7 +20,7 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.errors import DataError
-from bench.paths import replacing, write_text
+from bench.storage.paths import replacing, write_text
 
 FORMAT_VERSION = 1
 MANIFEST = "dataset.json"

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from bench.errors import DataError, UnavailableError
-from bench.paths import cache_folder, env_flag, expanded, sha256_of, storage_errors
 from bench.progress import QUIET, Progress
-from bench.swap import locked
+from bench.storage.locks import locked
+from bench.storage.paths import cache_folder, env_flag, expanded, sha256_of, storage_errors
 
 if TYPE_CHECKING:
     import httpx

@@ -28,8 +28,8 @@ from bench.evidence.report import (
     System,
 )
 from bench.metrics import parse_metric
-from bench.run.board import marks, usual_template
-from bench.run.slices import values_of
+from bench.results.comparing import marks, usual_template
+from bench.results.slices import values_of
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.friedman import average_ranks, friedman, nemenyi_difference

@@ -14,8 +14,8 @@ from bench.data.sources import Sources
 from bench.errors import ResultError, UsageError
 from bench.progress import QUIET, Progress
 from bench.registry import load_dataset
+from bench.results.store import Result, find_result
 from bench.run.external import score_run_file
-from bench.run.result import Result, find_result
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from bench.evidence.explain_vocabulary import Case, Place, Told, called
 from bench.progress import QUIET, Progress
 from bench.protocol import History, Library, Method, OracleMethod, Queries
 from bench.registry import build_method
+from bench.results.manifest import DatasetIdentity, Manifest
+from bench.results.slices import slice_values
+from bench.results.store import Result
 from bench.run.guard import method_errors
-from bench.run.manifest import DatasetIdentity, Manifest
-from bench.run.result import Result
-from bench.run.slices import slice_values
-from bench.spec import Spec, parse
+from bench.specs.spec import Spec, parse
 
 #: How much of the ranking is shown, and how many of the tools right above a gold tool that stands deeper.
 FIRST = 10

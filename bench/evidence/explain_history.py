@@ -8,10 +8,10 @@ import numpy as np
 
 from bench.data.tables import Tool
 from bench.evidence.explain_vocabulary import Case, Explanation, Part, Reason, excerpt, number
+from bench.models.encoders import Encoder
 from bench.protocol import Library, Method, ScoringMethod
 from bench.search.dense import similarities
 from bench.search.topk import top_k
-from bench.text.encoders import Encoder
 
 #: A past query on the other side of the space votes with this (see the method).
 _LEAST_VOTE = 1e-6

@@ -16,13 +16,13 @@ from bench.evidence.explain_vocabulary import (
     listed,
     places_of,
 )
+from bench.methods.ptr.rules import clauses
+from bench.methods.ptr.views import Views
+from bench.models.encoders import Encoder
 from bench.protocol import Method, Queries, RecommendingMethod
 from bench.protocol.ranking import PAD, validate
-from bench.recommend.rules import clauses
-from bench.recommend.views import Views
-from bench.search.interleave import interleaved
-from bench.spec import Spec
-from bench.text.encoders import Encoder
+from bench.search.interleaving import interleaved
+from bench.specs.spec import Spec
 
 
 def explain_fusion(method: Method, case: Case) -> Explanation:

@@ -11,11 +11,11 @@ from bench.data.parents import parent_codes
 from bench.data.tables import SPLITS
 from bench.evidence.explain_methods import tell
 from bench.evidence.explain_vocabulary import Case, Cell, Explanation, Reason, number
+from bench.methods.toolrerank.hierarchy import components, concentrated, diversified, truncated
+from bench.models.crossencoders import CrossEncoder, probability
 from bench.protocol import EmbeddingMethod, Method
 from bench.protocol.ranking import PAD
 from bench.search.dense import normalized
-from bench.search.hierarchy import components, concentrated, diversified, truncated
-from bench.text.crossencoder import CrossEncoder, probability
 
 _MOST_NAMED = 4
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from bench.evidence.explain_methods import tell
 from bench.evidence.explain_vocabulary import Case, Explanation, Part, Reason, Told, excerpt, number, parts_of_sum
-from bench.graph.convolution import propagation
-from bench.graph.sources import GraphSource
+from bench.methods.tgr.convolution import propagation
+from bench.methods.tgr.sources import GraphSource
 from bench.protocol import EmbeddingMethod, Method, ScoringMethod
 from bench.search.dense import normalized, similarities
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bench.evidence.explain_vocabulary import Case, Explanation, Part, Reason, differing, listed, number, parts_of_sum
 from bench.protocol import Method, Queries, ScoringMethod
 from bench.search.lexical import Counts
-from bench.text.words import whitespace, words
+from bench.search.words import whitespace, words
 
 _MOST_NAMED = 8
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from bench.run.manifest import Manifest, Metrics
+from bench.results.manifest import Manifest, Metrics
 
 
 class _Strict(BaseModel):

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bench.errors import ResultError
-from bench.paths import write_text
-from bench.run.manifest import DatasetIdentity, Latency, MethodIdentity
-from bench.run.result import Result
+from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity
+from bench.results.store import Result
+from bench.storage.paths import write_text
 
 BASELINE_VERSION = 1
 

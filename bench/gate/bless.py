@@ -13,10 +13,10 @@ from pathlib import Path
 import bench
 from bench.errors import BenchError, ResultError, UsageError
 from bench.gate.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
-from bench.paths import cache_folder
 from bench.progress import QUIET, Progress
-from bench.run.result import Result
-from bench.swap import locked
+from bench.results.store import Result
+from bench.storage.locks import locked
+from bench.storage.paths import cache_folder
 
 FIRST = "first blessing"
 

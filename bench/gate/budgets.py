@@ -8,7 +8,7 @@ from bench.gate.baseline import Baseline
 from bench.gate.candidate import Candidate
 from bench.gate.policy import Policy
 from bench.gate.report import RuleReport, Verdict
-from bench.run.manifest import Latency
+from bench.results.manifest import Latency
 
 #: What makes two machines as fast as one another, as far as a manifest knows. Every manifest has these...
 _SPEED = ("processor", "architecture", "cores")

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.errors import MethodError
 from bench.gate.baseline import Baseline, label_of
+from bench.identity.sources import scoring_hash
 from bench.metrics import Metric
 from bench.metrics.ties import Beyond
-from bench.parameters import suggestion
 from bench.protocol import PROTOCOL_VERSION, Ranking
+from bench.results.manifest import DatasetIdentity, Latency
+from bench.results.store import Result
 from bench.run.answers import Answers, asking_order
-from bench.run.code import scoring_hash
 from bench.run.machine import hardware
-from bench.run.manifest import DatasetIdentity, Latency
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import dataset_identity
 from bench.run.scoring import score
-from bench.spec import Spec
+from bench.specs.parameters import suggestion
+from bench.specs.spec import Spec
 
 #: What a project's own search is: the text of a query in, ids of tools out, best first.
 Search = Callable[[str], Iterable[str]]

@@ -25,7 +25,7 @@ from bench.gate.report import (
     outcome_of,
 )
 from bench.metrics import parse_metric
-from bench.run.slices import NO_VALUE, slice_values
+from bench.results.slices import NO_VALUE, slice_values
 from bench.stats.noninferiority import FEWEST_QUERIES, Bounded, at_least, non_inferiority
 
 #: Gives the baseline's dataset; `True` where nothing may be downloaded for it.

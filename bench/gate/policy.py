@@ -33,7 +33,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from bench.errors import UsageError
 from bench.metrics import parse_metric
-from bench.parameters import suggestion
+from bench.specs.parameters import suggestion
 
 
 class _Strict(BaseModel):

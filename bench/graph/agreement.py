@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.tables import Tool
-from bench.graph.discriminator import LABELS, NEITHER, Discriminator
 from bench.graph.edges import Edges, connected_share
+from bench.methods.tgr.discriminator import LABELS, NEITHER, Discriminator
 
 #: Pairs without a dependency in the paper's test of its discriminator.
 _NEITHER_PAIRS = 500

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.errors import DataError, StorageError
 from bench.llm.budget import Budget
-from bench.paths import storage_errors
-from bench.swap import locked
+from bench.storage.locks import locked
+from bench.storage.paths import storage_errors
 
 Kind = Literal["reply", "refusal", "gave-up", "lost", "embeddings"]
 Count = Annotated[int, Field(ge=0)]

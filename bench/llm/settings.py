@@ -11,7 +11,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from bench.errors import UsageError
-from bench.paths import cache_folder, env_flag
+from bench.storage.paths import cache_folder, env_flag
 
 N = TypeVar("N", int, float)
 

@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
-from bench.parameters import ParameterSet, full_spec, short_spec
 from bench.progress import QUIET, Progress
 from bench.protocol.ranking import Ranking, ToolSets
 from bench.protocol.views import History, Library, Queries
-from bench.spec import Spec
+from bench.specs.parameters import ParameterSet, full_spec, short_spec
+from bench.specs.spec import Spec
 
 Similarity = Literal["cosine", "dot", "l1", "l2"]
 

@@ -14,9 +14,9 @@ from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, read_dataset, write_dataset
 from bench.data.tables import Tables
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
-from bench.paths import data_folder
 from bench.registry.datasets import DatasetEntry, installed_entries
-from bench.swap import locked, recover, replaced_folder
+from bench.storage.locks import locked, recover, replaced_folder
+from bench.storage.paths import data_folder
 
 
 def add_datasets(

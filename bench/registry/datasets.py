@@ -33,10 +33,10 @@ from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dat
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
-from bench.parameters import ParameterSet, check_parameters, short_spec, suggestion
-from bench.paths import data_folder
-from bench.spec import Spec, parse
-from bench.swap import standing
+from bench.specs.parameters import ParameterSet, check_parameters, short_spec, suggestion
+from bench.specs.spec import Spec, parse
+from bench.storage.locks import standing
+from bench.storage.paths import data_folder
 
 
 class NoOptions(ParameterSet):

@@ -1,10 +1,9 @@
-"""Methods by name: files of `bench.methods`, entry points of the group `bench.methods`, `module:Class`."""
+"""Methods by name: files and folders of `bench.methods`, entry points of the group `bench.methods`, `module:Class`."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import pkgutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,21 +13,26 @@ from pathlib import Path
 
 import bench
 from bench.errors import BenchError, MethodError, UsageError
-from bench.parameters import check_parameters, suggestion
 from bench.progress import QUIET, Progress
 from bench.protocol.method import Context, Method
-from bench.spec import Spec, Value, parse
+from bench.specs.parameters import check_parameters, suggestion
+from bench.specs.spec import Spec, Value, parse
 
 
 @cache
 def _builtin() -> dict[str, str]:
-    """Name -> module, from the file names: `methods/nearest_query.py` is `nearest-query`."""
-    folders = [str(Path(place) / "methods") for place in bench.__path__]
-    return {
-        module.name.replace("_", "-"): f"bench.methods.{module.name}"
-        for module in pkgutil.iter_modules(folders)
-        if not module.name.startswith("_") and not module.ispkg
+    """Name -> module, from the file names: `methods/nearest_query.py` is `nearest-query`.
+
+    A method that has stages is a folder, `methods/tgr/`, and its class is in `method.py` there.
+    """
+    places = [Path(place) / "methods" for place in bench.__path__]
+    files = {path.stem: f"bench.methods.{path.stem}" for place in places for path in place.glob("*.py")}
+    folders = {
+        path.parent.name: f"bench.methods.{path.parent.name}.method"
+        for place in places
+        for path in place.glob("*/method.py")
     }
+    return {name.replace("_", "-"): module for name, module in {**files, **folders}.items() if not name.startswith("_")}
 
 
 @cache

@@ -10,11 +10,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.errors import DataError, UsageError
-from bench.parameters import check_parameters, suggestion
-from bench.paths import data_folder
-from bench.spec import Spec, format_value
+from bench.models.trainingcard import Kind, TrainingCard, read_card
+from bench.specs.parameters import check_parameters, suggestion
+from bench.specs.spec import Spec, format_value
+from bench.storage.paths import data_folder
 from bench.training.train import trainer_class
-from bench.trainingcard import Kind, TrainingCard, read_card
 
 FILE = Path(__file__).parent / "artefacts.toml"
 _REFERENCE = re.compile(r"\$([a-z0-9][a-z0-9-]*)")

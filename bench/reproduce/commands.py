@@ -11,7 +11,7 @@ from bench.registry.datasets import dataset_entry
 from bench.reproduce.artefacts import artefact, command, is_there, named_in, resolved, with_needed
 from bench.reproduce.laboratory import is_fact
 from bench.reproduce.recipes import Question
-from bench.spec import parse
+from bench.specs.spec import parse
 
 
 def commands_for(methods: Sequence[str], question: Question, metrics: Sequence[str]) -> list[str]:

@@ -18,10 +18,10 @@ from bench.progress import QUIET, Progress, Stage
 from bench.protocol import Method
 from bench.reproduce.artefacts import folder_of, is_there, named_in, resolved
 from bench.reproduce.recipes import Question
+from bench.results.store import Result
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
-from bench.spec import parse
+from bench.specs.spec import parse
 
 _FACT = "fact:"
 #: Methods state the connected share rounded to four digits: it may be off by half of the last.

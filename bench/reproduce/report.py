@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from bench.reproduce.cells import Data, Unit, Unreadable
 from bench.reproduce.vocabulary import CellVerdict, ClaimVerdict, Difference, Outcome
-from bench.run.manifest import Environment
+from bench.results.manifest import Environment
 
 
 class _Strict(BaseModel):

@@ -23,11 +23,11 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.errors import MethodError
 from bench.metrics.ties import Beyond
-from bench.paths import replacing
 from bench.progress import Progress
 from bench.protocol import Method, Queries, Ranking, RecommendingMethod, ToolSets
 from bench.protocol.ranking import Violation, validate, validate_sets
 from bench.run.guard import method_errors
+from bench.storage.paths import replacing
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.run.plan import CutKind, EvaluatedSplit, Plan
-from bench.spec import parse
+from bench.specs.spec import parse
 
 
 class Experiment(BaseModel):

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
+from bench.identity.sources import scoring_hash
 from bench.metrics import Metric
 from bench.protocol import PROTOCOL_VERSION
-from bench.run.code import scoring_hash
-from bench.run.manifest import Manifest, MethodIdentity
+from bench.results.manifest import Manifest, MethodIdentity
+from bench.results.store import Result, result_folder, result_lock, write_result
 from bench.run.plan import EvaluatedSplit, Plan
-from bench.run.result import Result, result_folder, result_lock, write_result
 from bench.run.runfile import parse_run
 from bench.run.runner import dataset_identity, environment
 from bench.run.scoring import BOOTSTRAP_SEED, score
-from bench.spec import Spec
+from bench.specs.spec import Spec
 
 
 def score_run_file(

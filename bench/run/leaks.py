@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
-from bench.trainingcard import read_card, text_digest, tool_digest
+from bench.models.trainingcard import read_card, text_digest, tool_digest
 
 #: Marks on the row; the sentences beside them give the numbers.
 LEAKED, SEEN = "trained on test", "tools seen"

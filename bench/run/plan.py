@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import UsageError
+from bench.identity.sources import code_hash
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import PROTOCOL_VERSION, Method
 from bench.registry.methods import build_method, nested_specs
-from bench.run.code import code_hash
-from bench.spec import Spec
+from bench.specs.spec import Spec
 
 EvaluatedSplit = Literal["train", "dev", "test", "all"]
 CutKind = Literal["none", "size", "threshold", "gap"]

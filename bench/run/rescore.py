@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.errors import UsageError
+from bench.identity.sources import scoring_hash
 from bench.metrics import Metric, parse_metric
 from bench.metrics.ties import Beyond
 from bench.protocol import Ranking, ToolSets
+from bench.results.store import Result, write_result
 from bench.run.answers import Answers
-from bench.run.code import scoring_hash
-from bench.run.result import Result, write_result
 from bench.run.scoring import score
 
 

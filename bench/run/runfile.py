@@ -21,11 +21,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bench.data.dataset import Dataset
 from bench.errors import ResultError
 from bench.metrics.ties import Beyond
-from bench.parameters import suggestion
 from bench.protocol import Ranking, ToolSets
 from bench.protocol.ranking import in_order
+from bench.results.store import Result
 from bench.run.answers import Answers
-from bench.run.result import Result
+from bench.specs.parameters import suggestion
 
 
 @dataclass

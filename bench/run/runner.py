@@ -17,25 +17,25 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, ResultError, UsageError
+from bench.identity.sources import scoring_hash
 from bench.llm.meter import Meter, metered
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.paths import write_text
+from bench.models.encoders import uncached_queries
 from bench.progress import QUIET, Progress
 from bench.protocol import PROTOCOL_VERSION, History, Library, Method, OracleMethod, Queries, RecommendingMethod
+from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity, ModelUse
+from bench.results.store import Result, check_writable, is_complete, result_folder, result_lock, write_result
 from bench.run.answers import ask, asking_order, forget
-from bench.run.code import scoring_hash
 from bench.run.cut import Cut, learn_cut, split_history
 from bench.run.guard import checked_facts, checked_marks, checked_revisions, method_errors
 from bench.run.leaks import training_marks
 from bench.run.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
-from bench.run.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity, ModelUse
 from bench.run.plan import Plan, method_code, method_hash, parts_of, result_id
 from bench.run.rescore import rescore, up_to_date
-from bench.run.result import Result, check_writable, is_complete, result_folder, result_lock, write_result
 from bench.run.scoring import BOOTSTRAP_SEED, score
-from bench.swap import recover
-from bench.text.encoders import uncached_queries
+from bench.storage.locks import recover
+from bench.storage.paths import write_text
 
 Overwrite = Literal["never", "missing", "always"]
 

@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench import arrow
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metrics
 from bench.metrics.ties import tie_band
+from bench.models.tokens import count_tokens
 from bench.protocol import ToolSets
+from bench.results.manifest import Metrics, MetricValue
+from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
 from bench.run.answers import Answers
-from bench.run.manifest import Metrics, MetricValue
-from bench.run.result import PER_QUERY_SCHEMA, RUN_SCHEMA
 from bench.stats.bootstrap import bca_intervals
-from bench.text.tokens import count_tokens
+from bench.storage import arrow
 
 BOOTSTRAP_SEED = 0
 

@@ -18,7 +18,7 @@ from bench.progress import QUIET, Progress
 from bench.protocol import History, Library, Method, OracleMethod, Queries, Ranking
 from bench.protocol.ranking import validate
 from bench.run.guard import method_errors
-from bench.spec import Spec, Value
+from bench.specs.spec import Spec, Value
 
 #: More points than this are a mistake more often than a wish.
 _MOST_POINTS = 10_000

@@ -17,9 +17,9 @@ from bench.gate.policy import Policy
 from bench.gate.report import GateReport
 from bench.llm.journal import JournalLine
 from bench.reproduce.report import Reproduction
+from bench.results.manifest import Manifest, Metrics
+from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
 from bench.run.experiment import Experiment
-from bench.run.manifest import Manifest, Metrics
-from bench.run.result import PER_QUERY_SCHEMA, RUN_SCHEMA
 from bench.run.runfile import RunLine
 from bench.schemas import FOLDER
 from bench.submit.submission import Submission

@@ -19,9 +19,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bench.errors import ResultError
-from bench.run.manifest import Manifest
-from bench.run.result import MANIFEST, METRICS, PER_QUERY, RUN, Result
-from bench.run.result import to_json as json_text
+from bench.results.manifest import Manifest
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result
+from bench.results.store import to_json as json_text
 from bench.submit.submission import PARTS, SUBMISSION, Submission
 
 #: Members in the order in which they stand.

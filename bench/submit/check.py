@@ -23,12 +23,12 @@ from bench.errors import BenchError, DataError, ResultError, UnavailableError, U
 from bench.gate.wording import clean
 from bench.protocol import PROTOCOL_VERSION, OracleMethod
 from bench.registry import method_class, method_names
-from bench.run.manifest import Manifest, Metrics
+from bench.results.manifest import Manifest, Metrics
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA
 from bench.run.plan import Plan
-from bench.run.result import MANIFEST, METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA
 from bench.run.runner import dataset_identity, views
 from bench.run.scoring import BOOTSTRAP_SEED
-from bench.spec import Spec, parse
+from bench.specs.spec import Spec, parse
 from bench.submit.archive import quoted
 from bench.submit.numbers import mean_faults, number_faults, wanted_metrics
 from bench.submit.submission import PARTS, SUBMISSION, Submission

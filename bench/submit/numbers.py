@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bench.errors import ResultError, UsageError
+from bench.identity.sources import scoring_hash
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
 from bench.metrics.measures import MEASURES
-from bench.run.code import scoring_hash
-from bench.run.manifest import Manifest, Metrics, MetricValue
+from bench.results.manifest import Manifest, Metrics, MetricValue
+from bench.results.store import METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, Result
 from bench.run.rescore import stored_answers
-from bench.run.result import METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, Result
 from bench.run.scoring import Scored, means_and_intervals, score
 from bench.submit.archive import quoted
 from bench.submit.tables import MOST_CELLS, Asked

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.errors import ResultError, UsageError
-from bench.run.manifest import Manifest
-from bench.run.result import MANIFEST, RUN, result_folder
-from bench.spec import parse
+from bench.results.manifest import Manifest
+from bench.results.store import MANIFEST, RUN, result_folder
+from bench.specs.spec import parse
 from bench.submit.archive import LARGEST, LARGEST_ARCHIVE, opened, quoted, read_bytes
 from bench.submit.check import Load, Verdict, check_members
 from bench.submit.submission import PARTS

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from bench.data.card import Sha256
-from bench.run.manifest import Manifest
-from bench.run.result import MANIFEST, METRICS, PER_QUERY, RUN
+from bench.results.manifest import Manifest
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN
 
 SUBMISSION = "submission.json"
 #: The files of a result.

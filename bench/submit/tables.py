@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.errors import ResultError
-from bench.run.manifest import Manifest, Metrics
-from bench.run.result import PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA
+from bench.results.manifest import Manifest, Metrics
+from bench.results.store import PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA
 from bench.submit.archive import quoted
 
 #: Cells (queries x depth of the deepest ranking) that are scored at most, and values that a column may have.

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from bench.errors import StorageError
-from bench.paths import replacing
+from bench.storage.paths import replacing
 
 Record = dict[str, Any]
 

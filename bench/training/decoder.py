@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bench.text.causal import CausalModel
-from bench.text.modelfiles import quiet_transformers
+from bench.models.causal import CausalModel
+from bench.models.files import quiet_transformers
 
 _SPECIAL = {"pad_token": "<pad>", "eos_token": "<end>", "bos_token": "<answer>"}
 #: The last message, and the sign after which the answer begins.

@@ -21,8 +21,8 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.graph.agreement import macro_scores
-from bench.graph.candidates import NEAREST, candidate_pairs
-from bench.graph.discriminator import (
+from bench.methods.tgr.candidates import NEAREST, candidate_pairs
+from bench.methods.tgr.discriminator import (
     LABELS,
     NEITHER,
     SETTINGS,
@@ -30,11 +30,11 @@ from bench.graph.discriminator import (
     best_threshold,
     mean_of_orders,
 )
-from bench.graph.documents import document
-from bench.paths import write_text
+from bench.methods.tgr.documents import document
+from bench.models.batches import token_batches
+from bench.models.encoders import EMBEDDED, Encoder
 from bench.registry import load_dataset
-from bench.text.batches import token_batches
-from bench.text.encoders import EMBEDDED, Encoder
+from bench.storage.paths import write_text
 from bench.training.generated import generated_pairs
 from bench.training.pairs import (
     ToolPair,

@@ -20,13 +20,13 @@ from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import average_precision, multiple_mean_reciprocal_rank, recall
-from bench.paths import storage_errors, write_text
 from bench.progress import Progress
 from bench.protocol import History, Library, OracleMethod
 from bench.registry import build_method
 from bench.run.plan import method_hash
-from bench.search.interleave import round_robin
-from bench.spec import Spec
+from bench.search.interleaving import round_robin
+from bench.specs.spec import Spec
+from bench.storage.paths import storage_errors, write_text
 
 Reward = Literal["mmrr", "map", "recall"]
 #: The reward `recall` is the mean of recall at these cut-offs (Table 4 of the paper).

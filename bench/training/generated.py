@@ -17,11 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.data.tables import Parameter, Tool
 from bench.errors import DataError, UnavailableError, UsageError
-from bench.graph.documents import document
 from bench.llm.client import Failure, LanguageModel, Message, Reply, Request
 from bench.llm.replies import json_object
-from bench.paths import expanded
+from bench.methods.tgr.documents import document
 from bench.progress import QUIET, Progress
+from bench.storage.paths import expanded
 from bench.training.pairs import ToolPair
 
 #: Shorter functions do too little to be tools, longer ones do not fit a prompt.

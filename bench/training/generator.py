@@ -19,12 +19,12 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Template, Tool
 from bench.errors import UsageError
 from bench.llm.replies import text_lines
-from bench.parameters import MethodSpec, full_spec
-from bench.paths import write_text
+from bench.models.causal import PROMPT_KEY, CausalModel, Sampling, causal_revision, load_causal
+from bench.models.prompts import Prompt, query_prompt
 from bench.progress import QUIET, Progress
-from bench.spec import Spec
-from bench.text.causal import PROMPT_KEY, CausalModel, Sampling, causal_revision, load_causal
-from bench.text.prompts import Prompt, query_prompt
+from bench.specs.parameters import MethodSpec, full_spec
+from bench.specs.spec import Spec
+from bench.storage.paths import write_text
 from bench.training.decoder import LEAST_VOCABULARY, small_decoder
 from bench.training.drafts import Reward, Searcher, distribution, drafts_in, kept_drafts
 from bench.training.pretrained import TransformerSettings, arithmetic, made_ready, padded, uses_bfloat16

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.errors import UsageError
-from bench.paths import storage_errors
+from bench.models.trainingcard import Evaluation
 from bench.progress import Progress
+from bench.storage.paths import storage_errors
 from bench.training.checkpoints import Checkpoints, Record, read_checkpoint
 from bench.training.trainer import Settings, Trainer
-from bench.trainingcard import Evaluation
 
 if TYPE_CHECKING:
     import torch

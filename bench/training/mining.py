@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
-from bench.paths import replacing
 from bench.search.dense import similarities
 from bench.search.topk import blocks, top_k
+from bench.storage.paths import replacing
 
 Vectors = NDArray[np.float32]
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.parents import parent_of
 from bench.data.tables import Tool
-from bench.graph.discriminator import LABELS, NEITHER
-from bench.graph.documents import document
 from bench.graph.edges import coded
-from bench.trainingcard import tool_digest
+from bench.methods.tgr.discriminator import LABELS, NEITHER
+from bench.methods.tgr.documents import document
+from bench.models.trainingcard import tool_digest
 
 Label = Literal[0, 1, 2]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from bench.errors import UnavailableError
-from bench.text.modelfiles import model_folder, quiet_transformers
+from bench.models.files import model_folder, quiet_transformers
 from bench.training.trainer import Settings
 
 if TYPE_CHECKING:

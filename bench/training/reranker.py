@@ -14,11 +14,11 @@ from pydantic import Field
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
+from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Ranking
 from bench.search.dense import search
-from bench.text.encoders import EMBEDDED, Encoder
+from bench.training.finetuning import SequenceSettings, SequenceTrainer
 from bench.training.mining import drawn, hard_negatives, used_tools
-from bench.training.sequences import SequenceSettings, SequenceTrainer
 
 if TYPE_CHECKING:
     import torch

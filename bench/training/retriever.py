@@ -17,9 +17,9 @@ from pydantic import Field
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import UnavailableError
+from bench.models.batches import token_batches
+from bench.models.files import folder_revision, model_folder, quiet_transformers
 from bench.search.dense import search
-from bench.text.batches import token_batches
-from bench.text.modelfiles import folder_revision, model_folder, quiet_transformers
 from bench.training.mining import drawn, hard_negatives, kept_in, used_tools
 from bench.training.pretrained import (
     TransformerSettings,

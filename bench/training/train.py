@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.tables import SPLITS, Template
 from bench.errors import UsageError
-from bench.parameters import check_parameters, full_spec
-from bench.paths import expanded, storage_errors
+from bench.identity.sources import code_hash
+from bench.models.files import model_folder
+from bench.models.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
 from bench.progress import QUIET, Progress
-from bench.run.code import code_hash
 from bench.run.machine import hardware, package_versions
-from bench.spec import Spec
-from bench.swap import locked, replaced_folder
-from bench.text.modelfiles import model_folder
+from bench.specs.parameters import check_parameters, full_spec
+from bench.specs.spec import Spec
+from bench.storage.locks import locked, replaced_folder
+from bench.storage.paths import expanded, storage_errors
 from bench.training.loop import run_loop, training_identity
 from bench.training.trainer import Trainer
-from bench.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 #: Share of the training queries that are kept for validation where the dataset has no dev split, and how many at most.

@@ -13,9 +13,9 @@ from pydantic import Field
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.parameters import ParameterSet
+from bench.models.trainingcard import Kind
 from bench.progress import QUIET, Progress
-from bench.trainingcard import Kind
+from bench.specs.parameters import ParameterSet
 
 if TYPE_CHECKING:
     import torch

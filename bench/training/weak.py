@@ -26,11 +26,11 @@ import numpy as np
 
 from bench.data.parents import families
 from bench.data.tables import Tool
-from bench.graph.discriminator import NEITHER
-from bench.graph.documents import document
-from bench.graph.rules import handle_of, name_words
+from bench.methods.tgr.discriminator import NEITHER
+from bench.methods.tgr.documents import document
+from bench.methods.tgr.rules import handle_of, name_words
+from bench.models.trainingcard import tool_digest
 from bench.training.pairs import ToolPair, group_of
-from bench.trainingcard import tool_digest
 
 #: Words of tool names that say nothing about what a tool is about.
 _GENERAL = frozenset(

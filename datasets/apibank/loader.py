@@ -11,7 +11,7 @@ from pydantic import Field
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Tables
-from bench.parameters import ParameterSet
+from bench.specs.parameters import ParameterSet
 
 from .parsing import TOOL_TABLE, QueryView, dialogue_queries, edges, level_3_queries, script, table_tools
 

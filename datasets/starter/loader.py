@@ -10,7 +10,7 @@ from bench.data.edges import read_edges
 from bench.data.files import Files
 from bench.data.novelty import with_parent_slice
 from bench.data.tables import Parameter, Query, Tables, Tool
-from bench.parameters import ParameterSet
+from bench.specs.parameters import ParameterSet
 
 
 def load(files: Files, options: ParameterSet, card: Card) -> Tables:

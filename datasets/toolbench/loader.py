@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Tables
-from bench.parameters import ParameterSet
+from bench.specs.parameters import ParameterSet
 
 from .parsing import Library, queries_of, read_records
 

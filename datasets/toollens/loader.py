@@ -21,7 +21,7 @@ from bench.data.derive import DomainOptions, HoldOutOptions, hold_out, split_dom
 from bench.data.files import Files
 from bench.data.tables import Parameter, Query, Split, Tables, Tool
 from bench.errors import DataError
-from bench.parameters import ParameterSet
+from bench.specs.parameters import ParameterSet
 
 FOLDER = "datasets/ToolLens"
 SPLIT_FILES: dict[Split, str] = {"train": f"{FOLDER}/qrels/train.tsv", "test": f"{FOLDER}/qrels/test.tsv"}

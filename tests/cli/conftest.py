@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.text.encoders import EMBEDDED, Encoder
-from bench.vectorcache import VectorCache, text_key
+from bench.models.encoders import EMBEDDED, Encoder
+from bench.storage.vectorcache import VectorCache, text_key
 
 
 @pytest.fixture

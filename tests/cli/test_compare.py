@@ -15,7 +15,7 @@ from scipy import stats
 
 from bench.data.dataset import Dataset
 from bench.registry import load_dataset
-from bench.run.result import find_result
+from bench.results.store import find_result
 
 Bench = Callable[..., Any]
 

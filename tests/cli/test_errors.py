@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from bench.errors import EXIT_CODES, UsageError
-from bench.paths import results_folder
 from bench.registry import dataset_entry
+from bench.storage.paths import results_folder
 
 Bench = Callable[..., Any]
 

@@ -19,7 +19,7 @@ import pytest
 from bench.errors import UsageError
 from bench.gate.baseline import read_baseline, write_baseline
 from bench.gate.bless import bless
-from bench.run.result import Result, find_result
+from bench.results.store import Result, find_result
 from bench.schemas import shipped_schema
 
 Bench = Callable[..., Any]

@@ -13,10 +13,10 @@ import pytest
 from bench.data.sources import Sources
 from bench.errors import UsageError
 from bench.metrics import DEFAULT_METRICS, measures, parse_metric
+from bench.models.trainingcard import Kind
 from bench.protocol import OracleMethod
 from bench.registry import build_method, method_names
 from bench.training.train import KINDS, trainer_class
-from bench.trainingcard import Kind
 
 Bench = Callable[..., Any]
 

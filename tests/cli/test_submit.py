@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench.paths import results_folder
+from bench.storage.paths import results_folder
 
 Bench = Callable[..., Any]
 

@@ -15,8 +15,8 @@ from bench.data.derive import DomainOptions, HoldOutOptions, held_units, hold_ou
 from bench.data.parents import parent_of
 from bench.data.tables import Edge, Query, Tables, Tool
 from bench.errors import DataError, UsageError
-from bench.parameters import check_parameters
-from bench.spec import parse
+from bench.specs.parameters import check_parameters
+from bench.specs.spec import parse
 
 IDS = [f"t{number:02}" for number in range(24)]
 #: 24 tools of 12 parents in 4 categories; every fifth description is too short for the query-generation paper.

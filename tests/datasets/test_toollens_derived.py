@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.audit import audit
+from bench.checks.dataset import audit
 from bench.data.dataset import Dataset
 from bench.data.derive import DomainOptions, HoldOutOptions, held_units
 from bench.data.parents import parent_of
@@ -17,11 +17,11 @@ from bench.data.tables import Query
 from bench.errors import DataError, UsageError
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import dataset_entry
+from bench.results.slices import by_slice
+from bench.results.store import Result
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
-from bench.run.slices import by_slice
-from bench.spec import parse
+from bench.specs.spec import parse
 
 
 def digest(text: str) -> str:

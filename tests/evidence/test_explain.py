@@ -18,15 +18,15 @@ from bench.errors import ResultError, UsageError
 from bench.evidence.explain import Explained, check_same_data, explain, query_named
 from bench.evidence.explain_methods import tell
 from bench.evidence.explain_vocabulary import Case, Explanation, Reason, called
+from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import History, Library, Method, Queries
 from bench.registry import build_method, load_dataset
+from bench.results.store import Result
 from bench.run.external import score_run_file
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
-from bench.spec import parse
-from bench.text.encoders import EMBEDDED, Encoder
-from bench.vectorcache import VectorCache, text_key
+from bench.specs.spec import parse
+from bench.storage.vectorcache import VectorCache, text_key
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 TOLERANCE = 1e-5

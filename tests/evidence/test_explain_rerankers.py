@@ -15,14 +15,14 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.evidence.explain import Explained, explain
 from bench.evidence.explain_vocabulary import Reason
+from bench.models.classifiers import SequenceModel
+from bench.models.encoders import EMBEDDED, Encoder
 from bench.registry import build_method
+from bench.results.store import Result
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
-from bench.spec import parse
-from bench.text.encoders import EMBEDDED, Encoder
-from bench.text.sequences import SequenceModel
-from bench.vectorcache import VectorCache, text_key
+from bench.specs.spec import parse
+from bench.storage.vectorcache import VectorCache, text_key
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 

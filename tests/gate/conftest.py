@@ -16,7 +16,7 @@ from bench.gate.candidate import Candidate
 from bench.gate.judge import judge
 from bench.gate.policy import Policy
 from bench.gate.report import GateReport
-from bench.run.manifest import DatasetIdentity, Latency, MethodIdentity
+from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity
 
 DATASET = DatasetIdentity(
     spec="tiny",

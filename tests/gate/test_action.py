@@ -14,10 +14,10 @@ import pytest
 
 from bench.gate.bless import bless
 from bench.registry import build_method, load_dataset
+from bench.results.store import Result
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
-from bench.spec import parse
+from bench.specs.spec import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "action.yml").read_text("utf-8")

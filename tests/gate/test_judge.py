@@ -13,7 +13,7 @@ import pytest
 from bench.errors import UsageError
 from bench.gate.report import GateReport
 from bench.gate.wording import text
-from bench.run.manifest import DatasetIdentity, Latency
+from bench.results.manifest import DatasetIdentity, Latency
 from bench.schemas import shipped_schema
 
 Judged = Callable[..., GateReport]

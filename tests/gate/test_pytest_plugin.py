@@ -14,7 +14,7 @@ from bench.gate.bless import bless
 from bench.registry import build_method, load_dataset
 from bench.run.plan import Plan
 from bench.run.runner import Runner
-from bench.spec import parse
+from bench.specs.spec import parse
 
 pytest_plugins = ["pytester"]
 
@@ -71,7 +71,7 @@ OPTIONS = ("--bench-baseline", "b.json", "--bench-policy", "gate.toml")
 
 def test_the_plug_in_is_an_entry_point_of_the_package() -> None:
     (point,) = [point for point in entry_points(group="pytest11") if point.name == "bench"]
-    assert point.value == "bench.pytest_plugin"
+    assert point.value == "bench.gate.pytest_plugin"
 
 
 def test_a_search_that_is_what_it_was_passes(project: pytest.Pytester) -> None:
@@ -217,10 +217,10 @@ def test_the_plug_in_imports_nothing_heavy_at_start_up() -> None:
     program = """
 import sys
 before = set(sys.modules)
-import bench.pytest_plugin
+import bench.gate.pytest_plugin
 new = {name for name in set(sys.modules) - before}
 print(sorted(name for name in new if name.startswith("bench")))
 print([name for name in ("numpy", "pydantic", "pyarrow", "torch", "scipy", "click") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["['bench', 'bench.pytest_plugin']", "[]"], done.stderr
+    assert done.stdout.splitlines() == ["['bench', 'bench.gate.pytest_plugin']", "[]"], done.stderr

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.__main__ import run as command
-from bench.paths import results_folder
+from bench.storage.paths import results_folder
 
 if TYPE_CHECKING:
     from browser import Browser

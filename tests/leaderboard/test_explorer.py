@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bench.paths import results_folder
 from bench.registry import load_dataset
-from bench.run.result import Result
+from bench.results.store import Result
+from bench.storage.paths import results_folder
 
 explorer = importlib.import_module("bench.leaderboard.explorer")
 facts = importlib.import_module("bench.leaderboard.facts")

@@ -25,11 +25,11 @@ from bench.leaderboard.export_latex import escaped
 from bench.leaderboard.export_text import file_name, name, plain
 from bench.leaderboard.exports import index_path, table_path, write_exports
 from bench.registry import build_method, load_dataset
+from bench.results.store import Result
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
 from bench.schemas import shipped_schema
-from bench.spec import Spec
+from bench.specs.spec import Spec
 
 HOSTILE = "</script><script>alert('x')</script>]]>&\"'\\input{/etc/passwd}$%#_^~\u202e\x00\x1b\n=1+1 --- ``x''"
 Exports = dict[str, str]

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.paths import results_folder
-from bench.run.result import PER_QUERY, RUN, Result
+from bench.results.store import PER_QUERY, RUN, Result
+from bench.storage.paths import results_folder
 
 names = importlib.import_module("bench.leaderboard.names")
 explorer = importlib.import_module("bench.leaderboard.explorer")

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.errors import StorageError, UsageError
-from bench.paths import results_folder
+from bench.storage.paths import results_folder
 
 writer_module = importlib.import_module("bench.leaderboard.writer")
 names = importlib.import_module("bench.leaderboard.names")

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from bench.leaderboard.export_latex import escaped
-from bench.run.result import PER_QUERY
+from bench.results.store import PER_QUERY
 
 
 def _folder(results: Path, method: str) -> Path:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bench.run.result import Result
-from bench.run.spending import money_per_query
+from bench.results.costs import money_per_query
+from bench.results.store import Result
 
 charts = importlib.import_module("bench.leaderboard.charts")
 names = importlib.import_module("bench.leaderboard.names")

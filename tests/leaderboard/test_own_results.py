@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.registry import load_dataset
+from bench.results.store import RUN, Result, find_results
 from bench.run.experiment import read_experiment
-from bench.run.result import RUN, Result, find_results
 from bench.submit.places import check_place
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "leaderboard"

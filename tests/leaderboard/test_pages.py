@@ -16,11 +16,11 @@ import pytest
 
 from bench.__main__ import run as command
 from bench.metrics import measures
-from bench.paths import results_folder
-from bench.run.result import Result
+from bench.results.store import Result
 from bench.stats.macro import macro_interval
 from bench.stats.tiers import rank_intervals
 from bench.stats.tukey import randomised_tukey
+from bench.storage.paths import results_folder
 
 standings = importlib.import_module("bench.leaderboard.standings")
 

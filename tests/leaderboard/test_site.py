@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bench.__main__ import run as command
-from bench.paths import results_folder
+from bench.storage.paths import results_folder
 
 
 def test_without_results_the_home_page_says_how_to_make_one(build: Callable[..., Any]) -> None:

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from bench.paths import results_folder
+from bench.storage.paths import results_folder
 
 #: Pages that are about the site, not about a result.
 _OTHER = ("index.html", "overall-", "datasets.html", "methods.html", "metrics.html", "reproduction.html")

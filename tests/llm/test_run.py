@@ -17,11 +17,11 @@ from bench.llm import Failure, LanguageModel, Message, Request
 from bench.llm.replies import json_array
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.registry import build_method, load_dataset
+from bench.results.store import Result
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
 from bench.search.topk import top_k
-from bench.spec import parse
+from bench.specs.spec import parse
 
 
 class Asked(Method):

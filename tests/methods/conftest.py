@@ -11,10 +11,10 @@ import pytest
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Query, Split, Tables, Tool
+from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import History, Library, Method
 from bench.registry import build_method
-from bench.text.encoders import EMBEDDED, Encoder
-from bench.vectorcache import VectorCache, text_key
+from bench.storage.vectorcache import VectorCache, text_key
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 Past = tuple[str, Sequence[str], Split]

@@ -15,10 +15,10 @@ from bench.data.gold import Gold
 from bench.data.tables import Tool
 from bench.errors import UsageError
 from bench.metrics import evaluate, parse_metrics
-from bench.parameters import ParameterSet
 from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking, RecommendingMethod
 from bench.registry import build_method, method_class, method_names
-from bench.spec import Spec
+from bench.specs.parameters import ParameterSet
+from bench.specs.spec import Spec
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

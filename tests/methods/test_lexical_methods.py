@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from bench.data.tables import Tool
 from bench.protocol import Library, Queries, Ranking
 from bench.registry import build_method, load_dataset
-from bench.text.words import whitespace, words
+from bench.search.words import whitespace, words
 
 Scores = NDArray[np.float64]
 

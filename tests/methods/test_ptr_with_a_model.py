@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from chatserver import Body, ChatServer
 
-from bench.conformance import check_method
+from bench.checks.method import check_method
 from bench.data.dataset import Dataset
 from bench.errors import UnavailableError
 from bench.protocol import Method, Queries, RecommendingMethod

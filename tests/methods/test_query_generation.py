@@ -12,15 +12,15 @@ from chatserver import Body, ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.conformance import check_method
+from bench.checks.method import check_method
 from bench.data.dataset import Dataset
 from bench.errors import UnavailableError, UsageError
-from bench.parameters import ParameterSet
+from bench.models.causal import PROMPT_KEY, Sampling, load_causal
+from bench.models.prompts import Prompt, query_prompt
 from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.registry import build_method
-from bench.search.interleave import interleaved, round_robin
-from bench.text.causal import PROMPT_KEY, Sampling, load_causal
-from bench.text.prompts import Prompt, query_prompt
+from bench.search.interleaving import interleaved, round_robin
+from bench.specs.parameters import ParameterSet
 from bench.training.decoder import small_decoder
 
 Make = Callable[..., Dataset]
@@ -294,7 +294,7 @@ def test_what_is_drawn_for_a_prompt_does_not_depend_on_its_batch(decoder: Path) 
 def test_drawing_follows_the_softmax_within_top_k_and_top_p() -> None:
     import torch
 
-    from bench.text.causal import _Sampler
+    from bench.models.causal import _Sampler
 
     logits = torch.log(torch.tensor([0.1, 0.4, 0.2, 0.3]))
     draws = 4000

@@ -15,10 +15,10 @@ from bench.data.gold import Gold
 from bench.errors import BenchError, DataError, UsageError
 from bench.metrics import parse_metrics
 from bench.metrics.ties import Beyond, tie_band
-from bench.parameters import ParameterSet
 from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.protocol.method import Similarity
 from bench.registry import build_method, method_class
+from bench.specs.parameters import ParameterSet
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

@@ -18,9 +18,9 @@ from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.errors import DataError, UsageError
-from bench.paths import data_folder
 from bench.registry import dataset_entries, load_dataset
 from bench.registry.adding import add_datasets
+from bench.storage.paths import data_folder
 
 CARD = Card(
     id="made",

@@ -18,9 +18,9 @@ from bench.data.parquet import MANIFEST, write_dataset
 from bench.data.sources import Sources
 from bench.data.tables import Edge, Query, Tables, Tool
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
-from bench.paths import data_folder
 from bench.registry import broken_datasets, dataset_entries, dataset_entry, load_dataset
 from bench.registry.datasets import check_counts, resolve
+from bench.storage.paths import data_folder
 
 
 class Notes:

@@ -15,12 +15,12 @@ import pytest
 from bench.errors import MethodError, UsageError
 from bench.protocol import Library, Method, Queries
 from bench.registry import build_method, load_dataset, method_class, method_names
-from bench.spec import Spec
+from bench.specs.spec import Spec
 
 HEADER = """
 import numpy as np
 from pydantic import Field
-from bench.parameters import ParameterSet
+from bench.specs.parameters import ParameterSet
 from bench.protocol import Method, Ranking
 from bench.search.topk import top_k
 """

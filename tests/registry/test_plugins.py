@@ -38,7 +38,7 @@ packages = ["loud", "loud.shouts"]
 METHODS = """
 import numpy as np
 from pydantic import Field
-from bench.parameters import ParameterSet
+from bench.specs.parameters import ParameterSet
 from bench.protocol import Method
 from bench.search.topk import top_k
 
@@ -84,7 +84,7 @@ counts = { tools = 4, parents = 3, test = 2, gold_min = 1, gold_max = 2 }
 """
 LOADER = """
 from bench.data.tables import Query, Tables, Tool
-from bench.parameters import ParameterSet
+from bench.specs.parameters import ParameterSet
 from pydantic import Field
 
 class Options(ParameterSet):

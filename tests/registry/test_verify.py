@@ -14,9 +14,9 @@ from bench.data.parquet import MANIFEST, write_dataset
 from bench.data.sources import Sources
 from bench.data.tables import Tables
 from bench.errors import DataError, UnavailableError, UsageError
-from bench.paths import data_folder
 from bench.registry import dataset_entry, load_dataset
 from bench.registry.verify import verify_dataset
+from bench.storage.paths import data_folder
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.errors import DataError
-from bench.parameters import check_parameters
+from bench.models.trainingcard import CARD, TrainingCard, read_card, write_card
 from bench.reproduce.artefacts import (
     artefact,
     artefacts,
@@ -22,9 +22,9 @@ from bench.reproduce.artefacts import (
 )
 from bench.reproduce.commands import adding_command, commands_for
 from bench.reproduce.recipes import Question
-from bench.spec import Spec, parse
+from bench.specs.parameters import check_parameters
+from bench.specs.spec import Spec, parse
 from bench.training.train import trainer_class
-from bench.trainingcard import CARD, TrainingCard, read_card, write_card
 
 
 def test_the_command_of_an_artefact_names_what_it_is_made_from() -> None:

@@ -13,12 +13,12 @@ import jsonschema
 import pandas as pd
 import pytest
 
-from bench.paths import results_folder
 from bench.reproduce.artefacts import folder_of
 from bench.reproduce.cells import table_cells, table_names
 from bench.reproduce.claims import claims
 from bench.reproduce.report import Reproduction
 from bench.schemas import shipped_schema
+from bench.storage.paths import results_folder
 
 Bench = Callable[..., Any]
 

@@ -21,7 +21,7 @@ from bench.reproduce.laboratory import Laboratory, fact, is_fact
 from bench.reproduce.recipes import Recipe, read_recipes, recipes, recipes_of
 from bench.reproduce.reproduction import reproduce
 from bench.run.plan import Plan
-from bench.spec import Spec, parse
+from bench.specs.spec import Spec, parse
 
 CELL = Cell("tgr-2", "PMLM-L3-v2", "API-Bank", "", "recall@5", "0.659", "share")
 #: Named by recipes although nobody can have it: the paper has not published it.

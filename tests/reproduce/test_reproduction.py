@@ -14,7 +14,7 @@ from bench.reproduce.laboratory import Laboratory, count_range
 from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.reproduction import metrics_of, reproduce
 from bench.reproduce.vocabulary import CELL_VERDICTS
-from bench.run.result import Result
+from bench.results.store import Result
 
 Written = Callable[[Sequence[Cell], Sequence[dict[str, Any]]], None]
 Laboratories = Callable[..., Laboratory]

@@ -15,12 +15,12 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import SPLITS, Tool
 from bench.errors import UsageError
-from bench.parameters import ParameterSet
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.registry import build_method
+from bench.results.store import Result
 from bench.run.cut import Cut, learn_cut
 from bench.run.plan import CutKind
-from bench.run.result import Result
+from bench.specs.parameters import ParameterSet
 
 Run = Callable[..., Result]
 Answer = Sequence[tuple[int, float]]

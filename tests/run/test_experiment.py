@@ -9,7 +9,7 @@ import pytest
 from bench.errors import UsageError
 from bench.run.experiment import read_experiment
 from bench.run.plan import Plan
-from bench.spec import Spec, parse
+from bench.specs.spec import Spec, parse
 
 
 def written(folder: Path, text: str) -> Path:

@@ -14,10 +14,10 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
+from bench.identity.sources import scoring_hash
 from bench.metrics import parse_metrics
-from bench.run.code import scoring_hash
+from bench.results.store import Result, find_results
 from bench.run.external import score_run_file
-from bench.run.result import Result, find_results
 
 Score = Callable[..., Result]
 TEXT = "q00 Q0 t00 1 2 x\n"

@@ -15,11 +15,11 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.errors import BenchError, DataError, MethodError, UsageError
 from bench.protocol import History, Library, Method, OracleMethod, Queries, Ranking, ToolSets
+from bench.results.store import Result
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
 from bench.search.topk import top_k
-from bench.spec import Spec
+from bench.specs.spec import Spec
 
 Run = Callable[..., Result]
 MakeRunner = Callable[..., Runner]

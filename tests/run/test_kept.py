@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from bench.data.dataset import Dataset
+from bench.identity.sources import scoring_hash
 from bench.metrics import Metric, parse_metrics
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measure import Counts, Measure, Values
 from bench.protocol import Library, Method, Queries, Ranking, ToolSets
-from bench.run.code import scoring_hash
+from bench.results.store import Result, to_json, write_result
 from bench.run.external import score_run_file
 from bench.run.rescore import rescore, stored_answers, up_to_date
-from bench.run.result import Result, to_json, write_result
 from bench.search.topk import top_k
 
 Run = Callable[..., Result]

@@ -12,9 +12,9 @@ import pytest
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
 from bench.errors import DataError
+from bench.models.trainingcard import CARD, TrainingCard, read_card, text_digest, tool_digest, write_card
 from bench.registry import load_dataset
 from bench.run.leaks import LEAKED, SEEN, training_marks
-from bench.trainingcard import CARD, TrainingCard, read_card, text_digest, tool_digest, write_card
 
 
 def card(queries: list[str], tools: list[Tool]) -> TrainingCard:
@@ -116,11 +116,11 @@ def test_a_card_reads_back(tmp_path: Path) -> None:
 def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     from bench.protocol import Context, Library, Method, Queries, Ranking
     from bench.registry import build_method
-    from bench.run.board import marks
+    from bench.results.comparing import marks
+    from bench.results.store import Result
     from bench.run.plan import Plan
-    from bench.run.result import Result
     from bench.run.runner import Runner
-    from bench.spec import Spec, parse
+    from bench.specs.spec import Spec, parse
 
     class Marked(Method):
         """Stands for something that it is not."""

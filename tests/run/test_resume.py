@@ -19,7 +19,7 @@ from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.errors import MethodError
 from bench.protocol import Library, Method, Queries, Ranking
-from bench.run.result import Result
+from bench.results.store import Result
 from bench.search.topk import top_k
 
 Run = Callable[..., Result]

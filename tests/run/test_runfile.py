@@ -16,9 +16,9 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.protocol import Library, Method, Queries, Ranking, ToolSets
+from bench.results.store import Result
 from bench.run.answers import Answers
 from bench.run.external import score_run_file
-from bench.run.result import Result
 from bench.run.runfile import parse_run, write_jsonl, write_trec
 from bench.search.topk import top_k
 

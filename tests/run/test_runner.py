@@ -16,11 +16,11 @@ from bench.data.dataset import Dataset
 from bench.errors import MethodError, StorageError, UsageError
 from bench.protocol import History, Library, Method, Queries, Ranking
 from bench.registry import build_method, load_dataset
+from bench.results.store import Result
 from bench.run.plan import Plan, method_hash, result_id
-from bench.run.result import Result
 from bench.run.runner import Runner
 from bench.search.topk import top_k
-from bench.spec import Spec, parse
+from bench.specs.spec import Spec, parse
 
 Run = Callable[..., Result]
 MakeRunner = Callable[..., Runner]

@@ -12,12 +12,12 @@ import pytrec_eval
 from tokenizers import Tokenizer
 
 from bench.data.dataset import Dataset
+from bench.models.encoders import embedded_model
 from bench.protocol import Library, Method, Queries, Ranking, ToolSets
-from bench.run.result import PER_QUERY_SCHEMA, Result
+from bench.results.store import PER_QUERY_SCHEMA, Result
 from bench.run.scoring import BOOTSTRAP_SEED
 from bench.search.topk import top_k
 from bench.stats.bootstrap import bca_intervals
-from bench.text.encoders import embedded_model
 
 Run = Callable[..., Result]
 FIXED = set(PER_QUERY_SCHEMA.names)

@@ -16,12 +16,12 @@ from bench.data.gold import Gold
 from bench.data.tables import Query, Tables
 from bench.metrics.ties import Beyond
 from bench.protocol import History, Library, Method, OracleMethod, Queries, Ranking, ToolSets
+from bench.results.store import Result
 from bench.run.answers import Answers, asking_order
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
 from bench.search.topk import top_k
-from bench.spec import Spec
+from bench.specs.spec import Spec
 
 Run = Callable[..., Result]
 MakeRunner = Callable[..., Runner]

@@ -16,12 +16,12 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.errors import UsageError
 from bench.metrics import parse_metrics
-from bench.parameters import ParameterSet
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.registry import build_method
 from bench.run.tune import tune
 from bench.search.topk import top_k
-from bench.spec import Spec, Value
+from bench.specs.parameters import ParameterSet
+from bench.specs.spec import Spec, Value
 
 CARD = Card(id="dials", title="Dials", summary="", licence="CC0-1.0", redistribution=True, template="description")
 RECALL = parse_metrics(["recall@1"])[0]

@@ -20,7 +20,7 @@ from bench.data.tables import Tool
 from bench.protocol import Library, Method, Queries, ScoringMethod
 from bench.registry.methods import build_method
 from bench.search.lexical import Counts, LexicalIndex, count_matrix
-from bench.text.words import whitespace, words
+from bench.search.words import whitespace, words
 
 #: More words than are scored densely, so that both halves of the index are used.
 VOCABULARY = [f"w{number}" for number in range(400)]

@@ -18,10 +18,10 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.registry import build_method, load_dataset
+from bench.results.store import Result
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
-from bench.spec import Spec
+from bench.specs.spec import Spec
 from bench.submit.archive import MEMBERS, written
 from bench.submit.check import Verdict
 from bench.submit.places import check_archive

@@ -72,7 +72,7 @@ def test_an_archive_holds_the_five_members_in_order_with_fixed_dates_and_no_comp
 
 
 def test_a_damaged_result_is_not_packed(made: Any, tmp_path: Path) -> None:
-    from bench.run.result import Result
+    from bench.results.store import Result
 
     for name, data in made.parts.items():
         (tmp_path / name).write_bytes(data)
@@ -84,7 +84,7 @@ def test_a_damaged_result_is_not_packed(made: Any, tmp_path: Path) -> None:
 def test_a_result_that_is_made_anew_while_it_is_packed_is_not_packed(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bench.run.result import Result
+    from bench.results.store import Result
 
     for name, data in made.parts.items():
         (tmp_path / name).write_bytes(data)
@@ -103,7 +103,7 @@ def test_a_result_that_is_made_anew_while_it_is_packed_is_not_packed(
 
 
 def test_a_result_whose_id_is_none_is_not_packed(made: Any, tmp_path: Path) -> None:
-    from bench.run.result import Result
+    from bench.results.store import Result
 
     def other(raw: Any) -> None:
         raw["result_id"] = "../../x"

@@ -17,8 +17,8 @@ from submit_changes import at, column, put, reasons
 
 from bench.data.dataset import Dataset
 from bench.errors import UnavailableError
+from bench.results.store import PER_QUERY, RUN
 from bench.run.external import score_run_file
-from bench.run.result import PER_QUERY, RUN
 from bench.submit.archive import pack, written
 from bench.submit.check import Verdict
 from bench.submit.places import check_archive

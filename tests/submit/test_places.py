@@ -15,11 +15,11 @@ from submit_changes import at, column, put, reasons
 from bench.errors import ResultError, UsageError
 from bench.metrics import Scores, parse_metric
 from bench.registry import build_method, load_dataset
+from bench.results.store import Result
 from bench.run.plan import Plan
-from bench.run.result import Result
 from bench.run.runner import Runner
 from bench.run.scoring import means_and_intervals
-from bench.spec import Spec
+from bench.specs.spec import Spec
 from bench.submit.archive import pack, written
 from bench.submit.check import Verdict
 from bench.submit.places import archive_name, check_place

@@ -13,7 +13,7 @@ import pytest
 from submit_changes import at, column, everywhere, exchanged, reasons
 
 from bench.data.dataset import Dataset
-from bench.run.result import PER_QUERY, RUN
+from bench.results.store import PER_QUERY, RUN
 from bench.submit import tables
 from bench.submit.check import Verdict
 

@@ -11,10 +11,10 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.errors import UsageError
-from bench.spec import Spec, Value
-from bench.text.sequences import SequenceModel
+from bench.models.classifiers import SequenceModel
+from bench.models.trainingcard import TrainingCard
+from bench.specs.spec import Spec, Value
 from bench.training.train import train_model
-from bench.trainingcard import TrainingCard
 
 SETTINGS: dict[str, Value] = {
     "batch_size": 8,

@@ -15,16 +15,16 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.errors import UnavailableError, UsageError
-from bench.graph.discriminator import LABELS, SETTINGS, Discriminator, best_threshold, edges_above, mean_of_orders
-from bench.graph.documents import document
+from bench.methods.tgr.discriminator import LABELS, SETTINGS, Discriminator, best_threshold, edges_above, mean_of_orders
+from bench.methods.tgr.documents import document
+from bench.models.encoders import EMBEDDED, Encoder
+from bench.models.trainingcard import TrainingCard, tool_digest
 from bench.protocol import History, Library
 from bench.registry import build_method
-from bench.spec import Spec, Value
-from bench.text.encoders import EMBEDDED, Encoder
+from bench.specs.spec import Spec, Value
+from bench.storage.vectorcache import VectorCache, text_key
 from bench.training.discriminator import DiscriminatorTrainer, stage_loss
 from bench.training.train import train_model
-from bench.trainingcard import TrainingCard, tool_digest
-from bench.vectorcache import VectorCache, text_key
 
 #: So many that a bare `id` in all of their responses says nothing.
 _THINGS = "order ticket parcel room lesson table flight letter car visit meal".split()

@@ -14,15 +14,15 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Tool
 from bench.errors import UnavailableError, UsageError
+from bench.models.causal import Sampling, load_causal
+from bench.models.trainingcard import TrainingCard
 from bench.progress import QUIET
 from bench.protocol import History, Library, Queries
 from bench.registry import build_method
-from bench.spec import Spec, Value, parse
-from bench.text.causal import Sampling, load_causal
+from bench.specs.spec import Spec, Value, parse
 from bench.training.drafts import Searcher, distribution, drafts_in, kept_drafts
 from bench.training.generator import TEMPERATURES, GeneratorTrainer, gold_lines
 from bench.training.train import train_model
-from bench.trainingcard import TrainingCard
 
 SETTINGS: dict[str, Value] = {
     "hidden": 32,

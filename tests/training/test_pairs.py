@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bench.data.tables import Tool
+from bench.models.trainingcard import tool_digest
 from bench.training.pairs import (
     ToolPair,
     annotated_pairs,
@@ -17,7 +18,6 @@ from bench.training.pairs import (
     pairs_digest,
     split_by_group,
 )
-from bench.trainingcard import tool_digest
 
 
 def pair(number: int, label: int = 0, group: str | None = None) -> ToolPair:

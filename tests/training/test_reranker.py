@@ -13,12 +13,12 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.errors import UnavailableError
-from bench.spec import Spec, Value
-from bench.text.crossencoder import CrossEncoder
+from bench.models.crossencoders import CrossEncoder
+from bench.models.trainingcard import TrainingCard, text_digest
+from bench.specs.spec import Spec, Value
 from bench.training import train
 from bench.training.reranker import RerankerTrainer
 from bench.training.train import train_model
-from bench.trainingcard import TrainingCard, text_digest
 
 SETTINGS: dict[str, Value] = {
     "batch_size": 16,

@@ -13,16 +13,16 @@ import pytest
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.errors import DataError, UnavailableError, UsageError
+from bench.models.encoders import Encoder
+from bench.models.trainingcard import TrainingCard, text_digest, tool_digest
 from bench.protocol import History, Library, Queries
 from bench.registry import build_method
 from bench.run.leaks import LEAKED, training_marks
-from bench.spec import Spec, Value
-from bench.text.encoders import Encoder
+from bench.specs.spec import Spec, Value
 from bench.training import train
 from bench.training.mining import drawn, hard_negatives, kept_in, used_tools
 from bench.training.retriever import RetrieverTrainer, ranking_loss
 from bench.training.train import train_model
-from bench.trainingcard import TrainingCard, text_digest, tool_digest
 
 SETTINGS: dict[str, Value] = {
     "batch_size": 8,

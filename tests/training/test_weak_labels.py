@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from bench.data.tables import Parameter, Tool
-from bench.graph.discriminator import NEITHER
+from bench.methods.tgr.discriminator import NEITHER
+from bench.models.trainingcard import tool_digest
 from bench.training.weak import weak_edges, weak_pairs
-from bench.trainingcard import tool_digest
 
 
 def tool(name: str, takes: str = "", gives: str = "", *, may_take: str = "", parent: str = "Shop") -> Tool:

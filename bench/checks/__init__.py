@@ -1,0 +1,1 @@
+"""Checks: does a dataset hold together, does a method keep the protocol?"""

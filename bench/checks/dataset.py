@@ -1,0 +1,240 @@
+"""What is wrong with a dataset, with numbers and examples: shown, not hidden.
+
+Every finding counts something that a reader of a result on this data should know. None of them stops a run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from bench.data.dataset import Dataset
+from bench.data.parents import parent_of
+from bench.data.tables import Tool
+from bench.search.words import words
+
+R = TypeVar("R")
+
+_EXAMPLES = 3
+_EXAMPLE_LENGTH = 90
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of an audit.
+
+    Attributes:
+        check: a short name, stable.
+        what: what is counted, in words.
+        count: how many.
+        total: of how many; the share is count / total.
+        examples: a few, shortened.
+        harmful: True when a count above zero is a defect or a leak, rather than a property.
+    """
+
+    check: str
+    what: str
+    count: int
+    total: int
+    examples: tuple[str, ...] = ()
+    harmful: bool = True
+
+    @property
+    def share(self) -> float:
+        """count / total, 0 for a total of 0."""
+        return self.count / self.total if self.total else 0.0
+
+
+def audit(dataset: Dataset) -> list[Finding]:
+    """Every check, in order: the library, the queries, the gold, and what train and dev give away about test."""
+    return [*_library(dataset), *_queries(dataset), *_names(dataset), *_overlap(dataset)]
+
+
+def _library(dataset: Dataset) -> list[Finding]:
+    tools = dataset.tools
+    empty = [tool.tool_id for tool in tools if not tool.description.strip()]
+    same_text = _groups(tools, lambda tool: _folded(tool.description))
+    same_text.pop("", None)
+    same_tool = _groups(tools, _tool_content)
+    used = set(dataset.gold.tools.tolist())
+    return [
+        Finding("empty-description", "tools without a description", len(empty), len(tools), _shown(empty)),
+        Finding(
+            "duplicate-description",
+            "tools whose description another tool has too",
+            sum(len(group) for group in same_text.values()),
+            len(tools),
+            _shown(" = ".join(tool.tool_id for tool in group) for group in same_text.values()),
+        ),
+        Finding(
+            "identical-tools",
+            "tools that equal another in all but their id",
+            sum(len(group) for group in same_tool.values()),
+            len(tools),
+            _shown(" = ".join(tool.tool_id for tool in group) for group in same_tool.values()),
+        ),
+        Finding(
+            "never-gold",
+            "tools that are gold for no query",
+            len(tools) - len(used),
+            len(tools),
+            _shown(tool.tool_id for code, tool in enumerate(tools) if code not in used),
+            harmful=False,
+        ),
+    ]
+
+
+def _tool_content(tool: Tool) -> Hashable:
+    return tool.name, tool.description, tool.category, tool.parent, tool.parameters, tool.returns, tool.source
+
+
+def _queries(dataset: Dataset) -> list[Finding]:
+    queries = dataset.queries
+    empty = [query.query_id for query in queries if not query.text.strip()]
+    repeated = _groups(queries, lambda query: _folded(query.text))
+    torn = [group for group in repeated.values() if len({frozenset(query.gold) for query in group}) > 1]
+    no_gold = [query.query_id for query in queries if not query.gold]
+    dropped = [f"{query}: {tool}" for query, tool in dataset.unknown_gold]
+    pairs = len(dataset.gold.tools) + len(dropped)
+    return [
+        Finding(
+            "unknown-gold", "gold that names tools outside the library (dropped)", len(dropped), pairs, _shown(dropped)
+        ),
+        Finding("empty-query", "queries without text", len(empty), len(queries), _shown(empty)),
+        Finding(
+            "duplicate-query",
+            "queries whose text another query has too",
+            sum(len(group) for group in repeated.values()),
+            len(queries),
+            _shown(" = ".join(query.query_id for query in group) for group in repeated.values()),
+        ),
+        Finding(
+            "contradicting-gold",
+            "queries that share their text with a query of other gold",
+            sum(len(group) for group in torn),
+            len(queries),
+            _shown(" = ".join(query.query_id for query in group) for group in torn),
+        ),
+        Finding(
+            "no-gold", "queries without gold (abstention)", len(no_gold), len(queries), _shown(no_gold), harmful=False
+        ),
+    ]
+
+
+def _names(dataset: Dataset) -> list[Finding]:
+    """Gold tools whose name stands word for word in the query: word matching alone finds them."""
+    names = [words(tool.name) for tool in dataset.tools]
+    found, judged = [], 0
+    for row, query in enumerate(dataset.queries):
+        gold = dataset.gold.row(row)
+        if not len(gold):
+            continue
+        judged += 1
+        text = words(query.text)
+        named = [int(tool) for tool in gold if names[tool] and _contains(text, names[tool])]
+        if named:
+            found.append(f"{query.query_id}: {dataset.tools[named[0]].name}")
+    what = "judged queries that spell out the name of a gold tool"
+    return [Finding("named-gold", what, len(found), judged, _shown(found))]
+
+
+def _overlap(dataset: Dataset) -> list[Finding]:
+    """What past queries give away about the test split; nothing to find without both.
+
+    Methods learn from train and dev, so what stands in dev leaks as well.
+    """
+    test = dataset.rows("test")
+    judged = [row for row in test if dataset.queries[row].gold]
+    found: list[Finding] = []
+    for split in ("train", "dev"):
+        past = dataset.rows(split)
+        if not len(past) or not len(test):
+            continue
+        suffix = "" if split == "train" else "-dev"
+        texts = {_folded(dataset.queries[row].text) for row in past}
+        bundles = {frozenset(dataset.queries[row].gold) for row in past}
+        again = [dataset.queries[row].query_id for row in test if _folded(dataset.queries[row].text) in texts]
+        known = [dataset.queries[row].query_id for row in judged if frozenset(dataset.queries[row].gold) in bundles]
+        found.append(
+            Finding(
+                f"leaked-query{suffix}",
+                f"test queries whose text stands in {split}",
+                len(again),
+                len(test),
+                _shown(again),
+            )
+        )
+        found.append(
+            Finding(
+                f"leaked-bundle{suffix}",
+                f"judged test queries whose gold set is that of a {split} query",
+                len(known),
+                len(judged),
+                _shown(known),
+            )
+        )
+    return [*found, *_unseen(dataset, judged)] if found else []
+
+
+def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:
+    """How much of the test split is new, by the protocol's word: seen is what is gold for a train query."""
+    seen = dataset.seen_tools
+    tested = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).tools)
+    unseen = [dataset.tools[tool].tool_id for tool in tested if not seen[tool]]
+    parents = {parent_of(dataset.tools[tool]) for tool in np.flatnonzero(seen)}
+    strange = [
+        dataset.queries[row].query_id
+        for row in judged
+        if any(parent_of(dataset.tools[t]) not in parents for t in dataset.gold.row(int(row)))
+    ]
+    return [
+        Finding(
+            "unseen-tool",
+            "gold tools of test that no train query uses",
+            len(unseen),
+            len(tested),
+            _shown(unseen),
+            harmful=False,
+        ),
+        Finding(
+            "unseen-parent",
+            "judged test queries with a gold tool whose parent no train query uses",
+            len(strange),
+            len(judged),
+            _shown(strange),
+            harmful=False,
+        ),
+    ]
+
+
+def _groups(rows: Iterable[R], key: Callable[[R], Hashable]) -> dict[Hashable, list[R]]:
+    """Rows that share their key with another row, by key."""
+    groups: defaultdict[Hashable, list[R]] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return {value: group for value, group in groups.items() if len(group) > 1}
+
+
+def _folded(text: str) -> str:
+    """Text with case and white space made equal."""
+    return " ".join(text.casefold().split())
+
+
+def _contains(text: Sequence[str], name: Sequence[str]) -> bool:
+    """Whether the words of `name` stand in `text` one after another."""
+    if not Counter(name) <= Counter(text):
+        return False
+    return any(text[i : i + len(name)] == list(name) for i in range(len(text) - len(name) + 1))
+
+
+def _shown(examples: Iterable[str]) -> tuple[str, ...]:
+    found = []
+    for example in examples:
+        found.append(example if len(example) <= _EXAMPLE_LENGTH else example[: _EXAMPLE_LENGTH - 3] + "...")
+        if len(found) == _EXAMPLES:
+            break
+    return tuple(found)

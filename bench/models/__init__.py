@@ -1,0 +1,1 @@
+"""Models: encoders, cross-encoders, classifiers, causal models, endpoints; their files, tokens and training cards."""

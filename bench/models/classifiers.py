@@ -1,0 +1,243 @@
+"""Sequence classifiers: models that read a text, or two texts together, and give a number for each label.
+
+Numbers are cached by content, as the vectors of encoders are: the texts, the model's revision, the settings. When every
+input is in the cache, neither torch nor transformers is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import UnavailableError
+from bench.models.batches import token_batches
+from bench.models.encoders import current_timing, use_cache
+from bench.models.files import folder_revision, model_folder, quiet_transformers
+from bench.progress import QUIET, Progress
+from bench.storage.vectorcache import VectorCache, text_key
+
+Backend = Literal["torch", "openvino", "openvino-bf16"]
+
+#: Tokens that are computed at once, padding included: more is not faster on a CPU, and takes memory.
+_BUDGET = 2048
+#: Inputs that are put into tokens and sorted at once: enough for hardly any padding, and little to lose to a crash.
+_AT_ONCE = 1024
+
+#: The matrices of a batch (`input_ids`, `attention_mask`, ...) -> (batch, labels) logits.
+_Run = Callable[[dict[str, NDArray[np.int64]]], NDArray[np.float32]]
+
+
+class SequenceModel:
+    """Classifies texts, or pairs of texts, through the cache.
+
+    Args:
+        name: a folder, or the name of a sequence classifier on the hub.
+        backend: what computes: `torch`; `openvino` in float32; `openvino-bf16`, faster and coarser. The latter need the
+            package openvino. Backends differ in the last digits, so what they give is never mixed.
+        progress: where long work reports to.
+        unit: what an input is called in progress.
+    """
+
+    def __init__(
+        self, name: str, *, backend: Backend = "torch", progress: Progress = QUIET, unit: str = "texts"
+    ) -> None:
+        self.name = name
+        self.backend = backend
+        self.progress = progress
+        self.unit = unit
+        self.from_cache = 0
+        self.computed = 0
+        self._cache: VectorCache | None = None
+
+    @cached_property
+    def folder(self) -> Path:
+        """The model's files on this machine.
+
+        Raises:
+            UnavailableError: neither a folder nor in the hub's cache, and offline.
+        """
+        return model_folder(self.name)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the numbers that it gives, in their order.
+
+        Raises:
+            UnavailableError: it is no sequence classifier.
+        """
+        try:
+            config = json.loads((self.folder / "config.json").read_text("utf-8"))
+            kinds = [str(kind) for kind in config.get("architectures") or []]
+            # transformers leaves the labels out when there are two that nobody named.
+            named = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+            labels = tuple(str(named[key]) for key in sorted(named, key=int))
+        except (OSError, ValueError, AttributeError, TypeError):
+            kinds, labels = [], ()
+        if not any(kind.endswith("ForSequenceClassification") for kind in kinds):
+            raise UnavailableError(f"{self.name} is no sequence classifier; train one with `bench train`.")
+        return labels
+
+    @cached_property
+    def revision(self) -> str:
+        """sha256 over the model's files (weights, tokenizer, settings), and what computes them if not torch."""
+        return self._files if self.backend == "torch" else f"{self._files} {self.backend} {_version('openvino')}"
+
+    @cached_property
+    def _files(self) -> str:
+        return folder_revision(self.folder)
+
+    @property
+    def identity(self) -> str:
+        """All that a number depends on besides the texts."""
+        packages = {name: _version(name) for name in ("transformers", "tokenizers")}
+        return json.dumps({"sequences": self.revision, "packages": packages})
+
+    def preflight(self) -> None:
+        """Say now what would stop the work later.
+
+        Raises:
+            UnavailableError: the model or the backend's package is missing.
+        """
+        self.labels  # noqa: B018 - reads the model's settings, or says that they are missing
+        if self.backend != "torch" and _version("openvino") is None:
+            raise UnavailableError(
+                f"backend={self.backend} needs the package openvino; install it with `pip install openvino`."
+            )
+
+    def logits(self, inputs: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
+        """(inputs, labels); equal inputs get equal rows.
+
+        Args:
+            inputs: one text each, or two that are read together. Texts that are too long lose their end; of two, the
+                longer one first.
+        """
+        keys = [hashlib.sha256(b"".join(map(text_key, texts))).digest() for texts in inputs]
+        timing = current_timing()
+        if timing is not None and self._key in _MODELS:
+            return self._rows(keys, self._compute(dict(zip(keys, inputs, strict=True)), keep=False))
+        found = self._stored().get(keys) if use_cache() else {}
+        if timing is not None and found:
+            timing.cached = True
+        missing = {key: texts for key, texts in zip(keys, inputs, strict=True) if key not in found}
+        if timing is None:
+            self.from_cache += len(set(keys)) - len(missing)
+            self.computed += len(missing)
+        if missing:
+            found |= self._compute(missing, keep=use_cache())
+        return self._rows(keys, found)
+
+    def _rows(self, keys: list[bytes], found: dict[bytes, NDArray[np.float32]]) -> NDArray[np.float64]:
+        return np.array([found[key] for key in keys], dtype=np.float64).reshape(len(keys), len(self.labels))
+
+    def _stored(self) -> VectorCache:
+        if self._cache is None:
+            self._cache = VectorCache(self.identity)
+        return self._cache
+
+    def _compute(self, inputs: dict[bytes, tuple[str, ...]], keep: bool) -> dict[bytes, NDArray[np.float32]]:
+        """Compute, sorted by length so that those of a batch are about as long, storing batch by batch."""
+        tokenizer, run = self._load()
+        # By characters first, so that a part is of about one length; then by tokens within the part.
+        order = sorted(inputs, key=lambda key: (-sum(map(len, inputs[key])), key))
+        found: dict[bytes, NDArray[np.float32]] = {}
+        with self.progress.stage("classify", len(order), self.unit) as stage:
+            for start in range(0, len(order), _AT_ONCE):
+                part = order[start : start + _AT_ONCE]
+                columns = [list(column) for column in zip(*(inputs[key] for key in part), strict=True)]
+                tokens = tokenizer(*columns, truncation=True)
+                for batch in token_batches([len(ids) for ids in tokens["input_ids"]], _BUDGET):
+                    logits = run(_padded(tokens, batch, tokenizer.pad_token_id or 0))
+                    fresh = {part[i]: row for i, row in zip(batch, logits, strict=True)}
+                    if keep:
+                        self._stored().put(fresh)
+                    found.update(fresh)
+                    stage.advance(len(batch))
+        return found
+
+    def _load(self) -> tuple[Any, _Run]:
+        """Tokenizer and model, loaded once in a process however many methods share them."""
+        if self._key not in _MODELS:
+            with self.progress.stage(f"load {self.name}"):
+                loaded = _load_model(self.folder, self.backend)
+            # Numbers are stored under the revision: those of other weights must not get there.
+            if folder_revision(self.folder) != self._files:
+                raise UnavailableError(f"the model {self.folder} was replaced just now; run the same command again.")
+            _MODELS[self._key] = loaded
+        return _MODELS[self._key]
+
+    @property
+    def _key(self) -> tuple[str, str, Backend]:
+        return str(self.folder), self._files, self.backend
+
+
+#: Loaded models by folder, revision of its files (it may be trained anew in its place) and backend.
+_MODELS: dict[tuple[str, str, Backend], tuple[Any, _Run]] = {}
+
+
+def _padded(tokens: Any, batch: NDArray[np.int64], padding: int) -> dict[str, NDArray[np.int64]]:
+    """The rows of a batch as matrices; what is beyond a row's end is masked."""
+    arrays = {}
+    longest = max(len(tokens["input_ids"][i]) for i in batch)
+    for name, rows in tokens.items():
+        arrays[name] = np.full((len(batch), longest), padding if name == "input_ids" else 0, dtype=np.int64)
+        for place, i in enumerate(batch):
+            arrays[name][place, : len(rows[i])] = rows[i]
+    return arrays
+
+
+def _load_model(folder: Path, backend: Backend) -> tuple[Any, _Run]:
+    quiet_transformers()
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder))
+        model = AutoModelForSequenceClassification.from_pretrained(str(folder), dtype=torch.float32).eval()
+    except Exception as error:  # the readers of these files raise errors of their own kinds
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnavailableError(f"the model {folder} cannot be loaded: {first}.") from None
+    # A tokenizer that leaves the length open means what the model's positions allow.
+    longest = getattr(model.config, "max_position_embeddings", 512)
+    tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
+    if backend != "torch":
+        return tokenizer, _compiled(tokenizer, model, "f32" if backend == "openvino" else "bf16")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model.to(device)
+
+    def run(arrays: dict[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        with torch.inference_mode():
+            inputs = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+            logits: NDArray[np.float32] = model(**inputs).logits.float().cpu().numpy()
+        return logits
+
+    return tokenizer, run
+
+
+def _compiled(tokenizer: Any, model: Any, precision: str) -> _Run:
+    """The model compiled by OpenVINO for this processor; shapes stay open, so that batches may be of any length."""
+    import openvino
+
+    # Pairs or texts give the same matrices.
+    example = dict(tokenizer(["one text", "another text"], return_tensors="pt", padding=True))
+    converted = openvino.convert_model(model, example_input=example)
+    compiled = openvino.Core().compile_model(converted, "CPU", {"INFERENCE_PRECISION_HINT": precision})
+
+    def run(arrays: dict[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        return np.asarray(compiled({name: arrays[name] for name in example})[0], dtype=np.float32)
+
+    return run
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,62 @@
+"""Cross-encoders: models that read a query and a tool together and say how well the tool serves the query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import UnavailableError, UsageError
+from bench.models.classifiers import Backend, SequenceModel
+from bench.progress import QUIET, Progress
+
+
+class CrossEncoder:
+    """Scores pairs of a query and a tool's text, cached by content.
+
+    Args:
+        name: a folder, or the name of a sequence classifier with one output on the hub.
+        backend: what computes (see `SequenceModel`).
+        progress: where long work reports to.
+    """
+
+    def __init__(self, name: str, *, backend: Backend = "torch", progress: Progress = QUIET) -> None:
+        self.model = SequenceModel(name, backend=backend, progress=progress, unit="pairs")
+
+    def preflight(self) -> None:
+        """Say now what would stop the scoring later.
+
+        Raises:
+            UsageError: no model is named.
+            UnavailableError: the model or the backend's package is missing, or the model is no cross-encoder.
+        """
+        name = self.model.name
+        if not name:
+            raise UsageError(
+                "name a cross-encoder with reranker=FOLDER; "
+                "`bench train reranker --dataset NAME --out FOLDER` makes one."
+            )
+        self.model.preflight()
+        if len(self.model.labels) != 1:
+            raise UnavailableError(
+                f"{name} is no cross-encoder: it has {len(self.model.labels)} outputs and not one; "
+                "`bench train reranker` makes one."
+            )
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """(pairs,) logits, higher is more relevant; `probability` maps them to (0, 1)."""
+        return self.model.logits(pairs)[:, 0]
+
+    def revisions(self) -> dict[str, str]:
+        """What a method that uses this must say of it."""
+        return {self.model.name: self.model.revision}
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        """What a reader of the result should know."""
+        return {"pairs_scored": self.model.computed, "pairs_from_cache": self.model.from_cache}
+
+
+def probability(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The relevance between 0 and 1 that a logit stands for: the logistic function."""
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * logits)), dtype=np.float64)

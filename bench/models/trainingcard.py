@@ -1,0 +1,111 @@
+"""Training cards: what a model was trained on, so that a result can tell whether it knew the test.
+
+A trained model's folder holds `training.json` beside the model. Texts stand in it as digests: enough to find a query
+again, and nothing of a dataset is copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bench.data.tables import Tool
+from bench.errors import DataError
+from bench.storage.paths import write_text
+
+CARD = "training.json"
+Kind = Literal["retriever", "reranker", "classifier", "discriminator", "generator"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Evaluation(_Strict):
+    """One look at the validation examples."""
+
+    step: int
+    loss: float
+    value: float
+
+
+class TrainingCard(_Strict):
+    """The card of one trained model.
+
+    Attributes:
+        base, base_revision: the model it began as, and the sha256 over that model's files (empty: from scratch).
+        before: the datasets that the base had learnt from, in their order, where bench trained it.
+        dataset, content_hash, split, template: what its examples were made of.
+        examples: how many there were; `queries` and `tools`: digests of the texts of the training queries and of
+            the tools that were gold for them (`tool_digest`). A kind that learns from tools alone has the split
+            `tools`, no queries, and all tools of its examples. What the base had learnt from is among both.
+        validation: which queries the best state was chosen on; `measure`: by what.
+    """
+
+    schema_name: Literal["training"] = "training"
+    schema_version: Literal[2] = 2
+    kind: Kind
+    base: str
+    base_revision: str
+    dataset: str
+    content_hash: str
+    split: str
+    template: str
+    examples: int
+    queries: list[str]
+    tools: list[str]
+    settings: dict[str, str | int | float | bool | None]
+    validation: str
+    measure: str
+    evaluations: list[Evaluation]
+    best_step: int
+    steps: int
+    seconds: float
+    resumed: int
+    command: str
+    created: str
+    packages: dict[str, str]
+    hardware: dict[str, str | int]
+    facts: dict[str, str | int | float | bool] = {}
+    before: list[str] = []
+
+
+def text_digest(text: str) -> str:
+    """Sixteen hexadecimal digits that stand for a text; case and white space do not count."""
+    return hashlib.sha256(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def tool_digest(tool: Tool) -> str:
+    """The digest of what a model may learn of a tool: its name and description.
+
+    Ids do not count: datasets share upstream's tools under other ids, and give other tools the same ones. Where there
+    is no description a name says little, and whose tool it is counts too.
+    """
+    words = (tool.name, tool.description) if tool.description.strip() else (tool.category, tool.parent, tool.name)
+    return text_digest("\0".join(words))
+
+
+def write_card(folder: Path, card: TrainingCard) -> None:
+    """Write `training.json` whole."""
+    write_text(folder / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
+
+
+def read_card(folder: Path) -> TrainingCard | None:
+    """The card of a model's folder; None for a model that bench did not train.
+
+    Raises:
+        DataError: the card is there and cannot be read: what the model knows is unknown, which is no reason to
+            assume the best.
+    """
+    path = folder / CARD
+    if not path.is_file():
+        return None
+    try:
+        return TrainingCard.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        first = str(error).splitlines()[0]
+        raise DataError(f"the training card {path} cannot be read ({first}); train the model again.") from None

@@ -1,1 +1,0 @@
-"""Recommending tool sets: coverage of a query's functionalities, multi-view re-ranking, building datasets of sets."""

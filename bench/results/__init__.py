@@ -1,0 +1,1 @@
+"""Stored results: reading, writing, what compares with what."""

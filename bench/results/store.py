@@ -1,0 +1,315 @@
+"""Stored results: one folder per run, readable by pandas in one line, checked when read.
+
+RESULTS/<dataset>/<method>-<id>/
+    manifest.json       who, what, with which code and data (schema `manifest`)
+    metrics.json        means, intervals, tie bands, counts (schema `metrics`)
+    run.parquet         query_id, rank, tool_id, score
+    per_query.parquet   query_id, n_gold, failed, tied_beyond, tied_beyond_gold, recommended, one column a metric
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+import re
+from collections.abc import Container, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
+
+from bench.errors import ResultError, UsageError
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.progress import QUIET, Progress
+from bench.results.manifest import SCHEMA_VERSION, Manifest, Metrics
+from bench.storage.locks import locked, replaced_folder, standing
+from bench.storage.paths import sha256_of, write_text
+
+MANIFEST = "manifest.json"
+METRICS = "metrics.json"
+RUN = "run.parquet"
+PER_QUERY = "per_query.parquet"
+
+RUN_SCHEMA = pa.schema(
+    [("query_id", pa.string()), ("rank", pa.int32()), ("tool_id", pa.string()), ("score", pa.float64())]
+)
+#: Fixed columns of per_query.parquet; every further column is a metric's canonical string, float64.
+PER_QUERY_SCHEMA = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("n_gold", pa.int32()),
+        ("failed", pa.bool_()),
+        ("tied_beyond", pa.int32()),
+        ("tied_beyond_gold", pa.list_(pa.string())),
+        ("recommended", pa.list_(pa.string())),
+    ]
+)
+
+M = TypeVar("M", bound=BaseModel)
+_SHORTEST_ID = 4
+
+
+@dataclass(frozen=True)
+class Result:
+    """A stored result. The tables are read when they are asked for."""
+
+    folder: Path
+    manifest: Manifest
+    metrics: Metrics
+
+    @staticmethod
+    def read(folder: Path) -> Result:
+        """Open a result folder.
+
+        Raises:
+            ResultError: a file is missing, damaged, of another schema version, or of another result.
+        """
+        manifest, _ = _read_model(folder / MANIFEST, Manifest)
+        metrics, digest = _read_model(folder / METRICS, Metrics)
+        if manifest.result_id != metrics.result_id:
+            raise ResultError(
+                f"{folder} mixes two results ({manifest.result_id} and {metrics.result_id}); run it again."
+            )
+        if manifest.files.get(METRICS) != digest:
+            raise ResultError(
+                f"{folder / METRICS} is truncated or changed: its sha256 is not the one in {MANIFEST}; run it again."
+            )
+        return Result(folder, manifest, metrics)
+
+    def verify(self) -> None:
+        """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
+        _ = self.run, self.per_query
+
+    @property
+    def has_run(self) -> bool:
+        """Whether its ranking is there: a folder of results may keep large ones elsewhere."""
+        return (self.folder / RUN).is_file()
+
+    @cached_property
+    def run(self) -> pa.Table:
+        """The ranking: query_id, rank (from 1), tool_id, score (null where the method gives none)."""
+        return _read_table(self.folder / RUN, self.manifest.files.get(RUN, ""), RUN_SCHEMA.names)
+
+    @cached_property
+    def per_query(self) -> pa.Table:
+        """One row per evaluated query, in the order of query ids."""
+        return _read_table(self.folder / PER_QUERY, self.manifest.files.get(PER_QUERY, ""), PER_QUERY_SCHEMA.names)
+
+    def values(self, metric: str) -> NDArray[np.float64]:
+        """(queries,) values of one metric; NaN for queries it is not taken on."""
+        if metric not in self.per_query.column_names:
+            raise UsageError(f"the result {self.manifest.result_id} has no metric {metric!r}; `bench show` lists them.")
+        # Not to_numpy, which imports pandas; a null becomes NaN.
+        return np.array(self.per_query[metric].to_pylist(), dtype=np.float64)
+
+    @property
+    def label(self) -> str:
+        """`method @ dataset`, as people refer to it."""
+        cut = f" + {self.manifest.method.cut}" if self.manifest.method.cut else ""
+        return f"{self.manifest.method.spec}{cut} @ {self.manifest.dataset.spec}"
+
+
+def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
+    """A JSON file as a model, and the sha256 of its bytes."""
+    try:
+        data = path.read_bytes()
+        raw = json.loads(data.decode("utf-8"))
+    except FileNotFoundError:
+        raise ResultError(f"{path.parent} is not a result of bench: it has no {path.name}.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ResultError(f"cannot read {path}: {error}.") from None
+    if isinstance(raw, dict) and raw.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
+        raise ResultError(f"{path} has schema version {raw['schema_version']}; this bench reads {SCHEMA_VERSION}.")
+    try:
+        return model.model_validate(raw), hashlib.sha256(data).hexdigest()
+    except ValidationError as error:
+        item = error.errors()[0]
+        where = ".".join(str(part) for part in item["loc"]) or "the file"
+        raise ResultError(f"{path} does not follow its schema ({where}: {item['msg']}).") from None
+
+
+def _read_table(path: Path, digest: str, required: list[str]) -> pa.Table:
+    again = "run it again"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ResultError(f"cannot read {path} ({error.strerror}); {again}.") from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ResultError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}; {again}.")
+    try:
+        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # read_table would import pandas
+    except (pa.ArrowException, OSError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ResultError(f"{path} is no readable Parquet file ({first}); {again}.") from None
+    missing = [name for name in required if name not in table.column_names]
+    if missing:
+        raise ResultError(f"{path} lacks the column {missing[0]!r}; it is not a result of this version.")
+    return table
+
+
+def result_lock(results: Path, folder: Path, progress: Progress = QUIET) -> AbstractContextManager[None]:
+    """One process makes a result at a time; lock files lie in a hidden folder of the results folder."""
+    return locked(results / ".locks" / f"{folder.name}.lock", f"making {folder.name}", progress)
+
+
+def check_writable(results: Path) -> None:
+    """Raise `StorageError` now rather than after an hour's work."""
+    write_text(results / ".locks" / "probe", "")
+
+
+def result_folder(results: Path, dataset: str, method: str, result_id: str) -> Path:
+    """Where a result is stored; ids never become paths unescaped."""
+    return results / _slug(dataset) / f"{_slug(method)}-{result_id}"
+
+
+def _slug(text: str) -> str:
+    slug = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-").lower()
+    return slug[:60] or "unnamed"
+
+
+def write_result(folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Table, per_query: pa.Table) -> Result:
+    """Write a result folder and put it in its place whole. The caller holds the result's lock.
+
+    Returns:
+        The result, its manifest completed with the sha256 of each file.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written; what stood there still does.
+    """
+    with replaced_folder(folder) as fresh:
+        for name, table in ((RUN, run), (PER_QUERY, per_query)):
+            pq.write_table(table, fresh / name, compression="zstd")
+        (fresh / METRICS).write_text(to_json(metrics), "utf-8")
+        files = {name: sha256_of(fresh / name) for name in (RUN, PER_QUERY, METRICS)}
+        manifest = manifest.model_copy(update={"files": files})
+        (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
+    return Result(folder, manifest, metrics)
+
+
+def to_json(model: BaseModel) -> str:
+    """Indented JSON text, keys in the order of the schema."""
+    return json.dumps(model.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a result stands there."""
+    return (folder / MANIFEST).is_file()
+
+
+def _folders(results: Path) -> list[Path]:
+    """Folders of stored results, sorted; those that are being written are not among them."""
+    return standing([path.parent for path in results.glob(f"*/*/{MANIFEST}")])
+
+
+def find_results(results: Path, without: Container[Path] = ()) -> Iterator[Result | ResultError]:
+    """Every result below a folder, sorted by path; those that cannot be read come as errors.
+
+    Args:
+        results: the folder.
+        without: folders that are not opened.
+    """
+    for folder in _folders(results):
+        if folder in without:
+            continue
+        try:
+            yield Result.read(folder)
+        except ResultError as error:
+            yield error
+
+
+def find_result(results: Path, name: str) -> Result:
+    """A result by its folder, its id (or at least four characters of its beginning), or `method@dataset`.
+
+    Raises:
+        UsageError: none or several fit.
+        ResultError: it cannot be read.
+    """
+    if _is_folder(name) and ((Path(name) / MANIFEST).is_file() or "@" not in name):
+        return Result.read(Path(name))
+    if "@" in name:
+        method, _, dataset = (part.strip() for part in name.rpartition("@"))
+        label = f"{method} @ {dataset}"
+        readable = (item for item in find_results(results) if isinstance(item, Result))
+        found = [item for item in readable if label in {item.label, _uncut(item.manifest)}]
+        exact = [item for item in found if item.label == label]
+        found = exact or found
+    elif len(name) < _SHORTEST_ID:
+        raise UsageError(f"{name!r} is too short to name a result: give at least {_SHORTEST_ID} characters of its id.")
+    else:
+        found = [item for item in find_results(results) if isinstance(item, Result)]
+        found = [item for item in found if item.manifest.result_id.startswith(name)]
+        if not found:
+            # The folder of one that cannot be read still ends with its id: say what is wrong with it.
+            for folder in _folders(results):
+                if folder.name.rpartition("-")[2].startswith(name):
+                    return Result.read(folder)
+    if len({_question(item.manifest) for item in found}) > 1:
+        ids = "; ".join(
+            f"{item.manifest.result_id} ({item.manifest.method.cut or 'no cut'}, {settings(item.manifest)})"
+            for item in latest(found)
+        )
+        raise UsageError(f"{name!r} names several results: {ids}. Give an id.")
+    if not found:
+        raise UsageError(f"there is no result {name!r} in {results}; `bench list results` shows what is there.")
+    return latest(found)[0]
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except OSError:  # a long spec is no name of a folder
+        return False
+
+
+def _uncut(manifest: Manifest) -> str:
+    return f"{manifest.method.spec} @ {manifest.dataset.spec}"
+
+
+def settings(manifest: Manifest, usual: str = "") -> str:
+    """In words, what sets a result apart from another of the same method on the same dataset.
+
+    `usual` is a tool text that goes without saying.
+    """
+    data = manifest.dataset
+    words = ["" if data.split == "test" else f"split {data.split}"]
+    words.append("" if data.limit is None else f"limit {data.limit}")
+    words.append("" if manifest.depth == DEFAULT_DEPTH or manifest.method.run_file else f"depth {manifest.depth}")
+    words.append("" if data.template == usual else f"text {data.template}")
+    words.append("run file" if manifest.method.run_file else "")
+    return ", ".join(word for word in words if word)
+
+
+def latest(results: Sequence[Result]) -> list[Result]:
+    """The latest answer to each question: older ones are of other versions of a method's code."""
+    newest: dict[tuple[object, ...], Result] = {}
+    for item in sorted(
+        results, key=lambda item: (_instant(item.manifest.environment.created), item.manifest.result_id)
+    ):
+        newest[_question(item.manifest)] = item
+    return list(newest.values())
+
+
+def _instant(created: str) -> float:
+    """A time as a number, by the clock of all places; what is no time comes before every time."""
+    try:
+        found = datetime.datetime.fromisoformat(created)
+        return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return -math.inf
+
+
+def _question(manifest: Manifest) -> tuple[object, ...]:
+    """What was asked: all of a result's identity but the version of the method: its code, models and defaults."""
+    data, method = manifest.dataset, manifest.method
+    asked = (data.spec, data.content_hash, data.split, data.limit, data.template, manifest.depth, manifest.protocol)
+    # Not the full spec: a version that has a parameter more asks the same when it is left at its default.
+    return (*asked, method.spec, method.cut, method.run_file)

@@ -1,0 +1,1 @@
+"""Storage: paths, file locks, atomic replacement, caches, Arrow arrays."""

@@ -1,0 +1,139 @@
+"""A cache of vectors keyed by content: one SQLite file per model revision and settings.
+
+SQLite gives what a cache needs and files do not: many small records, several processes at once. A record carries its
+own checksum, and a file that is no database any more is begun anew: a damaged cache costs time, never a wrong vector.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import StorageError
+from bench.storage.paths import cache_folder, storage_errors
+
+T = TypeVar("T")
+
+_CHUNK = 500  # below SQLite's limit of variables in one statement
+_CHECKSUM = 4  # bytes of CRC-32 before each vector
+
+#: What is wrong with the file itself, so that it is begun anew. Anything else (no space, no permission, a lock, an
+#: error of the device) is the machine's refusal, and the file is left as it is.
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH})
+
+
+def text_key(text: str) -> bytes:
+    """The key of a text: its sha256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+class VectorCache:
+    """Vectors of float32 by 32-byte keys.
+
+    Args:
+        identity: all that the vectors depend on besides the key: model revision and settings. Two
+            identities never share a file.
+        folder: where cache files lie; the user's cache by default.
+
+    Raises (all methods):
+        StorageError: the disk is full, or the file cannot be opened or written.
+    """
+
+    def __init__(self, identity: str, folder: Path | None = None) -> None:
+        folder = folder if folder is not None else cache_folder() / "vectors"
+        digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+        self.path = folder / f"{digest[:32]}.sqlite"
+        with storage_errors(str(self.path)):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._connection = self._mended(self._connect)
+
+    def _mended(self, work: Callable[[], T]) -> T:
+        """Do the work; if the file turns out to be damaged, begin it anew and do the work once more."""
+        try:
+            return work()
+        except sqlite3.DatabaseError as error:
+            # The low byte is the primary code; the rest says in what way.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
+                raise self._refused(error) from error
+        try:
+            # With what SQLite keeps beside it: a journal of the old file would be rolled into the new one.
+            for suffix in ("", "-journal", "-wal", "-shm"):
+                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+            self._connection = self._connect()
+            return work()
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: Exception) -> StorageError:
+        return StorageError(
+            f"cannot use the cache {self.path}: {error}. Free some space, or name another place in BENCH_CACHE."
+        )
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        # A record that is no blob comes as what it is, to be thrown away below, and not as an error.
+        connection.text_factory = bytes
+        # A lost entry costs a computation, not a result: no need to wait for the disk on each write.
+        connection.execute("PRAGMA synchronous=OFF")
+        # IMMEDIATE: two processes that both read first and write then would each wait for the other.
+        connection.execute("BEGIN IMMEDIATE")
+        columns = "key BLOB PRIMARY KEY, vector BLOB NOT NULL"
+        connection.execute(f"CREATE TABLE IF NOT EXISTS vectors ({columns}) WITHOUT ROWID")
+        connection.execute("SELECT key, vector FROM vectors LIMIT 0")
+        connection.execute("COMMIT")
+        return connection
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
+        """The vectors that are there, by key."""
+        return self._mended(lambda: self._get(list(dict.fromkeys(keys))))
+
+    def _get(self, keys: list[bytes]) -> dict[bytes, NDArray[np.float32]]:
+        found: dict[bytes, NDArray[np.float32]] = {}
+        broken: list[bytes] = []
+        for start in range(0, len(keys), _CHUNK):
+            part = keys[start : start + _CHUNK]
+            marks = ",".join("?" * len(part))
+            for key, record in self._connection.execute(
+                f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part
+            ):
+                data = record[_CHECKSUM:] if isinstance(record, bytes) else b"?"
+                if data != b"?" and record[:_CHECKSUM] == _checksum(key, data) and len(data) % 4 == 0:
+                    found[key] = np.frombuffer(data, dtype="<f4")
+                else:
+                    broken.append(key)
+        if broken:
+            self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in broken])
+        return found
+
+    def put(self, vectors: dict[bytes, NDArray[np.float32]]) -> None:
+        """Store vectors; a key that is there already keeps its vector, so the first answer stays the answer."""
+        rows = []
+        for key, vector in vectors.items():
+            data = np.ascontiguousarray(vector, dtype="<f4").tobytes()
+            rows.append((key, _checksum(key, data) + data))
+        self._mended(lambda: self._write("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows))
+
+    def _write(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(statement, rows)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Close the file; the cache is not used after."""
+        self._connection.close()
+
+
+def _checksum(key: bytes, data: bytes) -> bytes:
+    return zlib.crc32(data, zlib.crc32(key)).to_bytes(_CHECKSUM, "big")

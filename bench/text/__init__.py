@@ -1,1 +1,0 @@
-"""Texts into numbers: word tokens, wordpiece counts, embeddings."""

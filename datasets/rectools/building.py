@@ -1,0 +1,341 @@
+"""Building a dataset of requests with exactly known tool sets from any library, with a language model.
+
+The pipeline of RecTools ("PTR: Precision-Driven Tool Recommendation for Large Language Models", section 4): draw
+bundles of several sizes; have requests written for each; keep those that the bundle solves exactly and that it solves
+only in part once a tool is taken away; drop repetitions. Every question is answered at most once: the model's journal
+keeps all replies, so a build that was interrupted goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.derive import SplitOptions, with_splits
+from bench.data.tables import Query, Tables, Tool
+from bench.datasets.rectools.dialogue import listed, request
+from bench.errors import DataError, UsageError
+from bench.methods.ptr.coverage import Assessment
+from bench.methods.ptr.replies import Reply, Sentence, read_reply
+from bench.progress import QUIET, Progress
+from bench.search.words import words
+
+if TYPE_CHECKING:
+    from bench.llm.client import LanguageModel, Request
+
+R = TypeVar("R", bound=Reply)
+
+#: Requests for one bundle are to differ from each other.
+_TEMPERATURE = 1.0
+
+#: Why a request is dropped, in the order of the steps, and how a card says it.
+DROPPED = {
+    "failed": "got no reply from the model",
+    "unparsed": "had a reply that did not parse",
+    "not_exact": "are not solved exactly by their bundle, by the model's own judgement",
+    "not_needed": "are still solved with one tool less, by the model's own judgement",
+    "repeated": "repeat the words of another",
+}
+
+
+class Written(Reply):
+    """A request that was written for a bundle."""
+
+    request: Sentence
+
+
+class Verdict(Reply):
+    """How far a tool set solves a request."""
+
+    assessment: Assessment
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is asked for.
+
+    Attributes:
+        sizes: sizes of bundles.
+        bundles: distinct bundles of each size.
+        requests: requests for each bundle.
+        seed: another seed draws other bundles.
+    """
+
+    sizes: tuple[int, ...] = tuple(range(1, 11))
+    bundles: int = 20
+    requests: int = 5
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A request on its way through the checks; `bundle` are positions in the library."""
+
+    query_id: str
+    bundle: tuple[int, ...]
+    sample: int
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a build made.
+
+    Attributes:
+        queries: the requests that passed, with their gold, all in the test split.
+        asked: how many were asked for.
+        dropped: how many were dropped for each reason of `DROPPED`.
+    """
+
+    queries: list[Query]
+    asked: int
+    dropped: dict[str, int]
+
+
+def build_dataset(
+    tools: Sequence[Tool],
+    card: Card,
+    recipe: Recipe,
+    options: SplitOptions,
+    model: LanguageModel,
+    progress: Progress = QUIET,
+) -> tuple[Dataset, Built]:
+    """Build a dataset with its own split; what cannot work is said before anything is paid for.
+
+    Args:
+        tools: the library.
+        card: title, licence and template of the dataset; its known issues are written here.
+        recipe: what is asked for.
+        options: how requests are split into train and test.
+        model: the language model.
+        progress: where steps are reported to.
+
+    Raises:
+        UsageError: the library is too small for the bundles that are asked for.
+        UnavailableError: there is neither an endpoint nor a journal that could answer.
+        DataError: the library is not valid, or no request passed the checks.
+        BenchError: the spending limit is reached; what was paid for is in the journal.
+    """
+    Dataset.build(card.id, card, Tables(tools, [Query("placeholder", "", {})]))
+    sample_bundles([tool.tool_id for tool in tools], recipe)
+    model.preflight()
+    built = Builder(tools, recipe, model, progress).build()
+    issues = known_issues(built, tools, model.identity, recipe)
+    told = card.model_copy(update={"known_issues": issues})
+    return Dataset.build(card.id, told, Tables(tools, with_splits(built.queries, options))), built
+
+
+def sample_bundles(ids: Sequence[str], recipe: Recipe) -> list[tuple[int, ...]]:
+    """Distinct bundles, size by size: positions in `ids`, ascending.
+
+    A bundle holds the tools that come first in the order of a hash of seed, size, number and tool id. So it depends on
+    these alone, not on a random generator whose stream a new version may change.
+
+    Raises:
+        UsageError: there are not as many bundles of a size.
+    """
+    found: list[tuple[int, ...]] = []
+    for size in recipe.sizes:
+        if math.comb(len(ids), size) < recipe.bundles:
+            raise UsageError(
+                f"{len(ids)} tools make {math.comb(len(ids), size)} different sets of {size}, fewer than the "
+                f"{recipe.bundles} asked for; ask for fewer bundles, or for other sizes."
+            )
+        # A draw that comes out a second time is made anew, under the next number.
+        chosen: dict[tuple[int, ...], None] = {}
+        number = 0
+        while len(chosen) < recipe.bundles:
+            chosen[_drawn(ids, f"{recipe.seed}:{size}:{number}", size)] = None
+            number += 1
+        found.extend(chosen)
+    return found
+
+
+def _drawn(ids: Sequence[str], key: str, size: int) -> tuple[int, ...]:
+    positions = heapq.nsmallest(size, range(len(ids)), key=lambda i: _hash(f"{key}:{ids[i]}"))
+    return tuple(sorted(positions))
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def ask_request(tools: Sequence[Tool]) -> str:
+    """The prompt that has a request written."""
+    needed = "this tool is" if len(tools) == 1 else f"all of these {len(tools)} tools are"
+    return (
+        f"Tools:\n{listed(tools)}\n\n"
+        f"Write one request, as a person would put it to an assistant, for which {needed} needed and no other tool is. "
+        "Each tool must have something to do that the request clearly asks for. Give the details that the work takes, "
+        "such as names, places, dates and amounts. Do not mention the tools or their names.\n"
+        'Reply as {"request": "the request"}.'
+    )
+
+
+def ask_verdict(text: str, tools: Sequence[Tool]) -> str:
+    """The prompt that has a request and a tool set judged."""
+    return (
+        f"Request:\n{text}\n\nTools at hand:\n{listed(tools)}\n\n"
+        'Judge the tools at hand as a set. "exact": they do everything that is asked, and each of them is needed. '
+        '"over": they do everything that is asked, and some are not needed. "partial": something that is asked stays '
+        "undone.\n"
+        'Reply as {"assessment": "exact"}, with the word that fits.'
+    )
+
+
+class Builder:
+    """Runs the steps of one build.
+
+    Args:
+        tools: the library.
+        recipe: what is asked for.
+        model: the language model.
+        progress: where steps are reported to.
+    """
+
+    def __init__(self, tools: Sequence[Tool], recipe: Recipe, model: LanguageModel, progress: Progress = QUIET) -> None:
+        self._tools = sorted(tools, key=lambda tool: tool.tool_id)
+        self._recipe = recipe
+        self._model = model
+        self._progress = progress
+        self._dropped: Counter[str] = Counter()
+
+    def build(self) -> Built:
+        """Draw, write, check, and drop repetitions.
+
+        Raises:
+            UsageError: the library is too small for the bundles that are asked for.
+            DataError: no request passed the checks.
+            BenchError: the spending limit is reached; what was paid for is in the journal.
+        """
+        drafts = self._drafts()
+        asked = len(drafts)
+        drafts = self._written(drafts)
+        drafts = self._judged("check that bundles solve requests", drafts, self._bundle, "exact", "not_exact")
+        # A bundle of one tool without it is empty, and solves nothing: there is no question to ask.
+        alone = [draft for draft in drafts if len(draft.bundle) == 1]
+        several = [draft for draft in drafts if len(draft.bundle) > 1]
+        several = self._judged("check that every tool is needed", several, self._one_less, "partial", "not_needed")
+        drafts = self._distinct([*alone, *several])
+        if not drafts:
+            raise DataError(f"none of the {asked} requests passed the checks: {counted(self._dropped)}.")
+        queries = [
+            Query(
+                draft.query_id,
+                draft.text,
+                {self._tools[tool].tool_id: 1 for tool in draft.bundle},
+                slices={"size": f"{len(draft.bundle):02}"},
+            )
+            for draft in drafts
+        ]
+        return Built(queries, asked, {reason: self._dropped[reason] for reason in DROPPED})
+
+    def _drafts(self) -> list[Draft]:
+        bundles = sample_bundles([tool.tool_id for tool in self._tools], self._recipe)
+        return [
+            Draft(f"s{len(bundle):02}-b{number:04}-r{sample:02}", bundle, sample)
+            for number, bundle in enumerate(bundles)
+            for sample in range(self._recipe.requests)
+        ]
+
+    def _written(self, drafts: Sequence[Draft]) -> list[Draft]:
+        asked = [
+            request(ask_request(self._bundle(draft)), temperature=_TEMPERATURE, sample=draft.sample) for draft in drafts
+        ]
+        replies = self._replies("write requests", Written, asked)
+        return [
+            Draft(draft.query_id, draft.bundle, draft.sample, reply.request)
+            for draft, reply in zip(drafts, replies, strict=True)
+            if reply is not None
+        ]
+
+    def _judged(
+        self,
+        title: str,
+        drafts: Sequence[Draft],
+        tools: Callable[[Draft], Sequence[Tool]],
+        wanted: Assessment,
+        reason: str,
+    ) -> list[Draft]:
+        """The drafts for which a tool set is assessed as wanted; the others are counted under the reason."""
+        asked = [request(ask_verdict(draft.text, tools(draft))) for draft in drafts]
+        verdicts = self._replies(title, Verdict, asked)
+        kept = []
+        for draft, verdict in zip(drafts, verdicts, strict=True):
+            if verdict is not None and verdict.assessment == wanted:
+                kept.append(draft)
+            elif verdict is not None:
+                self._dropped[reason] += 1
+        return kept
+
+    def _replies(self, title: str, form: type[R], asked: Sequence[Request]) -> list[R | None]:
+        """The replies that parse; the others are counted."""
+        from bench.llm.client import Failure
+
+        with self._progress.stage(title):
+            answers = self._model.complete(asked) if asked else []
+        found: list[R | None] = []
+        for answer in answers:
+            reply = None if isinstance(answer, Failure) else read_reply(form, answer.text)
+            if reply is None:
+                self._dropped["failed" if isinstance(answer, Failure) else "unparsed"] += 1
+            found.append(reply)
+        return found
+
+    def _bundle(self, draft: Draft) -> list[Tool]:
+        return [self._tools[tool] for tool in draft.bundle]
+
+    def _one_less(self, draft: Draft) -> list[Tool]:
+        """The bundle without one tool, drawn by a hash of seed and request."""
+        number = int.from_bytes(_hash(f"{self._recipe.seed}:{draft.query_id}:{draft.text}")[:8], "big")
+        left_out = draft.bundle[number % len(draft.bundle)]
+        return [self._tools[tool] for tool in draft.bundle if tool != left_out]
+
+    def _distinct(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """The first draft, by id, of those with the same words."""
+        first: dict[tuple[str, ...], Draft] = {}
+        for draft in sorted(drafts, key=lambda draft: draft.query_id):
+            first.setdefault(tuple(words(draft.text)), draft)
+        self._dropped["repeated"] += len(drafts) - len(first)
+        return list(first.values())
+
+
+def counted(dropped: Mapping[str, int]) -> str:
+    """How many were dropped for what reason, in words; nothing where there were none."""
+    return "; ".join(f"{dropped[reason]} {text}" for reason, text in DROPPED.items() if dropped.get(reason))
+
+
+def known_issues(built: Built, tools: Sequence[Tool], model: str, recipe: Recipe) -> list[str]:
+    """What a card has to say of a built dataset.
+
+    Args:
+        built: the requests.
+        tools: the library.
+        model: the language model and its endpoint.
+        recipe: what was asked for.
+    """
+    names = {tool.tool_id: words(tool.name) for tool in tools}
+    naming = sum(any(_holds(words(query.text), names[tool]) for tool in query.gold) for query in built.queries)
+    sizes = Counter(len(query.gold) for query in built.queries)
+    kept = ", ".join(f"{size}: {sizes[size]}" for size in recipe.sizes)
+    left = built.asked - len(built.queries)
+    return [
+        f"Every request was written by a language model ({model}) for a bundle drawn at random (seed {recipe.seed}) "
+        "and checked by the same model; no person has read them.",
+        f"Of {built.asked} requests asked for, {left} were dropped" + (f": {counted(built.dropped)}." if left else "."),
+        f"Requests kept by size of the bundle: {kept}. At most {recipe.requests} requests share a bundle.",
+        f"{naming} of {len(built.queries)} requests hold the words of a gold tool's name, which may be everyday words.",
+    ]
+
+
+def _holds(text: Sequence[str], name: Sequence[str]) -> bool:
+    """Whether the words of a name stand in a text, side by side."""
+    width = len(name)
+    return width > 0 and any(list(text[i : i + width]) == list(name) for i in range(len(text) - width + 1))

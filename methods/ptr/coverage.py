@@ -1,0 +1,52 @@
+"""Functional coverage: which tools of a bundle serve a query, and what they leave unsolved.
+
+"PTR: Precision-Driven Tool Recommendation for Large Language Models", section 3.2. What maps functionalities to tools
+is a language model (`bench.datasets.rectools.dialogue`) or rules that stand in for one (`bench.methods.ptr.rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Assessment = Literal["exact", "over", "partial"]
+ASSESSMENTS: tuple[Assessment, ...] = ("exact", "over", "partial")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What a mapping found out about one query and one bundle.
+
+    Attributes:
+        kept: tool codes that serve a functionality, in the order of the functionalities they serve.
+        unsolved: problems that no kept tool solves, as texts that can be understood alone.
+        assessment: `exact`: the bundle does all and no tool is to spare; `over`: it does all and some tool is to
+            spare; `partial`: something is left undone. None where there was no bundle to assess.
+        failed: the language model gave no answer; nothing else is of meaning then.
+        unparsed: replies that did not parse, for which a fallback stood in.
+    """
+
+    kept: tuple[int, ...]
+    unsolved: tuple[str, ...]
+    assessment: Assessment | None = None
+    failed: bool = False
+    unparsed: int = 0
+
+
+FAILED = Coverage((), (), failed=True)
+
+
+class Mapping(Protocol):
+    """Maps queries to coverage."""
+
+    def cover(self, queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> list[Coverage]:
+        """The coverage of each query by its bundle (tool codes); without bundles every functionality is unsolved."""
+        ...
+
+
+def assess(matches: Sequence[int | None], bundle: Sequence[int]) -> Assessment:
+    """The assessment that follows from a mapping alone: functionality i is served by tool `matches[i]`, or by none."""
+    if None in matches:
+        return "partial"
+    return "over" if set(bundle) - set(matches) else "exact"

@@ -1,0 +1,277 @@
+"""PTR: a past bundle, less what does not serve the query, plus what serves the problems it leaves.
+
+Gao and Zhang, "PTR: Precision-Driven Tool Recommendation for Large Language Models".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from bench.data.gold import Gold
+from bench.errors import UsageError
+from bench.methods.nearest_bundle import NearestBundle
+from bench.methods.ptr.coverage import ASSESSMENTS, Coverage, Mapping
+from bench.methods.ptr.rules import KEEP_ALL, Cosines, Cut, HeldOut, Rules, held_out, learn_cut
+from bench.methods.ptr.views import VIEWS, View, Views
+from bench.methods.random_bundle import RandomBundle
+from bench.models.encoders import EMBEDDED, Encoder
+from bench.protocol import (
+    Context,
+    History,
+    Library,
+    Method,
+    OracleMethod,
+    Queries,
+    Ranking,
+    RecommendingMethod,
+    ToolSets,
+)
+from bench.search.dense import normalized
+from bench.search.topk import top_k
+from bench.specs.parameters import MethodSpec, ParameterSet, check_parameters
+from bench.specs.spec import Spec
+
+RULES = "rules"
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The recommended tools of one query, in the order in which they were found, and how they came about."""
+
+    tools: tuple[int, ...]
+    bundle: tuple[int, ...]
+    coverage: Coverage
+
+
+class PrecisionDrivenToolRecommendation(Method):
+    """Recommends a tool set in three stages.
+
+    1. Bundle acquisition: the most relevant past bundle, by `retriever`.
+    2. Functional coverage mapping: the query's functionalities, the bundle's tools that serve them, and the problems
+       that are left, by a language model or by rules that stand in for it. Tools that serve nothing are dropped.
+    3. Multi-view re-ranking: for each problem that is left, the first tool of the merged views joins the set.
+
+    The ranking begins with the set, in the order in which its tools were found: those of the bundle by the
+    functionality that they serve (a bundle taken as it is: in the order of tool ids), then one for each problem. With
+    `order=continued` all other tools follow by the similarity of their text to the query.
+    """
+
+    class Parameters(ParameterSet):
+        retriever: Annotated[Literal["none"] | MethodSpec, Field(union_mode="left_to_right")] = Field(
+            Spec("dense"),
+            description="what finds the past bundle: `random`, `none` (no bundle acquisition), a method that scores "
+            "texts (`bm25`, `bm25-okapi`, `dense(encoder=…)`), or one that recommends past bundles (`nearest-query`)",
+        )
+        llm: str = Field(RULES, min_length=1, description="the language model of stage 2, or `rules`")
+        held_out: HeldOut = Field(
+            "queries",
+            description="llm=rules: what is held out to learn the cut, past queries or whole past bundles: `bundles` "
+            "where future queries need bundles that the history has not",
+        )
+        coverage: bool = Field(True, description="false: the bundle as it is; stages 2 and 3 are left out")
+        views: tuple[View, ...] = Field(VIEWS, description="the views of stage 3; without any, nothing is added")
+        view_size: int = Field(7, ge=1, description="how many tools (history: past queries) a view looks at")
+        encoder: str = Field(
+            EMBEDDED,
+            description="for views, rules and the rest of the ranking: `minilm`, a folder, a sentence-transformers "
+            "model, or `openai:MODEL`",
+        )
+        order: Literal["continued", "set"] = Field(
+            "continued", description="whether the ranking goes on after the set, or is the set (the paper's numbers)"
+        )
+
+        @field_validator("retriever", mode="before")
+        @classmethod
+        def _names_a_method(cls, value: object) -> object:
+            if not isinstance(value, str | Spec):
+                raise ValueError("must name a method, as in retriever=bm25, or be none")
+            return value
+
+    parameters: Parameters
+    needs_history = True
+
+    def __init__(self, parameters: Parameters, context: Context) -> None:
+        super().__init__(parameters, context)
+        if parameters.retriever == "none" and not parameters.coverage:
+            raise UsageError("ptr with retriever=none and coverage=false has no stage left; leave one of them out.")
+        self._retriever = self._bundle_retriever()
+        self._encoder = Encoder(parameters.encoder, progress=context.progress)
+        self._ruled = parameters.coverage and parameters.llm == RULES
+        self.needs_llm = parameters.coverage and not self._ruled
+        self.needs_history = self._retriever is not None or (parameters.coverage and "history" in parameters.views)
+        if self.needs_llm:
+            from bench.llm.client import LanguageModel
+
+            self._model = LanguageModel(parameters.llm, progress=context.progress)
+        self._history: History | None = None
+
+    def _bundle_retriever(self) -> Method | None:
+        """A fresh retriever of past bundles, or None."""
+        spec = self.parameters.retriever
+        if not isinstance(spec, Spec):
+            return None
+        if spec.name == "random":
+            drawn = RandomBundle(check_parameters(RandomBundle.Parameters, spec, "method"), self.context)
+            drawn.name = "random-bundle"
+            return drawn
+        built = self.context.build(spec)
+        if isinstance(built, OracleMethod) or built.needs_llm:
+            raise UsageError(f"ptr cannot use retriever={spec}: it must find past bundles by the query's text alone.")
+        if isinstance(built, RecommendingMethod) and built.needs_history:
+            return built
+        nearest = NearestBundle(NearestBundle.Parameters(base=spec), self.context)
+        nearest.name = "nearest-bundle"
+        return nearest
+
+    def revisions(self) -> dict[str, str]:
+        found = {} if self._retriever is None else self._retriever.revisions()
+        found[self.parameters.encoder] = self._encoder.revision
+        return {**found, "llm": self._model.identity} if self.needs_llm else found
+
+    def marks(self) -> dict[str, str]:
+        """What every table says on the row of this method."""
+        return {"rules": "rules stand in for the language model (llm=rules)"} if self._ruled else {}
+
+    def preflight(self, library: Library, history: History) -> None:
+        self._encoder.revision  # noqa: B018 - resolves the model's files, or says that they are missing
+        if self._retriever is not None:
+            self._retriever.preflight(library, history)
+        if self.needs_llm:
+            self._model.preflight()
+
+    def fit(self, history: History) -> None:
+        # Past queries without gold have no bundle to give.
+        self._history = history.take(np.flatnonzero(history.gold.counts))
+        if self._retriever is not None:
+            self._retriever.fit(history)
+
+    def index(self, library: Library) -> None:
+        history, self._history = self._history, None
+        self._vectors = self._encoder.encode(library.texts)
+        self._scaled = normalized(self._vectors)
+        if self._retriever is not None:
+            self._retriever.index(library)
+        self._cut: Cut | None = None
+        if self.parameters.coverage:
+            self._prepare(library, history)
+        self._last: tuple[tuple[str, ...], list[_Answer]] | None = None
+        self._outcomes: dict[str, _Answer] = {}
+
+    def _prepare(self, library: Library, history: History | None) -> None:
+        """The views, and the mapping of stage 2."""
+        self._views = self._views_of(history)
+        if not self._ruled:
+            from bench.datasets.rectools.dialogue import Dialogue
+
+            self._mapping: Mapping = Dialogue(self._model, library.tools)
+            return
+        if history is not None and self._retriever is not None:
+            with self.context.progress.stage("learn the cut of the rules"):
+                self._cut = self._learnt_cut(library, history)
+        cut = KEEP_ALL if self._cut is None else self._cut.value
+        self._mapping = Rules(self._encoder.encode, self._vectors, cut)
+
+    def _views_of(self, history: History | None) -> Views:
+        """The views over a history; without one the historical view is empty."""
+        chosen = self.parameters
+        texts, gold = ((), Gold.of([])) if history is None else (history.texts, history.gold)
+        past = self._encoder.encode(texts if "history" in chosen.views else ())
+        return Views(self._vectors, past, gold, chosen.views, chosen.view_size)
+
+    def _learnt_cut(self, library: Library, history: History) -> Cut:
+        """The cut of the rules, by a retriever and views that have not seen the past queries it is learnt on."""
+        seen, held = held_out(history, self.parameters.held_out)
+        retriever = self._bundle_retriever()
+        if not len(seen) or not len(held) or retriever is None:
+            return Cut(KEEP_ALL, 0)
+        retriever.fit(history.take(seen))
+        retriever.index(library)
+        asked = history.take(held)
+        bundles = _bundles(retriever, Queries(asked.texts, np.arange(len(held))))
+        cosines = Cosines.of(asked.texts, bundles, self._encoder.encode, self._scaled)
+        best = self._best(self._views_of(history.take(seen)), [text for part in cosines.clauses for text in part])
+        return learn_cut(cosines, asked, [[best[text] for text in part] for part in cosines.clauses])
+
+    def _best(self, views: Views, problems: Iterable[str]) -> dict[str, int | None]:
+        """The tool that re-ranking puts first for each problem."""
+        distinct = list(dict.fromkeys(problems))
+        return dict(zip(distinct, views.best(self._encoder.encode(distinct)), strict=True))
+
+    def _answers(self, queries: Queries) -> list[_Answer]:
+        """The answer to each query; the runner asks for the ranking and the set of the same batch in turn."""
+        if self._last is None or self._last[0] != queries.texts:
+            texts = list(dict.fromkeys(queries.texts))
+            found = dict(zip(texts, self._recommended(texts), strict=True))
+            self._outcomes.update(found)
+            self._last = (queries.texts, [found[text] for text in queries.texts])
+        return self._last[1]
+
+    def _recommended(self, texts: Sequence[str]) -> list[_Answer]:
+        bundles = None
+        if self._retriever is not None:
+            bundles = _bundles(self._retriever, Queries(tuple(texts), np.arange(len(texts))))
+        if not self.parameters.coverage:
+            assert bundles is not None
+            return [_Answer(bundle, bundle, Coverage(bundle, ())) for bundle in bundles]
+        coverages = self._mapping.cover(texts, bundles)
+        best = self._best(self._views, (problem for coverage in coverages for problem in coverage.unsolved))
+        answers = []
+        for row, coverage in enumerate(coverages):
+            more = (best[problem] for problem in coverage.unsolved)
+            # A tool that is in the set already adds nothing.
+            tools = dict.fromkeys([*coverage.kept, *(tool for tool in more if tool is not None)])
+            answers.append(_Answer(tuple(tools), () if bundles is None else bundles[row], coverage))
+        return answers
+
+    def recommend(self, queries: Queries) -> ToolSets:
+        return ToolSets.of([answer.tools for answer in self._answers(queries)])
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        answers = self._answers(queries)
+        rows = [list(answer.tools[:depth]) for answer in answers]
+        if self.parameters.order == "continued":
+            longest = max((len(answer.tools) for answer in answers), default=0)
+            scores = normalized(self._encoder.encode(queries.texts)) @ self._scaled.T
+            others = top_k(scores, depth + longest).tools.tolist()
+            rows = [
+                list(dict.fromkeys([*answer.tools, *rest]))[:depth]
+                for answer, rest in zip(answers, others, strict=True)
+            ]
+        return Ranking.of_lists(rows, [answer.coverage.failed for answer in answers])
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        found: dict[str, str | int | float | bool] = {
+            "texts_encoded": self._encoder.computed,
+            "texts_from_cache": self._encoder.from_cache,
+        }
+        if self._retriever is not None:
+            found |= {f"{self._retriever.name}.{name}": fact for name, fact in self._retriever.facts().items()}
+        if not self.parameters.coverage:
+            return found
+        answers = self._outcomes.values()
+        assessed = Counter(answer.coverage.assessment for answer in answers)
+        found |= {f"assessed_{name}": assessed[name] for name in ASSESSMENTS}
+        found["unsolved_problems"] = sum(len(answer.coverage.unsolved) for answer in answers)
+        found["tools_dropped"] = sum(len(set(answer.bundle) - set(answer.coverage.kept)) for answer in answers)
+        found["tools_added"] = sum(len(set(answer.tools) - set(answer.coverage.kept)) for answer in answers)
+        if self._cut is not None:
+            found |= {"cut": self._cut.value, "cut_learnt_on": self._cut.queries}
+        if self.needs_llm:
+            usage = self._model.usage
+            found["replies_unparsed"] = sum(answer.coverage.unparsed for answer in answers)
+            found |= {"llm_calls": usage.calls, "llm_from_journal": usage.from_journal, "llm_failures": usage.failures}
+            found |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        return found
+
+
+def _bundles(retriever: Method, queries: Queries) -> list[tuple[int, ...]]:
+    """The past bundle that a retriever finds for each query."""
+    assert isinstance(retriever, RecommendingMethod)
+    sets = retriever.recommend(queries)
+    return [tuple(sets.row(i).tolist()) for i in range(len(sets))]

@@ -1,0 +1,226 @@
+"""Functional coverage by rules, which stand in for a language model where there is none.
+
+The functionalities of a query are its clauses. A tool of the bundle serves a clause when the cosine of their vectors
+reaches a cut; a tool that serves no clause is dropped, and a clause that no tool serves is an unsolved problem.
+
+The cut is learnt on the history alone (`learn_cut`): past queries are held out, the bundle retriever is fitted on
+others, and of the cosines that occur, the one is taken with which the sets for the held-out queries have the best mean
+TRACC. The lowest cut keeps every bundle as it is, the highest drops all of it; both take part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.tables import SPLITS
+from bench.methods.ptr.coverage import Coverage
+from bench.metrics.evaluate import set_sizes
+from bench.metrics.measures import tracc
+from bench.protocol import History, ToolSets
+from bench.search.dense import normalized
+from bench.search.words import words
+
+#: What ends a clause: the end of a sentence, a comma or semicolon, a word that joins two requests.
+_JOINING = r"(?:and|then|also|plus|as well as)\s+"
+_BOUNDARY = re.compile(
+    rf"[.!?;,][\"')\]]*\s+(?:{_JOINING})*|[\n。！？；，、]+\s*(?:{_JOINING})*|\s+(?:{_JOINING})+", re.IGNORECASE
+)
+_MOST_CLAUSES = 24
+
+#: Cosines below and above all that occur: every tool serves, none does.
+KEEP_ALL, DROP_ALL = -1.0, 1.01
+_CUTS = 100
+_HELD_OUT = 0.2
+#: More held-out queries do not make the cut better, only slower.
+_MOST_HELD_OUT = 500
+_SEED = 0
+
+HeldOut = Literal["queries", "bundles"]
+Encode = Callable[[Sequence[str]], NDArray[np.float32]]
+BestTools = Callable[[NDArray[np.float32]], list[int | None]]
+
+
+def clauses(query: str) -> list[str]:
+    """The clauses of a query, in order; a query without words has none.
+
+    A fragment too short to ask for anything ("Additionally", "Paris") is joined to the clause before it, or to the one
+    after it where it comes first.
+    """
+    # Single spaces: the boundaries' patterns would take long on long runs of white space.
+    lines = "\n".join(" ".join(line.split()) for line in query.splitlines())
+    parts = [part.strip(" \n.,;:!?\"'") for part in _BOUNDARY.split(lines)]
+    found: list[str] = []
+    pending = ""
+    for part in parts:
+        if not words(part):
+            continue
+        text = f"{pending} {part}".strip()
+        if not _asks(part) and found:
+            found[-1] = f"{found[-1]}, {part}"
+        elif len(found) == _MOST_CLAUSES or not _asks(text):
+            pending = text
+        else:
+            found.append(text)
+            pending = ""
+    if pending and found:
+        found[-1] = f"{found[-1]}, {pending}"
+    return found or ([pending] if pending else [])
+
+
+def _asks(text: str) -> bool:
+    """Whether a fragment can be a request: two words, or four signs of a script that puts no spaces between words."""
+    return len(words(text)) >= 2 or (not text.isascii() and len(text) >= 4)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A learnt cut.
+
+    Attributes:
+        value: the cosine from which a tool serves a clause.
+        queries: how many held-out past queries it was learnt on; with 0 nothing was learnt and bundles are kept.
+    """
+
+    value: float
+    queries: int
+
+
+class Rules:
+    """Maps clauses to tools by cosine.
+
+    Args:
+        encode: gives vectors of texts.
+        tools: (tools, dimensions) vectors of the library.
+        cut: the cosine from which a tool serves a clause.
+    """
+
+    def __init__(self, encode: Encode, tools: NDArray[np.float32], cut: float) -> None:
+        self._encode = encode
+        self._tools = normalized(tools)
+        self._cut = cut
+
+    def cover(self, queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> list[Coverage]:
+        """The coverage of each query by its bundle; without bundles all its clauses are unsolved."""
+        cosines = Cosines.of(queries, bundles, self._encode, self._tools)
+        return [cosines.coverage(row, self._cut) for row in range(len(queries))]
+
+
+@dataclass(frozen=True)
+class Cosines:
+    """Queries as clauses, with the cosine of every clause and every tool of the bundle.
+
+    Attributes:
+        clauses: the clauses of each query.
+        bundles: the tools of each query's bundle; None when there are no bundles.
+        values: (clauses, tools) cosines of each query.
+    """
+
+    clauses: list[list[str]]
+    bundles: list[list[int]] | None
+    values: list[NDArray[np.float64]]
+
+    @staticmethod
+    def of(
+        queries: Sequence[str],
+        bundles: Sequence[Sequence[int]] | None,
+        encode: Encode,
+        tools: NDArray[np.float64],
+    ) -> Cosines:
+        """Encode all clauses at once; `tools` are normalised vectors."""
+        split = [clauses(query) for query in queries]
+        chosen = None if bundles is None else [[int(tool) for tool in bundle] for bundle in bundles]
+        every = [clause for part in split for clause in part]
+        if chosen is None:
+            return Cosines(split, None, [np.zeros((len(part), 0)) for part in split])
+        vectors = normalized(encode(every)) if every else np.zeros((0, tools.shape[1]))
+        bounds = accumulate((len(part) for part in split), initial=0)
+        values = [
+            # Single precision, as in rankings: sums that differ in the order of their terms are then equal.
+            (vectors[start:end] @ tools[bundle].T).astype(np.float32).astype(np.float64)
+            for (start, end), bundle in zip(pairwise(bounds), chosen, strict=True)
+        ]
+        return Cosines(split, chosen, values)
+
+    def coverage(self, row: int, cut: float) -> Coverage:
+        """The coverage of one query with a cut."""
+        texts = self.clauses[row]
+        if self.bundles is None:
+            return Coverage((), tuple(texts))
+        bundle, serves = self.bundles[row], self.values[row] >= cut
+        # Clause by clause, the best tool of each first.
+        order = [
+            bundle[column]
+            for clause, values in enumerate(self.values[row])
+            for column in np.argsort(-values, kind="stable")
+            if serves[clause, column]
+        ]
+        kept = tuple(dict.fromkeys(order))
+        unsolved = tuple(text for clause, text in enumerate(texts) if not serves[clause].any())
+        if unsolved:
+            return Coverage(kept, unsolved, "partial")
+        return Coverage(kept, unsolved, "over" if len(kept) < len(bundle) else "exact")
+
+
+def held_out(history: History, unit: HeldOut) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of the history to fit a retriever on, and rows to learn the cut on; either may be empty.
+
+    The dev split is held out. Without one a fifth of the train split is, chosen by the hash of the text (or of the
+    bundle), so that the same queries are held out whatever their order; equal texts stay on one side.
+
+    Args:
+        history: past queries; those without gold are left out.
+        unit: with `queries` the retriever may have seen the bundle of a held-out query with another query, as when
+            future bundles are past ones; with `bundles` it has not, as when they are new.
+    """
+    rows = np.flatnonzero(history.gold.counts)
+    bundles = {row: str(history.gold.row(row).tolist()) for row in rows.tolist()}
+    keys = {row: _key(bundles[row] if unit == "bundles" else history.texts[row]) for row in bundles}
+    held = [row for row in keys if history.split[row] == SPLITS.index("dev")]
+    if not held:
+        held = [row for row, key in keys.items() if int.from_bytes(key[:8], "big") < _HELD_OUT * 2**64]
+    away = {bundles[row] for row in held} if unit == "bundles" else set()
+    seen = sorted(keys.keys() - set(held) - {row for row in bundles if bundles[row] in away})
+    if len(held) > _MOST_HELD_OUT:
+        held = sorted(held, key=lambda row: (_key(history.texts[row]), row))[:_MOST_HELD_OUT]
+    return np.array(seen, dtype=np.int64), np.array(sorted(held), dtype=np.int64)
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(f"{_SEED}:{text}".encode("utf-8", "surrogatepass")).digest()
+
+
+def learn_cut(cosines: Cosines, history: History, added: Sequence[Sequence[int | None]]) -> Cut:
+    """The cut with the best mean TRACC; of equally good ones the lowest, which changes bundles least.
+
+    Args:
+        cosines: of the held-out past queries, with bundles from a retriever that has not seen them.
+        history: the same past queries.
+        added: for each of them, the tool that re-ranking would add for each clause, were it unsolved.
+    """
+    if not len(history):
+        return Cut(KEEP_ALL, 0)
+    seen = np.concatenate([values.ravel() for values in cosines.values])
+    inner = np.quantile(seen, np.linspace(0, 1, _CUTS), method="nearest").tolist() if len(seen) else []
+    candidates = [KEEP_ALL, *sorted(set(inner)), DROP_ALL]
+    scores = [_quality(cosines, history, added, cut) for cut in candidates]
+    return Cut(float(candidates[int(np.argmax(scores))]), len(history))
+
+
+def _quality(cosines: Cosines, history: History, added: Sequence[Sequence[int | None]], cut: float) -> float:
+    """Mean TRACC of the sets that a cut makes."""
+    rows = []
+    for row in range(len(history)):
+        serves = cosines.values[row] >= cut
+        assert cosines.bundles is not None
+        kept = {tool for column, tool in enumerate(cosines.bundles[row]) if serves[:, column].any()}
+        more = {tool for clause, tool in enumerate(added[row]) if tool is not None and not serves[clause].any()}
+        rows.append(sorted(kept | more))
+    return float(tracc(set_sizes(ToolSets.of(rows), history.gold, len(rows))).mean())

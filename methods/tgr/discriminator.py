@@ -1,0 +1,162 @@
+"""The dependency classifier in use: candidate pairs of a library in, edges out.
+
+`bench train discriminator` makes the models. A folder holds, beside the transformer, `discriminator.json` with the
+threshold above which a pair is taken for an edge, which was chosen on the pairs that the training validated on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.data.tables import Tool
+from bench.errors import UnavailableError, UsageError
+from bench.graph.edges import Edges
+from bench.methods.tgr.candidates import NEAREST, Pairs, Within, candidate_pairs
+from bench.methods.tgr.documents import document
+from bench.models.classifiers import SequenceModel
+from bench.models.encoders import EMBEDDED, Encoder
+from bench.progress import QUIET, Progress
+
+#: What may hold of a pair (a, b), in the order of the classifier's outputs.
+LABELS = ("a depends on b", "neither", "b depends on a")
+NEITHER: Final = 1
+SETTINGS = "discriminator.json"
+
+
+class DiscriminatorSettings(BaseModel):
+    """What `discriminator.json` holds.
+
+    Attributes:
+        threshold: least probability of a dependency that makes an edge.
+        pairs, edges: how many pairs it was chosen on, and how many of them are dependencies.
+        precision, recall, f1: of the edges at that threshold, on those pairs.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    threshold: float = Field(ge=0, le=1)
+    pairs: int = Field(ge=0)
+    edges: int = Field(ge=0)
+    precision: float
+    recall: float
+    f1: float
+
+
+class Discriminator:
+    """A trained classifier.
+
+    Args:
+        name: its folder.
+        progress: where long work reports to.
+    """
+
+    def __init__(self, name: str, progress: Progress = QUIET) -> None:
+        if not name:
+            raise UsageError(
+                "graph=discriminator needs discriminator=FOLDER; "
+                "`bench train discriminator --dataset starter --out FOLDER` makes one."
+            )
+        self.name = name
+        self.progress = progress
+        self._model = SequenceModel(name, progress=progress, unit="pairs")
+        self._encoder = Encoder(EMBEDDED, progress=progress)
+
+    def revisions(self) -> dict[str, str]:
+        """What the edges depend on beside the library: the classifier, and the encoder that proposes pairs."""
+        return {self.name: self._model.revision, EMBEDDED: self._encoder.revision}
+
+    @cached_property
+    def settings(self) -> DiscriminatorSettings:
+        """What the training chose.
+
+        Raises:
+            UnavailableError: the folder holds no discriminator.
+        """
+        try:
+            if self._model.labels == LABELS:
+                return DiscriminatorSettings.model_validate_json((self._model.folder / SETTINGS).read_bytes())
+        except (OSError, ValidationError):
+            pass
+        raise UnavailableError(
+            f"{self.name} holds no dependency discriminator that can be read; "
+            f"`bench train discriminator --dataset starter --out {self.name}` makes one."
+        )
+
+    def candidates(self, tools: Sequence[Tool], nearest: int = NEAREST, within: Within = "library") -> Pairs:
+        """The pairs of a library that are worth classifying."""
+        vectors = self._encoder.encode([document(tool) for tool in tools])
+        return candidate_pairs(tools, vectors, nearest, within)
+
+    def probabilities(self, tools: Sequence[Tool], pairs: Pairs) -> NDArray[np.float64]:
+        """(pairs, 3) probabilities of `LABELS`, for a the first tool of each pair and b the second.
+
+        The classifier reads both orders of a pair, and their mean is taken: so it does not matter which tool is named
+        first.
+        """
+        texts = [document(tool) for tool in tools]
+        there = [(texts[a], texts[b]) for a, b in pairs]
+        back = [(texts[b], texts[a]) for a, b in pairs]
+        return mean_of_orders(self._model.logits([*there, *back]))
+
+    def edges(self, tools: Sequence[Tool], nearest: int = NEAREST, within: Within = "library") -> Edges:
+        """The dependency graph of a library, sorted."""
+        pairs = self.candidates(tools, nearest, within)
+        return edges_above(pairs, self.probabilities(tools, pairs), self.settings.threshold)
+
+
+def mean_of_orders(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(pairs, 3) probabilities from (2 x pairs, 3) logits: those of all pairs, then of the same pairs turned round."""
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    there, back = np.split(shifted / shifted.sum(axis=1, keepdims=True), 2)
+    mean: NDArray[np.float64] = (there + back[:, ::-1]) / 2
+    return mean
+
+
+def edges_above(pairs: Pairs, probabilities: NDArray[np.float64], threshold: float) -> Edges:
+    """(edges, 2) [dependent, prerequisite] of the pairs with a dependency at least as probable as the threshold.
+
+    A pair is one edge at most: the more probable one of the two directions.
+    """
+    kept = probabilities[:, [0, 2]].max(axis=1) >= threshold
+    turned = (probabilities[:, 2] > probabilities[:, 0])[kept]
+    edges = pairs[kept]
+    edges[turned] = edges[turned, ::-1]
+    return np.unique(edges, axis=0).astype(np.int32).reshape(-1, 2)
+
+
+def best_threshold(probabilities: NDArray[np.float64], labels: NDArray[np.int64]) -> DiscriminatorSettings:
+    """The threshold with the best F1 of edges; of several, the highest.
+
+    An edge counts as found only in its true direction.
+
+    Args:
+        probabilities: (pairs, 3).
+        labels: (pairs,) positions in `LABELS`.
+    """
+    best = probabilities[:, [0, 2]].max(axis=1)
+    found = np.where(probabilities[:, 2] > probabilities[:, 0], 2, 0)
+    order = np.argsort(-best, kind="stable")
+    scores = best[order]
+    right = np.cumsum((found == labels)[order])
+    taken = np.arange(1, len(order) + 1)
+    total = int(np.count_nonzero(labels != NEITHER))
+    f1 = 2 * right / (taken + total)
+    # Pairs of equal score are taken together.
+    f1[:-1][scores[:-1] == scores[1:]] = -1
+    at = int(np.argmax(f1))
+    # Halfway to the next: the score itself would leave nothing to the last digits of another machine.
+    below = scores[at + 1] if at + 1 < len(scores) else 0.0
+    return DiscriminatorSettings(
+        threshold=float((scores[at] + below) / 2),
+        pairs=len(labels),
+        edges=total,
+        precision=float(right[at] / taken[at]),
+        recall=float(right[at] / total) if total else 0.0,
+        f1=float(f1[at]),
+    )

@@ -1,0 +1,106 @@
+"""Tool Graph Retriever: prerequisites take in the meaning of the tools that need them.
+
+Gao et al. 2025, "Tool Graph Retriever: Exploring Dependency Graph-based Tool Retrieval for Large Language Models".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.errors import UsageError
+from bench.graph.edges import connected_share
+from bench.methods.tgr.candidates import NEAREST, Within
+from bench.methods.tgr.convolution import Direction, propagation
+from bench.methods.tgr.sources import GraphSource
+from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking, ScoringMethod
+from bench.search.dense import normalized, similarities
+from bench.search.topk import top_k
+from bench.specs.parameters import MethodSpec, ParameterSet
+from bench.specs.spec import Spec
+
+
+class ToolGraphRetriever(Method):
+    """Retrieval over vectors smoothed by a dependency graph: X' = D^-1/2 (A + αI) D^-1/2 X, rows normalised (eq. 3).
+
+    The base gives X. A base that has scores and no vectors (bm25, tfidf) is smoothed in its scores: a tool's score
+    becomes the weighted mean of its own and its neighbours' with the same weights.
+    """
+
+    class Parameters(ParameterSet):
+        base: MethodSpec = Field(Spec("dense"), description="the method whose vectors or scores are smoothed")
+        graph: str = Field(
+            "rules",
+            description="`rules`, `manual` (the dataset's annotated edges), `discriminator` (a trained classifier), or "
+            "a TSV file of edges",
+        )
+        direction: Direction = Field("symmetric", description="whether information flows both ways or one way")
+        layers: int = Field(1, ge=1, le=10, description="how often the convolution is applied")
+        alpha: float = Field(1.0, gt=0, description="weight of a tool's own vector; 1 is the paper's")
+        most_producers: int = Field(
+            3, ge=1, description="graph=rules: a handle given out by more tools than this makes no edge"
+        )
+        discriminator: str = Field(
+            "", description="graph=discriminator: folder of the classifier that `bench train discriminator` made"
+        )
+        nearest: int = Field(
+            NEAREST, ge=0, description="graph=discriminator: how many nearest tools the text proposes for each tool"
+        )
+        within: Within = Field(
+            "library", description="graph=discriminator: `category` looks for edges inside categories only"
+        )
+
+    parameters: Parameters
+
+    def __init__(self, parameters: Parameters, context: Context) -> None:
+        super().__init__(parameters, context)
+        base = context.build(parameters.base)
+        if not isinstance(base, EmbeddingMethod | ScoringMethod):
+            raise UsageError(f"tgr cannot use base={parameters.base}: it has neither vectors nor scores for all tools.")
+        self._base: Method = base
+        self._graph = GraphSource(
+            parameters.graph,
+            parameters.most_producers,
+            parameters.discriminator,
+            parameters.nearest,
+            parameters.within,
+            context.progress,
+        )
+        self.needs_history = base.needs_history
+        self.needs_llm = base.needs_llm
+
+    def revisions(self) -> dict[str, str]:
+        return {**self._base.revisions(), **self._graph.revisions()}
+
+    def preflight(self, library: Library, history: History) -> None:
+        self._base.preflight(library, history)
+        self._graph.check(library)
+
+    def fit(self, history: History) -> None:
+        self._base.fit(history)
+
+    def index(self, library: Library) -> None:
+        self._base.index(library)
+        edges = self._graph.edges(library)
+        self._facts = {"edges": len(edges), "connected_share": round(connected_share(edges, len(library)), 4)}
+        chosen = self.parameters
+        weights = propagation(edges, len(library), chosen.direction, chosen.alpha, chosen.layers)
+        if isinstance(self._base, EmbeddingMethod):
+            self._vectors = normalized(weights @ self._base.tool_vectors().astype(np.float64))
+        else:
+            self._weights = weights
+            self._totals = np.asarray(weights.sum(axis=1)).ravel()
+
+    def score(self, queries: Queries) -> NDArray[np.float64]:
+        if isinstance(self._base, EmbeddingMethod):
+            return similarities(self._base.query_vectors(queries), self._vectors, self._base.similarity)
+        assert isinstance(self._base, ScoringMethod)
+        scores: NDArray[np.float64] = (self._weights @ self._base.score(queries).T).T / self._totals
+        return scores
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return top_k(self.score(queries), depth)
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        return {"graph": self.parameters.graph, **self._facts, **self._base.facts()}

@@ -1,0 +1,86 @@
+"""Where the edges of a library's graph come from: rules, annotations, a trained discriminator, or a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from bench.data.edges import read_edges
+from bench.errors import UsageError
+from bench.graph.edges import Edges, coded
+from bench.methods.tgr.candidates import NEAREST, Within
+from bench.methods.tgr.discriminator import Discriminator
+from bench.methods.tgr.rules import rule_edges
+from bench.progress import QUIET, Progress
+from bench.protocol import Library
+from bench.storage.paths import expanded, sha256_of
+
+#: What a graph is called where it is no file.
+GRAPHS = ("rules", "manual", "discriminator")
+
+
+@dataclass(frozen=True)
+class GraphSource:
+    """A choice of graph.
+
+    Attributes:
+        graph: one of `GRAPHS`, or a TSV file of edges.
+        most_producers: graph=rules: a handle given out by more tools than this makes no edge.
+        discriminator: graph=discriminator: the classifier's folder.
+        nearest, within: graph=discriminator: which pairs are classified.
+        progress: where long work reports to.
+    """
+
+    graph: str
+    most_producers: int = 3
+    discriminator: str = ""
+    nearest: int = NEAREST
+    within: Within = "library"
+    progress: Progress = QUIET
+
+    @cached_property
+    def classifier(self) -> Discriminator:
+        """The discriminator; raises `UsageError` where none is named."""
+        return Discriminator(self.discriminator, self.progress)
+
+    def _file(self) -> Path:
+        path = expanded(self.graph)
+        if not path.is_file():
+            names = ", ".join(f"`{name}`" for name in GRAPHS)
+            raise UsageError(f"graph={self.graph} is none of {names}, and no file that is there.")
+        return path
+
+    def revisions(self) -> dict[str, str]:
+        """Content hashes of the models or files that the edges depend on."""
+        if self.graph == "discriminator":
+            return self.classifier.revisions()
+        return {} if self.graph in GRAPHS else {self.graph: sha256_of(self._file())}
+
+    def check(self, library: Library) -> None:
+        """Raise a `BenchError` now if the edges cannot be had; classifies nothing."""
+        if self.graph == "discriminator":
+            self.classifier.settings  # noqa: B018 - reads the model's settings, or says that they are missing
+        else:
+            self.edges(library)
+
+    def edges(self, library: Library) -> Edges:
+        """(edges, 2) int32 codes [dependent, prerequisite].
+
+        Raises:
+            UsageError: `manual` on a library without annotated edges; no discriminator named; no such file.
+            UnavailableError: the discriminator cannot be read.
+            DataError: the file is no edge list, or names unknown tools.
+        """
+        if self.graph == "rules":
+            return rule_edges(library.tools, self.most_producers)
+        if self.graph == "discriminator":
+            return self.classifier.edges(library.tools, self.nearest, self.within)
+        if self.graph == "manual":
+            if not len(library.edges):
+                raise UsageError(
+                    "graph=manual needs a dataset with annotated edges; this one has none: use graph=rules."
+                )
+            return library.edges
+        path = self._file()
+        return coded(read_edges(path), library.codes, str(path))

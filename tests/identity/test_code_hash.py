@@ -1,0 +1,133 @@
+"""The version of a method's code: what changes it and what does not, tried on a copy of the package."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+METHODS = ("bm25", "tfidf", "dense", "tgr", "random")
+SPECS = (
+    "bm25",
+    "tgr(base=bm25)",
+    "tgr(base=tgr(base=bm25))",
+    "rrf(methods=[bm25, tfidf])",
+    "rrf(methods=[tfidf, random])",
+)
+PROGRAM = """
+import json, sys
+from pathlib import Path
+import bench
+assert Path(bench.__file__).is_relative_to(Path.cwd()), bench.__file__
+from bench.identity.sources import code_hash, scoring_hash
+kind, names, edits = json.loads(sys.argv[1])
+if kind == "method":
+    from bench.registry import build_method
+    from bench.run.plan import method_hash
+found = []
+for edit in [None, *edits]:
+    if edit is not None:
+        with open(edit, "a") as file:
+            file.write("\\n# edited\\n")
+    # A process hashes the code that scores once, since what it runs stays the same.
+    scoring_hash.cache_clear()
+    kinds = {
+        "code": lambda name: code_hash(name),
+        "method": lambda name: method_hash(build_method(name)),
+        "scoring": lambda name: scoring_hash(),
+    }
+    found.append({name: kinds[kind](name) for name in names})
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A source checkout of its own."""
+    folder = tmp_path / "checkout"
+    for name in ("bench", "methods"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "datasets").mkdir()
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def hashes(folder: Path, kind: str, names: Sequence[str], edits: Iterable[str | Path] = ()) -> list[dict[str, str]]:
+    """Hashes by name in a process of its own: as things are, then after each edit of a file."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", PROGRAM, json.dumps([kind, list(names), [str(path) for path in edits]])]
+    done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
+    found: list[dict[str, str]] = json.loads(done.stdout)
+    return found
+
+
+def test_a_hash_changes_with_the_method_and_with_the_search_code_it_imports(copied: Path) -> None:
+    edits = {
+        "methods/bm25.py": {"bm25"},
+        "bench/search/lexical.py": {"bm25", "tfidf"},
+        "bench/search/dense.py": {"dense", "tgr"},
+        # `tgr` reads a discriminator by way of it.
+        "bench/models/encoders.py": {"dense", "tgr"},
+        "methods/tgr/rules.py": {"tgr"},
+        # Through another module too: `convolution` and `tgr` import it.
+        "bench/graph/edges.py": {"tgr"},
+        "bench/search/topk.py": {"bm25", "tfidf", "dense", "tgr"},
+        # The rest of the harness takes no part in how a method ranks.
+        "bench/cli/run.py": set(),
+        "bench/run/scoring.py": set(),
+        "bench/metrics/measures.py": set(),
+        "bench/data/sources.py": set(),
+    }
+    modules = [f"bench.methods.{name}" for name in METHODS]
+    found = hashes(copied, "code", modules, edits)
+    assert len(set(found[0].values())) == len(METHODS)
+    for before, after, (path, expected) in zip(found, found[1:], edits.items(), strict=False):
+        changed = {name.rpartition(".")[2] for name in modules if before[name] != after[name]}
+        assert changed == expected, path
+
+
+def test_line_ends_do_not_count(copied: Path) -> None:
+    path = copied / "methods" / "bm25.py"
+    before = hashes(copied, "code", ["bench.methods.bm25"])
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert hashes(copied, "code", ["bench.methods.bm25"]) == before
+
+
+def test_the_hash_of_a_method_built_on_others_changes_with_theirs(copied: Path) -> None:
+    # Else an old result of tgr(base=bm25) would pass for a new one after bm25 was edited.
+    before, after = hashes(copied, "method", SPECS, ["methods/bm25.py"])
+    assert [name for name in SPECS if before[name] == after[name]] == ["rrf(methods=[tfidf, random])"]
+
+
+def test_the_hash_of_the_scoring_changes_with_what_makes_numbers_of_rankings(copied: Path) -> None:
+    edits = {
+        "bench/metrics/measures.py": True,
+        "bench/metrics/ties.py": True,
+        "bench/stats/bootstrap.py": True,
+        "bench/run/scoring.py": True,
+        "bench/models/tokens.py": True,
+        # What makes rankings, and what shows results, changes no number of a ranking that is there.
+        "methods/bm25.py": False,
+        "bench/search/topk.py": False,
+        "bench/models/encoders.py": False,
+        "bench/cli/run.py": False,
+        "bench/run/runner.py": False,
+    }
+    found = [item["it"] for item in hashes(copied, "scoring", ["it"], edits)]
+    changed = [before != after for before, after in itertools.pairwise(found)]
+    assert dict(zip(edits, changed, strict=True)) == edits
+
+
+def test_the_hash_of_the_code_that_learns_cuts_changes_with_it(copied: Path) -> None:
+    # It stands in the id of a plan with a cut.
+    found = hashes(copied, "code", ["bench.run.cut"], ["bench/run/cut.py", "bench/cli/run.py"])
+    before, after, same = (item["bench.run.cut"] for item in found)
+    assert before != after == same

@@ -1,0 +1,229 @@
+"""The version of the code of a method of one's own: it changes with its helpers, also where there is no file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+HASH = """
+import sys
+from bench.identity.sources import code_hash
+print(code_hash(sys.argv[1]))
+"""
+
+
+def python(folder: Path, *arguments: str, text: str | None = None, seed: int = 0) -> str:
+    """What a Python process in a folder prints."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": str(seed),
+    }
+    command = [sys.executable, *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, input=text, check=True, capture_output=True, text=True, timeout=120
+    )
+    return done.stdout.strip()
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> None:
+    """Files by their path in a folder."""
+    for name, text in texts.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+# In files -----------------------------------------------------------------------------------------------------------
+
+
+def changed_by(folder: Path, module: str, files: Iterable[str]) -> set[str]:
+    """Of these files, those whose change changes the hash of a module."""
+    found = set()
+    before = python(folder, "-c", HASH, module)
+    for name in files:
+        (folder / name).write_text((folder / name).read_text() + "\n# edited\n")
+        after = python(folder, "-c", HASH, module)
+        if after != before:
+            found.add(name)
+        before = after
+    return found
+
+
+def test_a_package_is_hashed_with_the_modules_it_imports(tmp_path: Path) -> None:
+    texts = {
+        "mine/method.py": "from . import near\nfrom .deep.far import value\nimport json\n",
+        "mine/near.py": "import mine.further\n",
+        "mine/further.py": "",
+        "mine/deep/far.py": "from ..circle import value\n",
+        "mine/circle.py": "from . import method\nvalue = 1\n",
+    }
+    others = {"mine/__init__.py": "", "mine/deep/__init__.py": "", "mine/stranger.py": ""}
+    write(tmp_path, texts | others)
+    assert changed_by(tmp_path, "mine.method", [*texts, "mine/stranger.py"]) == set(texts)
+
+
+def test_helpers_beside_the_method_are_hashed_however_they_are_imported(tmp_path: Path) -> None:
+    texts = {
+        "method.py": """
+from first import value
+import second as other
+import numpy as np
+
+def rank():
+    from third import value
+    import package.inner
+""",
+        "first.py": "import fourth\nvalue = 1\n",
+        "second.py": "",
+        "third.py": "value = 3\n",
+        "fourth.py": "",
+        "package/inner.py": "import package.outer\n",
+        "package/outer.py": "",
+    }
+    write(tmp_path, texts | {"stranger.py": "import first\n"})
+    assert changed_by(tmp_path, "method", [*texts, "stranger.py"]) == set(texts)
+
+
+def test_installed_packages_and_the_interpreter_s_own_modules_are_not_followed(tmp_path: Path) -> None:
+    method = """
+import json, os, sys, time
+import xml.etree.ElementTree
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+import pyarrow.parquet
+from scipy.sparse import csr_matrix
+from pydantic import Field
+import helper
+import there.is_none
+"""
+    write(tmp_path, {"method.py": method, "helper.py": "import bisect\nimport pandas\nfrom bench.results import store\n"})
+    hashed = "import sys; from bench.identity import sources; print(*sorted(sources._closure(sys.argv[1])))"
+    assert python(tmp_path, "-c", hashed, "method") == "helper method"
+
+
+@pytest.mark.parametrize("text", ["print('was run')", "raise SystemExit('was run')", "this is no Python"])
+def test_what_is_hashed_is_not_run(tmp_path: Path, text: str) -> None:
+    # The method imports them when it ranks, if then.
+    method = "def rank():\n    from helper import value\n    from package.inner import value\n"
+    write(tmp_path, {"method.py": method, "helper.py": text, "package/__init__.py": text, "package/inner.py": ""})
+    assert len(python(tmp_path, "-c", HASH, "method")) == 64
+    assert changed_by(tmp_path, "method", ["helper.py", "package/inner.py"]) == {"helper.py", "package/inner.py"}
+
+
+def test_a_helper_s_change_is_another_id(tmp_path: Path) -> None:
+    # Else the result of the old helper would pass for one of the new.
+    method = """
+from bench.protocol import Method, Ranking
+from helper import answer
+
+class Mine(Method):
+    def index(self, library):
+        pass
+
+    def rank(self, queries, depth):
+        return Ranking.of_lists([answer] * len(queries))
+"""
+    write(tmp_path, {"method.py": method, "helper.py": "answer = [0]\n"})
+    program = "from bench.registry import build_method; from bench.run.plan import method_hash; "
+    program += "print(method_hash(build_method('method:Mine')))"
+    before = python(tmp_path, "-c", program)
+    assert python(tmp_path, "-c", program) == before
+    write(tmp_path, {"helper.py": "answer = [1]\n"})
+    assert python(tmp_path, "-c", program) != before
+
+
+# Without a file -----------------------------------------------------------------------------------------------------
+
+NOTEBOOK = """
+import helper
+
+FACTOR = 3
+WEIGHTS = {"name": 1}
+
+def smooth(value, by=2):
+    return value + by + helper.value()
+
+class Mine:
+    limit = 4
+    places = [1, 2]
+
+    @property
+    def size(self):
+        return 10
+
+    @staticmethod
+    def double(value):
+        return value * 2
+
+    def rank(self, word, depth=5):
+        chosen = [item for item in range(6)]
+        return FACTOR if word in {"alpha", "beta", "gamma"} else smooth(1)
+
+from bench.identity.sources import code_hash
+print(code_hash("__main__"))
+"""
+
+
+def of_notebook(folder: Path, text: str, seed: int = 0, helper: str = "def value():\n    return 1\n") -> str:
+    """The hash of code that is typed in; a notebook's is the same to Python."""
+    write(folder, {"helper.py": helper})
+    return python(folder, "-", text=text, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("FACTOR = 3", "FACTOR = 4"),
+        ('{"name": 1}', '{"name": 2}'),
+        ("value + by", "value - by"),
+        ("by=2", "by=3"),
+        ("limit = 4", "limit = 5"),
+        ("[1, 2]", "[2, 1]"),
+        ("return 10", "return 11"),
+        ("value * 2", "value * 3"),
+        ("depth=5", "depth=6"),
+        ("range(6)", "range(7)"),
+        ('"gamma"', '"delta"'),
+        ("smooth(1)", "smooth(2)"),
+    ],
+)
+def test_a_change_of_code_without_a_file_changes_its_hash(tmp_path: Path, old: str, new: str) -> None:
+    assert NOTEBOOK.count(old) == 1
+    assert of_notebook(tmp_path, NOTEBOOK) != of_notebook(tmp_path, NOTEBOOK.replace(old, new))
+
+
+def test_a_change_of_a_helper_changes_the_hash_of_code_without_a_file(tmp_path: Path) -> None:
+    before = of_notebook(tmp_path, NOTEBOOK)
+    assert of_notebook(tmp_path, NOTEBOOK, helper="def value():\n    return 2\n") != before
+
+
+def test_the_same_code_without_a_file_has_the_same_hash_in_every_process(tmp_path: Path) -> None:
+    before = of_notebook(tmp_path, NOTEBOOK)
+    assert of_notebook(tmp_path, NOTEBOOK) == before
+    # Text hashes differ from one process to the next, and with them the order of sets.
+    assert {of_notebook(tmp_path, NOTEBOOK, seed) for seed in (1, 2, 3)} == {before}
+
+
+def test_comments_and_blank_lines_do_not_change_the_hash_of_code_without_a_file(tmp_path: Path) -> None:
+    other = NOTEBOOK.replace("class Mine:", "# A comment.\n\n\nclass Mine:")
+    assert of_notebook(tmp_path, other) == of_notebook(tmp_path, NOTEBOOK)
+
+
+def test_what_a_notebook_remembers_of_its_cells_does_not_count(tmp_path: Path) -> None:
+    # IPython keeps each cell and what it showed among the variables: the hash would change with every cell run.
+    remembered = """
+In = ["", "1 + 1"]
+Out = {1: 2}
+_i = _i1 = "1 + 1"
+_ = _1 = 2
+class Mine:"""
+    other = NOTEBOOK.replace("\nclass Mine:", remembered)
+    assert of_notebook(tmp_path, other) == of_notebook(tmp_path, NOTEBOOK)

@@ -1,0 +1,252 @@
+"""Cross-encoders and batches by a token budget: the same scores however they are asked for, and cached by content."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.errors import BenchError, UnavailableError, UsageError
+from bench.models.batches import token_batches
+from bench.models.classifiers import SequenceModel
+from bench.models.crossencoders import CrossEncoder, probability
+from bench.models.encoders import uncached_queries
+
+PAIRS = [
+    ("send a letter", "post: send mail"),
+    ("rain tomorrow?", "the weather " * 30),
+    ("", ""),
+    ("find a ticket", "train"),
+    ("find a ticket " * 40, "book"),
+    ("x", "stock price and " * 5),
+]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def reranker(tiny_models: dict[str, str]) -> str:
+    return tiny_models["reranker"]
+
+
+# Batches ------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(1, 300), max_size=80), st.integers(1, 1000))
+def test_batches_hold_every_text_once_within_the_budget(lengths: list[int], budget: int) -> None:
+    batches = token_batches(lengths, budget)
+    assert sorted(int(i) for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[i] for i in batch)
+        assert len(batch) * longest <= budget or len(batch) == 1
+    together = [lengths[i] for batch in batches for i in batch]
+    assert together == sorted(together, reverse=True)
+
+
+def test_batches_are_filled_by_hand() -> None:
+    # Longest first: 9 alone (2 of them would be 18), then 5 and 4 (10), then 3, 1, 1 (9).
+    assert [batch.tolist() for batch in token_batches([1, 5, 9, 3, 4, 1], 10)] == [[2], [1, 4], [3, 0, 5]]
+
+
+# Scores -------------------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_those_of_the_model_itself(reranker: str) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model, tokenizer = (
+        AutoModelForSequenceClassification.from_pretrained(reranker),
+        AutoTokenizer.from_pretrained(reranker),
+    )
+    expected = []
+    for query, tool in PAIRS:
+        tokens = tokenizer([query], [tool], truncation=True, max_length=48, return_tensors="pt")
+        with torch.inference_mode():
+            expected.append(float(model(**tokens).logits[0, 0]))
+    scorer = CrossEncoder(reranker)
+    scorer.preflight()
+    scores = scorer.score(PAIRS)
+    assert scores == pytest.approx(expected, abs=1e-4)
+    assert len(set(np.round(scores, 3))) > 3
+    assert probability(scores) == pytest.approx(1 / (1 + np.exp(-np.array(expected))), abs=1e-4)
+
+
+def test_a_score_does_not_depend_on_the_company_or_the_order(reranker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_NO_CACHE", "1")
+    scorer = CrossEncoder(reranker)
+    together = scorer.score(PAIRS)
+    assert scorer.score(PAIRS[::-1])[::-1] == pytest.approx(together, abs=1e-5)
+    assert np.concatenate([scorer.score([pair]) for pair in PAIRS]) == pytest.approx(together, abs=1e-5)
+
+
+def test_scored_pairs_come_from_the_cache_bit_for_bit(reranker: str) -> None:
+    first = CrossEncoder(reranker)
+    scores = first.score([*PAIRS, PAIRS[0]])
+    assert first.facts() == {"pairs_scored": len(PAIRS), "pairs_from_cache": 0}
+    again = CrossEncoder(reranker)
+    assert again.score(PAIRS[:3]).tolist() == scores[:3].tolist()
+    assert again.facts() == {"pairs_scored": 0, "pairs_from_cache": 3}
+    # The border between the two texts counts.
+    again.score([("send a letterpost", ": send mail")])
+    assert again.model.computed == 1
+
+
+def test_a_full_cache_needs_no_torch(reranker: str) -> None:
+    CrossEncoder(reranker).score(PAIRS)
+    program = f"""
+import sys
+from bench.models.crossencoders import CrossEncoder
+scorer = CrossEncoder({reranker!r})
+scorer.preflight()
+scorer.score({PAIRS!r})
+assert scorer.facts()["pairs_scored"] == 0
+assert not {{"torch", "transformers"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_other_weights_are_another_cache(reranker: str, tmp_path: Path) -> None:
+    CrossEncoder(reranker).score(PAIRS)
+    copy = tmp_path / "copy"
+    shutil.copytree(reranker, copy)
+    (copy / "training.json").write_text("{}")  # a card changes no score
+    same = CrossEncoder(str(copy))
+    same.score(PAIRS)
+    assert same.facts()["pairs_from_cache"] == len(PAIRS)
+    settings = json.loads((copy / "tokenizer_config.json").read_text())
+    (copy / "tokenizer_config.json").write_text(json.dumps({**settings, "model_max_length": 12}))
+    other = CrossEncoder(str(copy))
+    assert other.score(PAIRS[1:2]) != pytest.approx(same.score(PAIRS[1:2]))
+    assert other.facts()["pairs_scored"] == 1
+
+
+def test_latency_is_measured_on_fresh_scores_once_the_model_is_loaded(reranker: str) -> None:
+    scorer = CrossEncoder(reranker)
+    scores = scorer.score(PAIRS)
+    with uncached_queries() as timing:
+        assert scorer.score(PAIRS) == pytest.approx(scores, abs=1e-5)
+    assert not timing.cached
+    # What is measured is no part of the run.
+    assert scorer.facts() == {"pairs_scored": len(PAIRS), "pairs_from_cache": 0}
+
+
+def test_no_pairs_are_no_scores(reranker: str) -> None:
+    assert CrossEncoder(reranker).score([]).shape == (0,)
+
+
+def test_a_classifier_of_single_texts_has_a_number_for_each_label(tiny_models: dict[str, str]) -> None:
+    model = SequenceModel(tiny_models["classifier"])
+    model.preflight()
+    assert model.labels == ("single", "multi")
+    assert model.logits([("send a letter",), ("rain",)]).shape == (2, 2)
+    # A pair is no text of both.
+    assert (model.logits([("send a letter", "rain")]) != model.logits([("send a letter rain",)])).any()
+
+
+# Refusals -----------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_model_the_sentence_says_how_to_train_one() -> None:
+    with pytest.raises(UsageError, match="bench train reranker"):
+        CrossEncoder("").preflight()
+
+
+def test_a_model_that_was_trained_anew_in_its_place_gives_its_own_scores(reranker: str, tmp_path: Path) -> None:
+    place = tmp_path / "model"
+    shutil.copytree(reranker, place)
+    before = CrossEncoder(str(place))
+    old = before.score(PAIRS[:2])
+    retrained(place)
+    new = CrossEncoder(str(place)).score(PAIRS)
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(place, elsewhere)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_NO_CACHE", "1")
+        assert CrossEncoder(str(elsewhere)).score(PAIRS).tolist() == pytest.approx(new.tolist(), abs=1e-5)
+    assert new[:2] != pytest.approx(old, abs=1e-3)
+    # One that is still in use goes on as what it was.
+    assert before.score(PAIRS[:2]).tolist() == old.tolist()
+    assert before.score(PAIRS[2:3]) == pytest.approx(CrossEncoder(reranker).score(PAIRS[2:3]), abs=1e-5)
+
+
+def test_a_model_that_is_replaced_before_it_is_loaded_stores_no_score(reranker: str, tmp_path: Path) -> None:
+    place = tmp_path / "model"
+    shutil.copytree(reranker, place)
+    scorer = CrossEncoder(str(place))
+    scorer.revisions()
+    retrained(place)
+    with pytest.raises(UnavailableError, match="was replaced just now; run the same command again"):
+        scorer.score(PAIRS)
+    assert CrossEncoder(reranker).model._stored().get([]) == {}
+    fresh = CrossEncoder(reranker)
+    fresh.score(PAIRS)
+    assert fresh.facts()["pairs_from_cache"] == 0
+
+
+def retrained(folder: Path) -> None:
+    """Other weights of the same shapes in a model's folder."""
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    model.classifier.weight.data *= -2
+    model.save_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [("classifier", "2 outputs and not one"), ("encoder", "no sequence classifier"), ("missing", "no folder")],
+)
+def test_other_models_are_refused_in_a_sentence(tiny_models: dict[str, str], name: str, match: str) -> None:
+    with pytest.raises(UnavailableError, match=match):
+        CrossEncoder(tiny_models.get(name, "/nowhere/at/all")).preflight()
+
+
+@pytest.mark.parametrize(
+    "config",
+    ["", "[]", "{", '{"architectures": 3}', '{"architectures": ["XForSequenceClassification"], "id2label": 3}'],
+)
+def test_damaged_settings_are_refused_in_a_sentence(reranker: str, tmp_path: Path, config: str) -> None:
+    shutil.copytree(reranker, tmp_path / "damaged")
+    (tmp_path / "damaged" / "config.json").write_text(config)
+    with pytest.raises(UnavailableError, match="no sequence classifier"):
+        CrossEncoder(str(tmp_path / "damaged")).preflight()
+
+
+def test_damaged_weights_are_refused_in_a_sentence(reranker: str, tmp_path: Path) -> None:
+    shutil.copytree(reranker, tmp_path / "damaged")
+    weights = tmp_path / "damaged" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    scorer = CrossEncoder(str(tmp_path / "damaged"))
+    scorer.preflight()
+    with pytest.raises(BenchError, match="cannot be loaded"):
+        scorer.score(PAIRS)
+
+
+# OpenVINO -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_backend_that_is_not_installed_is_refused_before_the_run(
+    reranker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.models.classifiers._version", lambda package: None)
+    with pytest.raises(UnavailableError, match="pip install openvino"):
+        CrossEncoder(reranker, backend="openvino").preflight()
+
+
+def test_openvino_gives_nearly_the_same_scores_under_an_identity_of_its_own(reranker: str) -> None:
+    pytest.importorskip("openvino")
+    torch_scorer, other = CrossEncoder(reranker), CrossEncoder(reranker, backend="openvino")
+    assert other.score(PAIRS) == pytest.approx(torch_scorer.score(PAIRS), abs=1e-3)
+    assert other.revisions() != torch_scorer.revisions()
+    assert other.facts()["pairs_from_cache"] == 0
