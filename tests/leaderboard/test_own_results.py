@@ -12,7 +12,7 @@ from bench.results.store import RUN, Result, find_results
 from bench.run.experiment import read_experiment
 from bench.submit.places import check_place
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "leaderboard"
+FOLDER = Path(__file__).resolve().parents[2] / "board"
 RESULTS = FOLDER / "results"
 EXPERIMENTS = sorted((FOLDER / "experiments").glob("*.toml"))
 #: Rankings above are not committed (`make board`).
