@@ -232,11 +232,23 @@ def test_few_differing_queries_are_named_as_a_weak_ground(judged: Judged) -> Non
     assert rule.note == "the bounds are rough: only 2 queries differ"
 
 
+@pytest.mark.parametrize(("differing", "note"), [(9, "the bounds are rough: only 9 queries differ"), (10, "")])
+def test_from_ten_differing_queries_on_the_bounds_are_not_called_rough(
+    judged: Judged, differing: int, note: str
+) -> None:
+    now = THEN.copy()
+    now[np.flatnonzero(THEN)[:differing]] = 0.0
+    (rule,) = judged({"recall@5": THEN}, {"recall@5": now}, RECALL).rules
+    assert rule.note == note
+
+
 @pytest.mark.parametrize(
     ("now", "note"),
     [
         (np.ones(50), "the bounds are rough: all queries have the same value"),
         (np.append(np.ones(46), np.zeros(4)), "the bounds are rough: only 4 queries have another value"),
+        (np.append(np.ones(41), np.zeros(9)), "the bounds are rough: only 9 queries have another value"),
+        (np.append(np.ones(40), np.zeros(10)), ""),
         (np.append(np.ones(25), np.zeros(25)), ""),
     ],
 )

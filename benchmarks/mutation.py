@@ -1,0 +1,303 @@
+"""Mutation testing: small faults are planted in the code, and the tests that run the faulty line must notice.
+
+    python benchmarks/mutation.py cover                        # which test runs which line (once; minutes)
+    python benchmarks/mutation.py run --mutants 300 --seed 0   # plant, test, report (resumable)
+    python benchmarks/mutation.py show                         # the mutants that survived
+
+A mutant is one change of one expression: a comparison turned or shifted, an operator swapped, a number moved by one, a
+condition negated, the branches of a conditional expression exchanged. Mutants are drawn at random, evenly over the
+rooms in ROOMS, from lines that some test runs. A copy of the checkout holds the faulty file, and the tests that run its
+line are executed until one fails (the mutant is killed) or all pass (it survived). A mutant that hangs counts as
+killed. Survivors are printed with their place and their change, for a person to judge: a mutant may be equivalent to
+the code it replaces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import collections
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "build" / "mutation"
+DATA = WORK / "coverage"
+#: Code that makes numbers, verdicts, identities and pages; and the tests that are run for the map of lines to tests.
+ROOMS = (
+    *("bench/metrics", "bench/stats", "bench/evidence", "bench/gate", "bench/protocol", "bench/identity"),
+    *("bench/results", "bench/run", "leaderboard"),
+)
+TESTS = (
+    *("tests/metrics", "tests/stats", "tests/evidence", "tests/gate", "tests/protocol", "tests/identity"),
+    *("tests/results", "tests/run", "tests/leaderboard", "tests/cli/test_compare.py", "tests/cli/test_gate.py"),
+    *("tests/checks", "tests/api"),
+)
+#: Real browsers and full-size simulations: their time buys no other line.
+LEFT_OUT = ("test_browser", "test_accessibility", "test_two_clicks", "test_simulation", "test_serve", "test_action")
+#: A mutant is run against at most so many tests: those that run the fewest lines first, as they are the nearest.
+MOST_TESTS = 40
+TIMEOUT = 240.0
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: columns are in bytes, as `ast` counts them."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    old: str
+    new: str
+
+
+_COMPARISONS = {
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+    ast.In: "not in",
+    ast.NotIn: "in",
+}
+_OPERATORS = {
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "/",
+    ast.Div: "*",
+    ast.BitAnd: "|",
+    ast.BitOr: "&",
+    ast.FloorDiv: "/",
+    ast.Mod: "*",
+    ast.Pow: "*",
+}
+_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "maximum", "maximum": "minimum"}
+_METHODS = {"argmax": "argmin", "argmin": "argmax", "sum": "mean", "mean": "sum", "floor": "ceil", "ceil": "floor"}
+
+
+def changes(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    """Every expression that can be changed, and what replaces it."""
+    annotations = {
+        id(inner)
+        for node in ast.walk(tree)
+        for held in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        if held is not None
+        for inner in ast.walk(held)
+    }
+    for node in ast.walk(tree):
+        if id(node) in annotations:
+            continue
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            left, right = ast.unparse(node.left), ast.unparse(node.comparators[0])
+            yield node, f"({left} {_COMPARISONS[type(node.ops[0])]} {right})"
+        elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            if not any(
+                isinstance(side, ast.Constant | ast.JoinedStr | ast.List) for side in (node.left, node.right)
+            ) or (
+                any(
+                    isinstance(side, ast.Constant) and isinstance(side.value, int | float)
+                    for side in (node.left, node.right)
+                )
+            ):
+                yield node, f"({ast.unparse(node.left)} {_OPERATORS[type(node.op)]} {ast.unparse(node.right)})"
+        elif isinstance(node, ast.BoolOp):
+            word = " or " if isinstance(node.op, ast.And) else " and "
+            yield node, "(" + word.join(f"({ast.unparse(value)})" for value in node.values) + ")"
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub | ast.Invert):
+            yield node, f"({ast.unparse(node.operand)})"
+        elif isinstance(node, ast.IfExp):
+            yield node, f"({ast.unparse(node.orelse)} if {ast.unparse(node.test)} else {ast.unparse(node.body)})"
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            yield node, repr(node.value + 1)
+        elif isinstance(node, ast.Constant) and type(node.value) is bool:
+            yield node, repr(not node.value)
+        elif isinstance(node, ast.Name) and node.id in _CALLS and isinstance(node.ctx, ast.Load):
+            yield node, _CALLS[node.id]
+        elif isinstance(node, ast.Attribute) and node.attr in {**_CALLS, **_METHODS}:
+            yield node, f"{ast.unparse(node.value)}.{ {**_CALLS, **_METHODS}[node.attr] }"
+        if isinstance(node, ast.If | ast.While) and not isinstance(node.test, ast.Compare | ast.UnaryOp):
+            yield node.test, f"(not ({ast.unparse(node.test)}))"
+
+
+def mutants_of(path: Path, lines: set[int]) -> list[Mutant]:
+    """The mutants of a file on these lines."""
+    source = path.read_bytes()
+    rows = source.split(b"\n")
+    found = []
+    for node, new in changes(ast.parse(source)):
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        if node.lineno in lines and node.lineno == node.end_lineno:
+            old = rows[node.lineno - 1][node.col_offset : node.end_col_offset].decode()
+            if "__future__" not in old and old != new:
+                place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+                found.append(Mutant(str(path.relative_to(ROOT)), *place, old, new))
+    return found
+
+
+def cover() -> None:
+    """Run the tests once, and keep which test function runs which line."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    settings = WORK / "coveragerc"
+    settings.write_text(
+        "[run]\ndynamic_context = test_function\ncore = ctrace\n"
+        f"data_file = {DATA}\nsource = {','.join(str(ROOT / room) for room in ROOMS)}\n"
+    )
+    left_out = [f"--ignore-glob=*{name}*" for name in LEFT_OUT]
+    tests = [test for test in TESTS if (ROOT / test).exists()]
+    command = [
+        sys.executable,
+        "-m",
+        "coverage",
+        "run",
+        f"--rcfile={settings}",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:randomly",
+    ]
+    subprocess.run([*command, *left_out, *tests], cwd=ROOT, check=False)
+
+
+def tests_by_line() -> dict[str, dict[int, set[str]]]:
+    """File -> line -> ids of the tests that run it."""
+    import coverage
+
+    data = coverage.CoverageData(str(DATA))
+    data.read()
+    found: dict[str, dict[int, set[str]]] = {}
+    for file in data.measured_files():
+        lines = {}
+        for line, contexts in data.contexts_by_lineno(file).items():
+            ids = {name for name in map(test_id, contexts) if name}
+            if ids:
+                lines[line] = ids
+        found[str(Path(file).relative_to(ROOT))] = lines
+    return found
+
+
+def test_id(context: str) -> str:
+    """`tests.stats.test_paired.test_signs` as pytest names it; empty for what is no test of a file."""
+    parts = context.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        path = Path(*parts[:length]).with_suffix(".py")
+        if (ROOT / path).is_file():
+            return "::".join([str(path), *parts[length:]])
+    return ""
+
+
+def killed(mutant: Mutant, tests: list[str], copy: Path) -> bool:
+    """Whether one of the tests fails on the mutant."""
+    path = copy / mutant.file
+    original = path.read_bytes()
+    rows = original.split(b"\n")
+    row = rows[mutant.line - 1]
+    rows[mutant.line - 1] = row[: mutant.column] + mutant.new.encode() + row[mutant.end_column :]
+    path.write_bytes(b"\n".join(rows))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
+    environment.setdefault("BENCH_MIRROR", str(ROOT.parent / "shared" / "mirror"))
+    process = subprocess.Popen(
+        command, cwd=copy, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        return process.wait(TIMEOUT) != 0
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return True
+    finally:
+        path.write_bytes(original)
+
+
+def drawn(count: int, seed: int, covered: dict[str, dict[int, set[str]]]) -> list[Mutant]:
+    """Mutants, the rooms in turn, each room's at random."""
+    rooms: dict[str, list[Mutant]] = collections.defaultdict(list)
+    for file in sorted(covered):
+        path = ROOT / file
+        if covered[file] and path.is_file():
+            rooms[next(room for room in ROOMS if file.startswith(room))] += mutants_of(path, set(covered[file]))
+    chance = random.Random(seed)
+    for members in rooms.values():
+        chance.shuffle(members)
+    found: list[Mutant] = []
+    while len(found) < count and any(rooms.values()):
+        found += [members.pop() for room in ROOMS if (members := rooms.get(room))]
+    return found[:count]
+
+
+def run(count: int, seed: int, out: Path, only: str) -> None:
+    """Test mutants, and append each outcome to a file; those that are in it already are passed over."""
+    covered = tests_by_line()
+    breadth = collections.Counter(name for lines in covered.values() for tests in lines.values() for name in tests)
+    done = [json.loads(line) for line in out.read_text().splitlines()] if out.is_file() else []
+    seen = {json.dumps(item["mutant"]) for item in done}
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / "checkout"
+        ignored = shutil.ignore_patterns(".git", ".venv", "build", "__pycache__", ".*cache", "site", "models")
+        shutil.copytree(ROOT, copy, ignore=ignored, symlinks=True)
+        for mutant in drawn(count, seed, covered):
+            if json.dumps(asdict(mutant)) in seen or only not in mutant.file:
+                continue
+            tests = sorted(covered[mutant.file][mutant.line], key=lambda name: breadth[name])[:MOST_TESTS]
+            outcome = killed(mutant, tests, copy)
+            with out.open("a") as file:
+                file.write(json.dumps({"killed": outcome, "tests": len(tests), "mutant": asdict(mutant)}) + "\n")
+            print(
+                "killed  " if outcome else "SURVIVED",
+                f"{mutant.file}:{mutant.line}",
+                mutant.old,
+                "->",
+                mutant.new,
+                flush=True,
+            )
+
+
+def show(out: Path) -> None:
+    """The score of each room, and the survivors."""
+    items = [json.loads(line) for line in out.read_text().splitlines()]
+    rooms: dict[str, list[bool]] = collections.defaultdict(list)
+    for item in items:
+        rooms[next(room for room in ROOMS if item["mutant"]["file"].startswith(room))].append(item["killed"])
+    for room, outcomes in rooms.items():
+        print(f"{room:16} {sum(outcomes):4} of {len(outcomes):4} killed")
+    print(f"{'all':16} {sum(item['killed'] for item in items):4} of {len(items):4} killed")
+    for item in items:
+        if not item["killed"]:
+            mutant = item["mutant"]
+            print(f"{mutant['file']}:{mutant['line']}  {mutant['old']}  ->  {mutant['new']}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("action", choices=["cover", "run", "show"])
+    parser.add_argument("--mutants", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="mutants of files whose path holds this")
+    parser.add_argument("--out", type=Path, default=WORK / "outcomes.jsonl")
+    given = parser.parse_args()
+    if given.action == "cover":
+        cover()
+    elif given.action == "run":
+        run(given.mutants, given.seed, given.out, given.only)
+    else:
+        show(given.out)
+
+
+if __name__ == "__main__":
+    main()
