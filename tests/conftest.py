@@ -45,6 +45,7 @@ def shared_module(name: str) -> None:
 shared_module("chatserver")
 shared_module("browser")
 shared_module("tiny")
+shared_module("submit_changes")
 
 
 def mirror_folder() -> Path | None:
@@ -116,7 +117,8 @@ _WORDS = "send a letter to post mail the weather in tomorrow rain train ticket b
 def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Folders of three untrained models of two small layers: `encoder`, `reranker` (one output), `classifier` (two)."""
     import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast
+    from transformers import BertConfig, BertForSequenceClassification, BertModel
+    from transformers import BertTokenizerFast  # type: ignore[attr-defined]  # loaded by name
 
     place = tmp_path_factory.mktemp("tiny-models")
     signs = "abcdefghijklmnopqrstuvwxyz0123456789.,:?!'-"
@@ -139,10 +141,9 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         config.initializer_range = 0.5 if labels else 0.1
         if labels:
             config.id2label = dict(enumerate(labels))
-            model = BertForSequenceClassification(config)
+            BertForSequenceClassification(config).save_pretrained(folder)
         else:
-            model = BertModel(config)
-        model.save_pretrained(folder)
+            BertModel(config).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         folders[name] = str(folder)
     return folders

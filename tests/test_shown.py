@@ -17,6 +17,7 @@ from bench.specs.spec import parse
 def run(folder: Path, dataset: str, method: str, **plan: Any) -> Result:
     runner = Runner(folder / "results", load=load_dataset, build=build_method)
     (result,) = runner.run([Plan(parse(dataset), parse(method), **plan)])
+    assert isinstance(result, Result)
     assert result.metrics.n_failed == 0
     return result
 

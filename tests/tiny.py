@@ -34,7 +34,8 @@ def tiny() -> Dataset:
         Tool(f"t{i:02}", f"tool_{word}", f"Does {word} and {WORDS[(i + 1) % 12]}.", "c", f"p{i // 4}")
         for i, word in enumerate(WORDS)
     ]
-    sides: list[Split] = ["test"] * 22 + ["train"] * 9 + ["dev"] * 5
+    counts: dict[Split, int] = {"test": 22, "train": 9, "dev": 5}
+    sides = [side for side, count in counts.items() for _ in range(count)]
     queries = []
     for i, side in enumerate(sides):
         gold = {} if i % 7 == 6 else {f"t{i % 12:02}": 1, f"t{(5 * i + 3) % 12:02}": 1}

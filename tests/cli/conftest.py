@@ -20,7 +20,9 @@ def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[list[s
 
     def plant(texts: list[str]) -> None:
         cache = VectorCache(Encoder(EMBEDDED).identity)
-        cache.put({text_key(text): np.random.default_rng(len(text)).normal(size=384) for text in texts})
+        cache.put(
+            {text_key(text): np.random.default_rng(len(text)).normal(size=384).astype(np.float32) for text in texts}
+        )
         cache.close()
 
     return plant

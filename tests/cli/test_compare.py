@@ -135,7 +135,7 @@ def test_several_datasets_are_compared_by_ranks_and_means(bench: Bench, lexical:
     assert [item["dataset"] for item in said["datasets"]] == ["starter", "apibank"]
     assert said["family"] == "24 comparisons with bm25: 2 systems x 6 metrics x 2 datasets"
     for macro in said["macro"]:
-        means = {name: [] for name in methods}
+        means: dict[str, list[float]] = {name: [] for name in methods}
         for report in said["datasets"]:
             (metric,) = (item for item in report["metrics"] if item["metric"] == macro["metric"])
             for item in metric["standings"]:

@@ -20,6 +20,12 @@ from bench.data.dataset import MAX_ID_LENGTH, Dataset
 from bench.data.tables import SPLITS, Edge, Parameter, Query, Tables, Tool
 from bench.errors import DataError
 
+
+def of(name: str, value: Any) -> dict[str, Any]:
+    """One keyword argument, by its name."""
+    return {name: value}
+
+
 CARD = Card(id="made", title="Made", summary="", licence="", redistribution=True, template="description")
 
 TOOLS = (
@@ -146,7 +152,7 @@ BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters or holds control cha
         ),
         *(
             (
-                {"tools": [*TOOLS, replace(Tool("t", "n", "d"), **{field: "half \ude00"})]},
+                {"tools": [*TOOLS, replace(Tool("t", "n", "d"), **of(field, "half \ude00"))]},
                 "dataset made: the text of tool t is not valid Unicode (half a surrogate pair).",
             )
             for field in ("name", "description", "category", "parent", "source")
@@ -163,7 +169,7 @@ def test_what_is_wrong_is_refused_in_a_sentence(changes: dict[str, Any], sentenc
     "changes",
     [
         *(
-            {"tools": [*TOOLS, Tool("t", "n", "d", parameters=(replace(Parameter("p"), **{field: "half \ud83d"}),))]}
+            {"tools": [*TOOLS, Tool("t", "n", "d", parameters=(replace(Parameter("p"), **of(field, "half \ud83d")),))]}
             for field in ("name", "type", "description", "default")
         ),
         {"tools": [*TOOLS, Tool("t", "n", "d", returns="half \ud83d")]},
@@ -221,7 +227,7 @@ TOOL_FIELDS = [field.name for field in fields(Tool) if field.name not in {"tool_
 @given(st.sampled_from(TOOL_FIELDS), st.integers(0, 3), texts)
 @settings(deadline=None)
 def test_the_hash_changes_with_any_field_of_a_tool(field: str, position: int, text: str) -> None:
-    changed = replace(TOOLS[position], **{field: json.dumps(text) if field == "returns" else text})
+    changed = replace(TOOLS[position], **of(field, json.dumps(text) if field == "returns" else text))
     assume(changed != TOOLS[position])
     tools = [changed if tool is TOOLS[position] else tool for tool in TOOLS]
     assert build(tools=tools).content_hash != build().content_hash
@@ -229,7 +235,7 @@ def test_the_hash_changes_with_any_field_of_a_tool(field: str, position: int, te
 
 @pytest.mark.parametrize(("field", "text"), [("returns", "null"), ("source", "")])
 def test_the_hash_tells_nothing_from_an_empty_text(field: str, text: str) -> None:
-    empty, nothing = (build(tools=[replace(TOOLS[0], **{field: value}), *TOOLS[1:]]) for value in (text, None))
+    empty, nothing = (build(tools=[replace(TOOLS[0], **of(field, value)), *TOOLS[1:]]) for value in (text, None))
     assert empty.content_hash != nothing.content_hash
 
 
@@ -237,7 +243,7 @@ def test_the_hash_tells_nothing_from_an_empty_text(field: str, text: str) -> Non
 @settings(deadline=None)
 def test_the_hash_changes_with_any_field_of_a_parameter(field: str, position: int, text: str) -> None:
     inputs = list(TOOLS[0].parameters)
-    inputs[position] = replace(inputs[position], **{field: json.dumps(text) if field == "default" else text})
+    inputs[position] = replace(inputs[position], **of(field, json.dumps(text) if field == "default" else text))
     assume(tuple(inputs) != TOOLS[0].parameters)
     assert build(tools=[replace(TOOLS[0], parameters=tuple(inputs)), *TOOLS[1:]]).content_hash != build().content_hash
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench.data.derive import DomainOptions, HoldOutOptions, held_units, hold_out, split_domains, with_dev
 from bench.data.parents import parent_of
-from bench.data.tables import Edge, Query, Tables, Tool
+from bench.data.tables import Edge, Query, Split, Tables, Tool
 from bench.errors import DataError, UsageError
 from bench.specs.parameters import check_parameters
 from bench.specs.spec import parse
@@ -37,12 +37,12 @@ def tables(draw: st.DrawFn, dev: bool = False) -> Tables:
     for number in range(50):
         first, size = random.randrange(24), random.choice([0, 1, 1, 2, 2, 3, 4])
         gold = {IDS[(first + random.choice([0, 1, 2, 7])) % 24]: 1 for _ in range(size)}
-        split = random.choice(["train", "train", "train", "test", "dev" if dev else "train"])
-        queries.append(Query(f"q{number:02}", f"text {number}", gold, split))  # type: ignore[arg-type]
+        split: Split = random.choice(["train", "train", "train", "test", "dev" if dev else "train"])
+        queries.append(Query(f"q{number:02}", f"text {number}", gold, split))
     return Tables(TOOLS, queries, [Edge("t00", "t01", "result"), Edge("t04", "t05", "verification")], [("q00", "x")])
 
 
-def parents(queries: Iterable[Query], *splits: str) -> set[tuple[str, str]]:
+def parents(queries: Iterable[Query], *splits: str) -> set[tuple[str, ...]]:
     return {PARENT[tool] for query in queries if query.split in splits for tool in query.gold}
 
 
@@ -123,7 +123,7 @@ def test_common_parents_stay_in_train() -> None:
     """Four queries need t00's parent, two that of t02 and one that of t04."""
     rows = [["t00"], ["t00"], ["t00", "t02"], ["t00"], ["t02"], ["t04"]]
     queries = [
-        Query(f"{split}{i}", "", dict.fromkeys(gold, 1), split)  # type: ignore[arg-type]
+        Query(f"{split}{i}", "", dict.fromkeys(gold, 1), split)
         for split in ("train", "test")
         for i, gold in enumerate(rows)
     ]

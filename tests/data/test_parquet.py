@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas
 import pytest
@@ -99,7 +99,7 @@ def random_tables(draw: st.DrawFn) -> Tables:
         for name in draw(st.lists(ids, min_size=1, max_size=5, unique=True))
     ]
     pairs = st.lists(st.tuples(st.sampled_from(tool_ids), st.sampled_from(tool_ids)), max_size=4, unique=True)
-    reasons = st.sampled_from(["result", "verification"])
+    reasons: st.SearchStrategy[Literal["result", "verification"]] = st.sampled_from(["result", "verification"])
     edges = [Edge(a, b, draw(reasons), draw(texts)) for a, b in draw(pairs) if a != b]
     return Tables(tools, queries, edges, draw(st.lists(st.tuples(ids, ids), max_size=2)))
 

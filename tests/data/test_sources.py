@@ -97,7 +97,7 @@ def whole(handler: Handler, body: bytes) -> None:
     handler.answer(200, body)
 
 
-def status(code: int, **headers: str) -> Reply:
+def status(code: int, **headers: Any) -> Reply:
     return lambda handler, body: handler.answer(code, b"an error page", **headers)
 
 

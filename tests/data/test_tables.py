@@ -108,7 +108,7 @@ def test_the_toolbench_text_is_the_one_of_toolbenchs_retriever(
     optional: list[dict[str, Any]],
     data: st.DataObject,
 ) -> None:
-    doc = {
+    doc: dict[str, Any] = {
         "category_name": category,
         "tool_name": parent,
         "api_name": name,

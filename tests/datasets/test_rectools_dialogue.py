@@ -138,7 +138,8 @@ def test_several_bad_replies_are_counted_one_by_one(chat_server: ChatServer) -> 
 @pytest.mark.parametrize("question", ["functionalities", "matches", "assessment"])
 def test_a_failure_at_any_question_fails_the_query(chat_server: ChatServer, question: str) -> None:
     # An empty reply is none.
-    assert cover(chat_server, **{question: ""}).failed
+    silent: dict[str, Any] = {question: ""}
+    assert cover(chat_server, **silent).failed
     assert len(chat_server.prompts) == list(GOOD).index(question) + 1
 
 

@@ -46,7 +46,7 @@ def tools(queries: Iterable[Query]) -> set[str]:
     return {tool for query in queries for tool in query.gold}
 
 
-def parents(dataset: Dataset, queries: Iterable[Query]) -> set[tuple[str, str]]:
+def parents(dataset: Dataset, queries: Iterable[Query]) -> set[tuple[str, ...]]:
     return {parent_of(dataset.tools[dataset.tool_codes[tool]]) for tool in tools(queries)}
 
 

@@ -262,11 +262,13 @@ def test_an_explainer_out_of_step_with_its_method_is_not_believed() -> None:
     class Doubled(Method):
         """Named as bm25, and scores otherwise."""
 
+        inner: Any
+
         def index(self, library: Library) -> None:
             self.inner.index(library)
 
         def score(self, queries: Queries) -> Any:
-            return self.inner.score(queries)  # type: ignore[attr-defined]
+            return self.inner.score(queries)
 
         def rank(self, queries: Queries, depth: int) -> Any:
             import dataclasses
@@ -276,7 +278,7 @@ def test_an_explainer_out_of_step_with_its_method_is_not_believed() -> None:
 
     inner = build_method("bm25")
     doubled = Doubled(inner.parameters, inner.context)
-    doubled.name, doubled.inner = "bm25", inner  # type: ignore[attr-defined]
+    doubled.name, doubled.inner = "bm25", inner
     doubled.index(library)
     query = Queries.of(dataset, dataset.rows("test")[:1])
     case = Case(library, history, query, frozenset(), (0, 1, 2, 3), {}, build_method)

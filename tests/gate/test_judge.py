@@ -44,6 +44,8 @@ def test_a_candidate_passes_regresses_or_is_not_decided(
     assert rule.worse == (now < THEN).sum()
     assert rule.lower is not None
     assert rule.upper is not None
+    assert rule.lower is not None
+    assert rule.difference is not None
     assert rule.lower <= rule.difference <= rule.upper
     if outcome == "inconclusive":
         assert rule.needed is not None
@@ -184,7 +186,7 @@ def test_a_slice_without_queries_was_not_run_and_an_unknown_one_is_told(judged: 
     ],
 )
 def test_what_was_not_measured_on_the_same_is_not_compared(judged: Judged, more: dict[str, Any], said: str) -> None:
-    data = {key: more.pop(key) for key in ("content_hash", "split", "limit") if key in more}
+    data: dict[str, Any] = {key: more.pop(key) for key in ("content_hash", "split", "limit") if key in more}
     if data:
         same = judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL)
         assert same.outcome == "pass"

@@ -166,7 +166,7 @@ def rehash() -> Callable[[Path, str], None]:
 def _report(result: str) -> dict[str, Any]:
     """A report of a reproduction with a table, a cell of each kind and a claim."""
     manifest = {"command": "bench reproduce all", "created": "2026-01-01T00:00:00+00:00"}
-    machine = {"packages": {}, "commit": None, "dirty": None, "hardware": {}}
+    machine: dict[str, Any] = {"packages": {}, "commit": None, "dirty": None, "hardware": {}}
     data = {"dataset": "starter", "split": "test", "queries": 126, "tools": 101, "template": "source", "result": result}
     measured = {"method": "bm25", "data": [data], "pool": "datasets", "slices": {}, "queries": 126, "failed": 0}
     place = {"table": "paper-1", "row": "BM25", "dataset": "Starter", "split": "test"}

@@ -6,6 +6,7 @@ The `browser` fixture holds every test to this besides: no word on the console, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -261,10 +262,14 @@ def test_a_link_into_a_closed_part_opens_it(full_site: Any, browser: Browser) ->
 
 def test_only_tables_that_scroll_are_stops_of_the_tab_key(full_site: Any, browser: Browser) -> None:
     stops = "return [...document.querySelectorAll('.scroll')].filter(box => box.tabIndex === 0).length"
+
+    def scrolls(some: bool) -> bool:
+        return bool(browser.run(stops) > 0) is some
+
     for width, some in ((1600, False), (390, True)):
         browser.window(width)
         browser.open(address(full_site, "method"))
-        browser.until(lambda some=some: (browser.run(stops) > 0) is some)
+        browser.until(partial(scrolls, some))
 
 
 def test_hostile_text_in_a_page_runs_nothing(

@@ -25,7 +25,7 @@ def _numbers(svg: str) -> list[float]:
 
 
 @given(_POINTS)
-def test_the_front_is_all_that_nothing_beats(points: list[object]) -> None:
+def test_the_front_is_all_that_nothing_beats(points: list[charts.Point]) -> None:
     front = charts.front(points)
     for point in points:
         beaten = any(
@@ -39,7 +39,7 @@ def test_the_front_is_all_that_nothing_beats(points: list[object]) -> None:
 
 
 @given(_POINTS)
-def test_a_cost_picture_stays_in_its_frame(points: list[object]) -> None:
+def test_a_cost_picture_stays_in_its_frame(points: list[charts.Point]) -> None:
     svg = charts.cost_picture("t", points, "cost", "quality", str)
     root = ElementTree.fromstring(svg)
     height = float(root.attrib["height"])

@@ -20,6 +20,12 @@ from bench.llm import Failure, LanguageModel, Message, Reply, Request
 from bench.llm.messages import request_key
 from bench.progress import Quiet
 
+
+def of(name: str, value: Any) -> dict[str, Any]:
+    """One keyword argument, by its name."""
+    return {name: value}
+
+
 Ask = Callable[..., Any]
 
 
@@ -114,8 +120,8 @@ def test_the_key_of_a_request_hangs_on_its_content_alone() -> None:
         request_key("m", replace(one, messages=(Message("system", "p"),))),
         request_key("m", replace(one, messages=(Message("user", "p "),))),
         request_key("m", replace(one, messages=(*one.messages, Message("user", "")))),
-        *(request_key("m", replace(one, **{name: 0.5})) for name in ("temperature", "top_p")),
-        *(request_key("m", replace(one, **{name: 9})) for name in ("max_tokens", "sample")),
+        *(request_key("m", replace(one, **of(name, 0.5))) for name in ("temperature", "top_p")),
+        *(request_key("m", replace(one, **of(name, 9))) for name in ("max_tokens", "sample")),
     ]
     assert len({*others, request_key("m", one)}) == len(others) + 1
     # A key of today must find today's journals tomorrow.
@@ -329,7 +335,8 @@ def test_replies_made_elsewhere_are_used_and_said_once(
     monkeypatch.setenv("BENCH_LLM_URL", "http://127.0.0.1:9/v1")
     model = LanguageModel("m", progress=notes)
     for _ in range(2):
-        assert [reply.text for reply in model.complete([request("a"), request("b")])] == ["reply to: a", "reply to: b"]
+        replies = [getattr(reply, "text", reply) for reply in model.complete([request("a"), request("b")])]
+        assert replies == ["reply to: a", "reply to: b"]
     assert notes.notes == [
         f"replies of m are taken from the journal {journal}, where {chat_server.url} made them, not "
         "http://127.0.0.1:9/v1; name another file in BENCH_LLM_JOURNAL to ask anew"

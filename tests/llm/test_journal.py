@@ -384,7 +384,7 @@ def test_what_another_process_answers_meanwhile_is_not_asked_again(
     chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, ask: Ask, journal: Path
 ) -> None:
     monkeypatch.setenv("BENCH_LLM_CONCURRENCY", "1")
-    answered = []
+    answered: list[Any] = []
 
     def answer(body: dict[str, Any]) -> str:
         # While the first is answered, another process answers the second.

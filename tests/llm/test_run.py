@@ -105,7 +105,7 @@ def test_a_recorded_run_replays_offline_to_the_same_bytes(
         chat_server.faults.extend([status(503)] * 6)
         recorded = run("recorded")
     assert recorded.manifest.facts["calls"] == 40
-    assert recorded.manifest.facts["unread"] > recorded.metrics.n_failed == 2
+    assert float(recorded.manifest.facts["unread"]) > recorded.metrics.n_failed == 2
     chat_server.close()
     with changed_environment(BENCH_OFFLINE="1", BENCH_LLM_URL=None, BENCH_LLM_KEY=None):
         replayed = run("replayed")

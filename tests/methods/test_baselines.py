@@ -101,7 +101,8 @@ def test_random_bundle_draws_by_seed_and_text_alone(make: Make, prepared: Prepar
     made = make({f"t{number}": "" for number in range(9)}, past)
 
     def drawn(seed: int, *texts: str) -> list[int]:
-        return prepared(f"random-bundle(seed={seed})", made).rank(queries(*texts), 5).tools[:, 0].tolist()
+        first: list[int] = prepared(f"random-bundle(seed={seed})", made).rank(queries(*texts), 5).tools[:, 0].tolist()
+        return first
 
     texts = TEXTS[:60]
     assert drawn(0, *texts) == drawn(0, *texts[::-1])[::-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def queries(*texts: str) -> Queries:
     return Queries(texts, np.arange(len(texts)))
 
 
-def scores(ranking: Ranking, row: int = 0) -> list[tuple[int, float]]:
+def scores(ranking: Ranking, row: int = 0) -> list[tuple[int, Any]]:
     """Code and score of the returned tools, best first."""
     assert ranking.scores is not None
     pairs = zip(ranking.tools[row].tolist(), ranking.scores[row].tolist(), strict=True)

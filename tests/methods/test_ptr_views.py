@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -56,7 +56,7 @@ def at(*degrees: float) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32) * 3
 
 
-def views(chosen: Sequence[View], size: int, past: dict[int, tuple[int, ...]] | None = None) -> Views:
+def views(chosen: Sequence[View], size: int, past: Mapping[int, tuple[int, ...]] | None = None) -> Views:
     past = PAST if past is None else past
     gold = Gold.of([dict.fromkeys(tools, 1) for tools in past.values()])
     return Views(at(*TOOLS), at(*past) if past else np.zeros((0, 0), np.float32), gold, chosen, size)

@@ -89,7 +89,7 @@ def test_all_three_stages(ptr: Callable[..., Method], chat_server: ChatServer) -
     facts = method.facts()
     expected = {"assessed_partial": 1, "tools_dropped": 1, "tools_added": 1, "replies_unparsed": 0, "llm_calls": 3}
     assert {name: facts[name] for name in expected} == expected
-    assert facts["input_tokens"] > 0
+    assert float(facts["input_tokens"]) > 0
     assert "cut" not in facts
     assert method.revisions()["llm"] == f"some-model at {chat_server.url}"
     assert method.marks() == {}

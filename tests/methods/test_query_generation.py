@@ -229,7 +229,7 @@ def test_a_recorded_run_replays_offline(
 def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
     def say(body: Body) -> str:
         """Different for every prompt, often unusable, the same each time."""
-        number = sum(body["messages"][-1]["content"].encode()) % 4
+        number: int = sum(body["messages"][-1]["content"].encode()) % 4
         return ["", "Sure, here you are:", "- posts letters\n- moves money", "draws roads"][number]
 
     chat_server.answer = say

@@ -66,7 +66,7 @@ def test_a_dependent_and_its_prerequisite_by_hand() -> None:
     # Tool 0 needs tool 1; tool 2 is alone. Degrees of A + I are 2, 2, 1, so each of the four entries is 1/2.
     edges = np.array([[0, 1]], dtype=np.int32)
     half = 0.5
-    by_direction = {
+    by_direction: dict[str, list[list[float]]] = {
         "symmetric": [[half, half, 0], [half, half, 0], [0, 0, 1]],
         "dependent": [[half, half, 0], [0, half, 0], [0, 0, 1]],
         "prerequisite": [[half, 0, 0], [half, half, 0], [0, 0, 1]],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def mean(value: float, low: float | None = None, high: float | None = None) -> M
     [{"content_hash": "0"}, {"split": "dev"}, {"limit": 5}, {"spec": "other"}],
     ids=lambda data: next(iter(data)),
 )
-def test_what_was_asked_of_other_queries_or_tools_does_not_compare(made: Result, data: dict[str, object]) -> None:
+def test_what_was_asked_of_other_queries_or_tools_does_not_compare(made: Result, data: dict[str, Any]) -> None:
     a, b, c = variant(made), variant(made, "dense"), variant(made, **data)
     assert comparable([a, c, b]) == [[a, b], [c]]
 

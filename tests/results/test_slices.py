@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ Run = Callable[..., Result]
 METRICS = ["recall@5", "ndcg@10", "tracc@5"]
 
 
-def rebuilt(dataset: Dataset, **changed: object) -> Dataset:
+def rebuilt(dataset: Dataset, **changed: Any) -> Dataset:
     return Dataset.build(dataset.spec, dataset.card, replace(dataset.rows_again(), **changed))
 
 

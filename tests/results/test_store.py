@@ -68,7 +68,7 @@ def test_the_label_names_method_cut_and_dataset(run: Run) -> None:
 # Schemas ------------------------------------------------------------------------------------------------------------
 
 
-def check(name: str, value: object) -> None:
+def check(name: str, value: Any) -> None:
     schema = shipped_schema(name)
     kind = jsonschema.validators.validator_for(schema)
     kind.check_schema(schema)

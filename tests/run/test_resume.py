@@ -128,7 +128,7 @@ def test_only_queries_without_an_answer_are_asked_whatever_the_batches_were(
 
 
 def test_a_run_that_stops_again_and_again_asks_each_query_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    asked: list[Any] = []
     for halt in (5, 9, 18, 21):
         stopped_at = len(asked)
         monkeypatch.setattr(Halting, "halt", halt)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bench.cli.tune import command
 from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Split, Tables, Tool
 from bench.errors import UsageError
 from bench.metrics import parse_metrics
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
@@ -31,7 +31,9 @@ RECALL = parse_metrics(["recall@1"])[0]
 def dials() -> Dataset:
     """Ten tools; all past queries want tool 3, the test query wants tool 8."""
     tools = [Tool(str(code), "", f"number {code}") for code in range(10)]
-    rows = [(f"train {i}", "3", "train") for i in range(5)] + [(f"dev {i}", "3", "dev") for i in range(70)]
+    rows: list[tuple[str, str, Split]] = [(f"train {i}", "3", "train") for i in range(5)] + [
+        (f"dev {i}", "3", "dev") for i in range(70)
+    ]
     queries = [Query(f"{i:03}", text, {gold: 1}, split) for i, (text, gold, split) in enumerate(rows)]
     return Dataset.build("dials", CARD, Tables(tools, [*queries, Query("999", "test", {"8": 1}, "test")]))
 

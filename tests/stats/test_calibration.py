@@ -26,7 +26,7 @@ def simulated(seed: int, queries: int, gain: float = 0.0) -> NDArray[np.float64]
 
 def plausible(count: int, share: float) -> bool:
     """Whether so many of the simulations is no surprise of one in 5,000 if the share is true."""
-    low, high = binom.ppf([1e-4, 1 - 1e-4], SIMULATIONS, share)
+    low, high = (float(binom.ppf(end, SIMULATIONS, share)) for end in (1e-4, 1 - 1e-4))
     return bool(low <= count <= high)
 
 

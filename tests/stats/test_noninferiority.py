@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ SPREAD = RANDOM.normal(0, 0.1, size=400)
 SPREAD -= SPREAD.mean()
 
 
-def one(values: np.ndarray, margin: float, **more: float):  # type: ignore[no-untyped-def]
+def one(values: np.ndarray, margin: float, **more: Any) -> Any:
     (found,) = non_inferiority(np.asarray(values, dtype=np.float64)[:, None], margin, **more)
     return found
 
@@ -149,8 +150,9 @@ def test_columns_are_judged_as_if_each_were_alone_and_again_to_the_same_bits() -
     ],
 )
 def test_what_cannot_be_judged_is_refused(values: np.ndarray, more: dict[str, float]) -> None:
+    arguments: dict[str, Any] = {"margin": 0.02} | more
     with pytest.raises(ValueError, match=r"."):
-        non_inferiority(values, **({"margin": 0.02} | more))
+        non_inferiority(values, **arguments)
 
 
 VALUES = st.sampled_from([-1.0, -0.5, -1 / 3, 0.0, 0.0, 0.0, 0.2, 1.0])

@@ -28,7 +28,7 @@ def test_the_spread_is_that_of_drawing_each_group_anew() -> None:
     values = sample()
     random = np.random.default_rng(1)
     drawn = [
-        np.mean([random.choice(values[group == GROUPS, 0], (group == GROUPS).sum()).mean() for group in range(3)])
+        np.mean([random.choice(values[group == GROUPS, 0], int(np.sum(group == GROUPS))).mean() for group in range(3)])
         for _ in range(4000)
     ]
     low, high = bca_intervals(centred_values(values, GROUPS))[0]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import io
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +24,6 @@ from bench.submit.archive import MEMBERS, written
 from bench.submit.check import Verdict
 from bench.submit.places import check_archive
 from bench.submit.submission import PARTS, SUBMISSION
-
-# In importlib mode pytest puts no folder on the path; tests import this module by its name.
-_spec = importlib.util.spec_from_file_location("submit_changes", Path(__file__).with_name("submit_changes.py"))
-assert _spec is not None
-assert _spec.loader is not None
-sys.modules["submit_changes"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sys.modules["submit_changes"])
 
 Change = Callable[[Any], Any]
 

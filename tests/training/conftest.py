@@ -8,7 +8,7 @@ import pytest
 
 from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Split, Tables, Tool
 from bench.training.train import trainer_class
 from bench.training.trainer import Trainer
 
@@ -35,7 +35,7 @@ def lessons() -> Dataset:
         # Every second query takes a tool of another parent too, and says so.
         second = names[(number + 2 + 2 * (number // 8 % 3)) % 8] if number % 2 else first
         text = f"query {number}: {first}" + (f" and {second}" if second != first else "")
-        split = "train" if number < 32 else "dev" if number < 40 else "test"
+        split: Split = "train" if number < 32 else "dev" if number < 40 else "test"
         queries.append(Query(f"{number:02}", text, dict.fromkeys({first, second}, 1), split))
     tools = [Tool(name, name, text, "all", parent) for name, (text, parent) in _TOOLS.items()]
     return Dataset.build("lessons", _CARD, Tables(tools, queries))

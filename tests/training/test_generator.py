@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -278,7 +279,8 @@ def test_a_pretrained_model_is_asked_by_the_prompt_of_the_setting(lessons: Datas
     trainer = GeneratorTrainer(chosen, generator)
     trainer.prepare(lessons, "description", lessons.rows("train"), lessons.rows("dev"))
     assert trainer.facts()["prompt"] == "intent"
-    assert trainer.model.config.query_prompt == "intent"
+    config: Any = trainer.model.config
+    assert config.query_prompt == "intent"
 
 
 def test_any_causal_model_with_a_tokenizer_can_be_the_base(lessons: Dataset, generator: str, tmp_path: Path) -> None:
@@ -323,7 +325,7 @@ def test_a_calibration_survives_a_kill(
 ) -> None:
     values = iter([])  # type: ignore[var-annotated]
     monkeypatch.setattr(GeneratorTrainer, "validate", lambda self: next(values))
-    settings: dict[str, Value] = {"calibrate": True, "epochs": 3, "validation_queries": 4, "most_tokens": 8}
+    settings: dict[str, Any] = {"calibrate": True, "epochs": 3, "validation_queries": 4, "most_tokens": 8}
     # The best model is that of the first epoch; the training is cut off in the second.
     values = iter([0.9, 0.5, 0.4])
     whole = trained(lessons, tmp_path / "whole", **settings)

@@ -82,7 +82,7 @@ def settings(**changed: object) -> Settings:
 
 
 def trained(work: Path, **changed: object) -> tuple[State, str]:
-    state = run_loop(Line(settings(**changed)), work, "same", QUIET)  # type: ignore[call-arg, arg-type]
+    state = run_loop(Line(settings(**changed)), work, "same", QUIET)  # type: ignore[call-arg]
     return state, (work / "best" / "weights.json").read_text()
 
 
@@ -203,7 +203,7 @@ def test_what_stopped_a_training_is_told_before_what_its_checkpoint_met(tmp_path
 
 def test_a_checkpoint_of_another_training_is_not_continued(tmp_path: Path) -> None:
     trained(tmp_path, most_steps=5, checkpoint_every=1)
-    state = run_loop(Line(settings()), tmp_path, "other", QUIET)  # type: ignore[call-arg, arg-type]
+    state = run_loop(Line(settings()), tmp_path, "other", QUIET)  # type: ignore[call-arg]
     assert (state.step, state.resumed) == (21, 0)
 
 
@@ -224,7 +224,7 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
     import torch
 
     class Evil:
-        def __reduce__(self) -> object:
+        def __reduce__(self) -> tuple[object, ...]:
             return os.system, (f"touch {tmp_path / 'ran'}",)
 
     (tmp_path / "work").mkdir()
@@ -306,7 +306,7 @@ def test_a_training_that_runs_away_is_told_with_its_step(tmp_path: Path, what: s
             return super().loss(examples) * (value if what == "loss" and self.steps == 2 else 1)
 
         def validate(self) -> float:
-            return value if what == "measure" else super().validate()  # type: ignore[no-any-return]
+            return value if what == "measure" else super().validate()
 
     step = 2 if what == "loss" else 7
     sentence = rf"^the {what} is not finite at step {step}; lower learning_rate with --set\.$"

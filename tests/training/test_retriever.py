@@ -12,6 +12,7 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
+from bench.data.tables import Split
 from bench.errors import DataError, UnavailableError, UsageError
 from bench.models.encoders import Encoder
 from bench.models.trainingcard import TrainingCard, text_digest, tool_digest
@@ -187,7 +188,7 @@ def test_a_model_trained_from_a_trained_model_has_learnt_from_both(
 ) -> None:
     # What is test in the second dataset was train in the first.
     rows = lessons.rows_again()
-    swap = {"train": "test", "test": "train", "dev": "train"}
+    swap: dict[str, Split] = {"train": "test", "test": "train", "dev": "train"}
     turned = [replace(query, split=swap[query.split]) for query in rows.queries]
     other = Dataset.build("turned", lessons.card, replace(rows, queries=turned))
     first = trained(lessons, tmp_path / "first", tiny_models["encoder"], epochs=1)
