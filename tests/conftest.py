@@ -117,8 +117,12 @@ _WORDS = "send a letter to post mail the weather in tomorrow rain train ticket b
 def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Folders of three untrained models of two small layers: `encoder`, `reranker` (one output), `classifier` (two)."""
     import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertModel
-    from transformers import BertTokenizerFast  # type: ignore[attr-defined]  # loaded by name
+    from transformers import (
+        BertConfig,
+        BertForSequenceClassification,
+        BertModel,
+        BertTokenizerFast,  # type: ignore[attr-defined]  # loaded by name
+    )
 
     place = tmp_path_factory.mktemp("tiny-models")
     signs = "abcdefghijklmnopqrstuvwxyz0123456789.,:?!'-"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from xml.etree import ElementTree
 
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-charts = importlib.import_module("bench.leaderboard.charts")
+from bench.leaderboard import charts
 
 HOSTILE = '</text><script>alert("x")</script>&\x00\u202e'
 _UNIT = st.floats(0, 1)

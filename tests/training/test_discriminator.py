@@ -34,8 +34,11 @@ _THINGS = "order ticket parcel room lesson table flight letter car visit meal".s
 def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An untrained BERT of two small layers that knows the words of the library below."""
     import torch
-    from transformers import BertConfig, BertModel
-    from transformers import BertTokenizerFast  # type: ignore[attr-defined]  # loaded by name
+    from transformers import (
+        BertConfig,
+        BertModel,
+        BertTokenizerFast,  # type: ignore[attr-defined]  # loaded by name
+    )
 
     words = [*_THINGS, *(f"{thing}s" for thing in _THINGS)]
     words += ["find", "cancel", "count", "id", "needs", "gives", "text", "total", "status", ":", ".", ","]
