@@ -17,11 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.errors import ResultError
-from bench.leaderboard.buildcache import Kept, Memory, digest_of, key_of
-from bench.leaderboard.datasetpage import slice_masks, write_dataset
-from bench.leaderboard.explorer import Explorer, write_explorer
-from bench.leaderboard.facts import bundles_seen, data_of, facts_of, novelty_masks, state_of_data
-from bench.leaderboard.model import (
+from bench.leaderboard.boards.board import (
     RANKED,
     Board,
     Mark,
@@ -33,11 +29,15 @@ from bench.leaderboard.model import (
     sampled,
     slug_of,
 )
+from bench.leaderboard.boards.facts import bundles_seen, data_of, facts_of, novelty_masks, state_of_data
+from bench.leaderboard.boards.standings import Standing
+from bench.leaderboard.boards.tables import checked_values, read_columns
+from bench.leaderboard.boards.traits import learns
+from bench.leaderboard.buildcache import Kept, Memory, digest_of, key_of
 from bench.leaderboard.names import count, family_of
-from bench.leaderboard.resultpage import write_results
-from bench.leaderboard.standings import Standing
-from bench.leaderboard.tables import checked_values, read_columns
-from bench.leaderboard.traits import learns
+from bench.leaderboard.pages.dataset import slice_masks, write_dataset
+from bench.leaderboard.pages.explorer import Explorer, write_explorer
+from bench.leaderboard.pages.result import write_results
 from bench.leaderboard.writer import Writer, Written, is_path
 from bench.results.store import PER_QUERY, RUN, Result
 

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
+from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, read_results, slug_of
+from bench.leaderboard.boards.overall import MOST_VALUES
 from bench.leaderboard.buildcache import Memory
-from bench.leaderboard.explorer import BLOCK
-from bench.leaderboard.exports import index_path, table_path, write_exports
-from bench.leaderboard.homepage import write_home, write_lists
-from bench.leaderboard.methodpage import published_by_family, write_methods
-from bench.leaderboard.model import COLUMNS, RANKED, Board, Rejected, read_results, slug_of
+from bench.leaderboard.exports.write import index_path, table_path, write_exports
 from bench.leaderboard.names import family_of, slug
-from bench.leaderboard.overall import MOST_VALUES
-from bench.leaderboard.pages import static_files
-from bench.leaderboard.resultpage import ENDINGS
-from bench.leaderboard.staticpages import read_reproduction, write_static
+from bench.leaderboard.pages.explorer import BLOCK
+from bench.leaderboard.pages.home import write_home, write_lists
+from bench.leaderboard.pages.method import published_by_family, write_methods
+from bench.leaderboard.pages.rendering import static_files
+from bench.leaderboard.pages.reproduction import read_reproduction, write_static
+from bench.leaderboard.pages.result import ENDINGS
 from bench.leaderboard.writer import FOLDERS, Writer, Written
 from bench.progress import QUIET, Progress
 from bench.results.store import RUN, Result

@@ -22,9 +22,9 @@ from bench.reproduce.artefacts import command as training_command
 from bench.reproduce.cells import paper_of, papers, table_names
 from bench.reproduce.claims import Claim, claims
 from bench.reproduce.commands import adding_command
-from bench.reproduce.laboratory import Laboratory
 from bench.reproduce.markdown import markdown
 from bench.reproduce.reproduction import metrics_of, reproduce
+from bench.reproduce.runs import Laboratory
 from bench.results.store import to_json
 from bench.specs.parameters import suggestion
 from bench.storage.paths import results_folder, write_text

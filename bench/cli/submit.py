@@ -22,7 +22,7 @@ from bench.results.store import find_result
 from bench.storage.paths import replacing, results_folder
 from bench.submit.archive import pack as packed
 from bench.submit.check import Verdict
-from bench.submit.places import archive_name, check_place
+from bench.submit.check_path import archive_name, check_place
 
 #: Datasets that are kept in memory while a folder is checked: its results lie side by side by dataset.
 _KEPT = 2

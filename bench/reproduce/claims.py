@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from bench.errors import DataError
 from bench.reproduce.cells import Cell, table_cells
+from bench.reproduce.outcomes import Difference
 from bench.reproduce.recipes import Question
 from bench.reproduce.report import PrintedReport
-from bench.reproduce.vocabulary import Difference
 
 FOLDER = Path(__file__).parent / "claims"
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from bench.metrics import parse_metric
 from bench.reproduce.claims import Claim, ClaimTest, check_printed
-from bench.reproduce.laboratory import Laboratory
 from bench.reproduce.measuring import compared, comparison_of, decided, lacking_of, measurement_of
 from bench.reproduce.report import ClaimReport, ClaimTestReport, Comparison
+from bench.reproduce.runs import Laboratory
 from bench.reproduce.verdicts import judge_claim
 from bench.stats.multiple import holm
 

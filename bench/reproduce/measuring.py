@@ -8,9 +8,9 @@ import numpy as np
 
 from bench.errors import BenchError, MethodError, UnavailableError, UsageError
 from bench.reproduce.commands import commands_for
-from bench.reproduce.laboratory import Answers, Laboratory, fact, is_fact
 from bench.reproduce.recipes import Question, Recipe
 from bench.reproduce.report import Comparison, Estimate, Lacking, MeasuredData, Measurement
+from bench.reproduce.runs import Answers, Laboratory, fact, is_fact
 from bench.reproduce.verdicts import judge_direction
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.paired import Paired, compare

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from bench.data.tables import Template
 from bench.errors import DataError
 from bench.reproduce.cells import Cell, cell_at
-from bench.reproduce.vocabulary import Difference
+from bench.reproduce.outcomes import Difference
 
 FOLDER = Path(__file__).parent / "recipes"
 

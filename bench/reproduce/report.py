@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from bench.reproduce.cells import Data, Unit, Unreadable
-from bench.reproduce.vocabulary import CellVerdict, ClaimVerdict, Difference, Outcome
+from bench.reproduce.outcomes import CellVerdict, ClaimVerdict, Difference, Outcome
 from bench.results.manifest import Environment
 
 

@@ -12,7 +12,6 @@ from bench.protocol import PROTOCOL_VERSION
 from bench.reproduce.cells import Cell, paper_of, table_cells, table_info
 from bench.reproduce.claims import Claim
 from bench.reproduce.claimtests import judged_claim
-from bench.reproduce.laboratory import Laboratory, count_range, is_fact
 from bench.reproduce.measuring import (
     compared,
     comparison_of,
@@ -22,6 +21,7 @@ from bench.reproduce.measuring import (
     measurement_of,
     unrunnable,
 )
+from bench.reproduce.outcomes import CELL_VERDICTS, OF_DATA
 from bench.reproduce.recipes import Recipe, recipes_of
 from bench.reproduce.report import (
     Block,
@@ -32,8 +32,8 @@ from bench.reproduce.report import (
     Reproduction,
     TableReport,
 )
+from bench.reproduce.runs import Laboratory, count_range, is_fact
 from bench.reproduce.verdicts import TOLERANCE, judge_count, judge_value
-from bench.reproduce.vocabulary import CELL_VERDICTS, OF_DATA
 from bench.run.runner import environment
 from bench.stats.multiple import holm
 

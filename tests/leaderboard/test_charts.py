@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-charts = importlib.import_module("bench.leaderboard.charts")
+charts = importlib.import_module("bench.leaderboard.pages.charts")
 
 HOSTILE = '</text><script>alert("x")</script>&\x00\u202e'
 _UNIT = st.floats(0, 1)

@@ -20,10 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.errors import UsageError
-from bench.leaderboard.export_feed import feed_xml
-from bench.leaderboard.export_latex import escaped
-from bench.leaderboard.export_text import file_name, name, plain
-from bench.leaderboard.exports import index_path, table_path, write_exports
+from bench.leaderboard.exports.feed import feed_xml
+from bench.leaderboard.exports.latex import escaped
+from bench.leaderboard.exports.text import file_name, name, plain
+from bench.leaderboard.exports.write import index_path, table_path, write_exports
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
 from bench.run.plan import Plan
@@ -318,7 +318,7 @@ def test_a_name_leaves_the_folders_of_a_machine_out() -> None:
 
 
 def test_exports_know_nothing_of_the_rest_of_the_site() -> None:
-    import bench.leaderboard.exports as module
+    import bench.leaderboard.exports.write as module
 
     folder = Path(module.__file__).parent
     own = {path.stem for path in folder.glob("export*.py")}

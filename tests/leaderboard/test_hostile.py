@@ -21,7 +21,7 @@ from bench.results.store import PER_QUERY, RUN, Result
 from bench.storage.paths import results_folder
 
 names = importlib.import_module("bench.leaderboard.names")
-explorer = importlib.import_module("bench.leaderboard.explorer")
+explorer = importlib.import_module("bench.leaderboard.pages.explorer")
 
 SCRIPT = '</script><script>alert("x")</script>'
 IMAGE = "<img src=x onerror=alert(1)>"

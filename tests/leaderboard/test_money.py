@@ -14,7 +14,7 @@ import pytest
 from bench.results.costs import money_per_query
 from bench.results.store import Result
 
-charts = importlib.import_module("bench.leaderboard.charts")
+charts = importlib.import_module("bench.leaderboard.pages.charts")
 names = importlib.import_module("bench.leaderboard.names")
 
 USE = {

@@ -16,8 +16,8 @@ from bench.errors import UnavailableError
 from bench.protocol import Context, History, Library, Method, Queries, Ranking, ToolSets
 from bench.registry import build_method
 from bench.reproduce.cells import Cell
-from bench.reproduce.laboratory import Laboratory
 from bench.reproduce.recipes import Recipe
+from bench.reproduce.runs import Laboratory
 
 CARD = Card(
     id="tiny", title="Tiny", summary="Made here.", licence="CC0-1.0", redistribution=True, template="description"

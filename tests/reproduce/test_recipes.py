@@ -17,9 +17,9 @@ from bench.registry.methods import method_class
 from bench.reproduce.artefacts import artefacts, resolved
 from bench.reproduce.cells import Cell, cells, papers, table_cells, table_names
 from bench.reproduce.claims import check_printed, claims
-from bench.reproduce.laboratory import Laboratory, fact, is_fact
 from bench.reproduce.recipes import Recipe, read_recipes, recipes, recipes_of
 from bench.reproduce.reproduction import reproduce
+from bench.reproduce.runs import Laboratory, fact, is_fact
 from bench.run.plan import Plan
 from bench.specs.spec import Spec, parse
 

@@ -10,10 +10,10 @@ import pytest
 
 from bench.reproduce.cells import Cell, Unit
 from bench.reproduce.claims import Claim
-from bench.reproduce.laboratory import Laboratory, count_range
+from bench.reproduce.outcomes import CELL_VERDICTS
 from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.reproduction import metrics_of, reproduce
-from bench.reproduce.vocabulary import CELL_VERDICTS
+from bench.reproduce.runs import Laboratory, count_range
 from bench.results.store import Result
 
 Written = Callable[[Sequence[Cell], Sequence[dict[str, Any]]], None]

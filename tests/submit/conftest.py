@@ -24,7 +24,7 @@ from bench.run.runner import Runner
 from bench.specs.spec import Spec
 from bench.submit.archive import MEMBERS, written
 from bench.submit.check import Verdict
-from bench.submit.places import check_archive
+from bench.submit.check_path import check_archive
 from bench.submit.submission import PARTS, SUBMISSION
 
 # In importlib mode pytest puts no folder on the path; tests import this module by its name.

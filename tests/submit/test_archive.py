@@ -22,7 +22,7 @@ from bench.errors import ResultError
 from bench.submit import archive
 from bench.submit.archive import MEMBERS, opened, pack, read_bytes, written
 from bench.submit.check import Verdict
-from bench.submit.places import check_archive
+from bench.submit.check_path import check_archive
 from bench.submit.submission import SUBMISSION
 
 Checked = Callable[..., Verdict]

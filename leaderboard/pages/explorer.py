@@ -16,10 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
-from bench.leaderboard.facts import Data
-from bench.leaderboard.model import RANKED, Board, Row
+from bench.leaderboard.boards.board import RANKED, Board, Row
+from bench.leaderboard.boards.facts import Data
+from bench.leaderboard.boards.tables import read_columns, read_run
 from bench.leaderboard.names import clean
-from bench.leaderboard.tables import read_columns, read_run
 from bench.leaderboard.writer import Writer
 from bench.results.store import PER_QUERY, RUN
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.leaderboard.facts import facts_of
-from bench.leaderboard.model import Row
+from bench.leaderboard.boards.board import Row
+from bench.leaderboard.boards.facts import facts_of
 
 
 def needs_llm(row: Row) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.leaderboard.facts import card_of, facts_of
-from bench.leaderboard.model import RANKED, Board
-from bench.leaderboard.overall import Overall, families, main_boards, overall
-from bench.leaderboard.pages import render
-from bench.leaderboard.traits import learns, needs_llm
+from bench.leaderboard.boards.board import RANKED, Board
+from bench.leaderboard.boards.facts import card_of, facts_of
+from bench.leaderboard.boards.overall import Overall, families, main_boards, overall
+from bench.leaderboard.boards.traits import learns, needs_llm
+from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 
 Masks = Mapping[str, Mapping[str, NDArray[np.bool_]]]

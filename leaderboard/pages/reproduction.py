@@ -10,15 +10,15 @@ from markupsafe import Markup
 from pydantic import ValidationError
 
 from bench.errors import UsageError
-from bench.leaderboard.mathml import formula
-from bench.leaderboard.model import Rejected
-from bench.leaderboard.pages import render
+from bench.leaderboard.boards.board import Rejected
+from bench.leaderboard.pages.mathml import formula
+from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.metrics import measures
-from bench.reproduce.lines import cell_row, claim_state, printed_state
+from bench.reproduce.outcomes import CELL_VERDICTS
 from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.verdicts import TOLERANCE
-from bench.reproduce.vocabulary import CELL_VERDICTS
+from bench.reproduce.wording import cell_row, claim_state, printed_state
 
 _FORMS = {"k": "@k", "gold": "@gold", "none": "bare"}
 

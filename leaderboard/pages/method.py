@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.leaderboard.exports import index_path
-from bench.leaderboard.facts import facts_of
-from bench.leaderboard.model import RANKED, Board, Row
+from bench.leaderboard.boards.board import RANKED, Board, Row
+from bench.leaderboard.boards.facts import facts_of
+from bench.leaderboard.boards.traits import learns, needs_llm
+from bench.leaderboard.exports.write import index_path
 from bench.leaderboard.names import family_of, slug
-from bench.leaderboard.pages import render
-from bench.leaderboard.traits import learns, needs_llm
+from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
-from bench.reproduce.lines import cell_row
 from bench.reproduce.report import CellReport, Reproduction
+from bench.reproduce.wording import cell_row
 
 Published = Mapping[str, Sequence[tuple[CellReport, list[str]]]]
 

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
-from bench.leaderboard.export_text import plain
+from bench.leaderboard.exports.text import plain
 from bench.results.costs import money_per_query
 from bench.results.store import Result
 

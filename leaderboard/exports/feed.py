@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree
 
 from bench.errors import UsageError
-from bench.leaderboard.export_text import name, plain
+from bench.leaderboard.exports.text import name, plain
 from bench.results.store import Result
 
 #: Items of the feed.

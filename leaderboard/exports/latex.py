@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bench.errors import UsageError
-from bench.leaderboard.export_text import name, plain
+from bench.leaderboard.exports.text import name, plain
 from bench.metrics import parse_metric
 from bench.results.store import Result
 

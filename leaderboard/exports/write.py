@@ -18,13 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.evidence.export import Export, ExportedBoard, ExportedResult
-from bench.leaderboard.export_bibtex import methods_bib
-from bench.leaderboard.export_csv import results_csv
-from bench.leaderboard.export_feed import checked_base, feed_xml, sitemap_xml
-from bench.leaderboard.export_hub import model_index
-from bench.leaderboard.export_json import described, results_json
-from bench.leaderboard.export_latex import board_latex
-from bench.leaderboard.export_text import file_name, plain
+from bench.leaderboard.exports.bibtex import methods_bib
+from bench.leaderboard.exports.feed import checked_base, feed_xml, sitemap_xml
+from bench.leaderboard.exports.latex import board_latex
+from bench.leaderboard.exports.model_index import model_index
+from bench.leaderboard.exports.results_csv import results_csv
+from bench.leaderboard.exports.results_json import described, results_json
+from bench.leaderboard.exports.text import file_name, plain
 from bench.protocol import PROTOCOL_VERSION
 from bench.results.comparing import comparable, ordered, usual_template
 from bench.results.comparing import marks as stated_marks

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from bench.leaderboard.export_text import name, plain
+from bench.leaderboard.exports.text import name, plain
 from bench.results.store import Result
 
 _HEADLINE = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "map@100", "tracc")

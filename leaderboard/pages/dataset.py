@@ -10,13 +10,14 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from bench.leaderboard import charts, names
-from bench.leaderboard.explorer import Explorer
-from bench.leaderboard.exports import table_path
-from bench.leaderboard.facts import Data
-from bench.leaderboard.model import COLUMNS, RANKED, Board, Row
-from bench.leaderboard.pages import per_thousand, picture, render
-from bench.leaderboard.standings import Standing
+from bench.leaderboard import names
+from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row
+from bench.leaderboard.boards.facts import Data
+from bench.leaderboard.boards.standings import Standing
+from bench.leaderboard.exports.write import table_path
+from bench.leaderboard.pages import charts
+from bench.leaderboard.pages.explorer import Explorer
+from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.slices import slice_names, values_of
 

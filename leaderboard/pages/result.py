@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.leaderboard.model import RANKED, Board, Row
+from bench.leaderboard.boards.board import RANKED, Board, Row
 from bench.leaderboard.names import family_of, label
-from bench.leaderboard.pages import render
+from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.results.store import PER_QUERY, RUN, Result
 from bench.run.runfile import write_trec

@@ -12,9 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.errors import ResultError
+from bench.leaderboard.boards.standings import Standing, standing
+from bench.leaderboard.boards.tables import checked_values
 from bench.leaderboard.names import RESULT_ID, clean, count, family_of, label, slug
-from bench.leaderboard.standings import Standing, standing
-from bench.leaderboard.tables import checked_values
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import PROTOCOL_VERSION
 from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template

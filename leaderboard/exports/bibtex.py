@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from bench.errors import BenchError
-from bench.leaderboard.export_text import plain
+from bench.leaderboard.exports.text import plain
 from bench.registry import dataset_entry, method_class, method_names
 from bench.results.store import Result
 from bench.specs.spec import Spec, Value, parse

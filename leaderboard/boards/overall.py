@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.leaderboard.model import RANKED, Board, Row
-from bench.leaderboard.standings import over_datasets, over_datasets_limit, standing
+from bench.leaderboard.boards.board import RANKED, Board, Row
+from bench.leaderboard.boards.standings import over_datasets, over_datasets_limit, standing
 
 #: Values that are resampled one by one; more of them are resampled by their means and errors.
 MOST_VALUES = 20_000_000

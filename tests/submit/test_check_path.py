@@ -22,7 +22,7 @@ from bench.run.scoring import means_and_intervals
 from bench.specs.spec import Spec
 from bench.submit.archive import pack, written
 from bench.submit.check import Verdict
-from bench.submit.places import archive_name, check_place
+from bench.submit.check_path import archive_name, check_place
 
 
 @pytest.fixture
