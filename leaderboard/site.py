@@ -12,11 +12,10 @@ from pathlib import Path
 
 from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
-from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, read_results, slug_of
+from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, family_of, read_results, slug_of
 from bench.leaderboard.boards.overall import MOST_VALUES
-from bench.leaderboard.buildcache import Memory
+from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import index_path, table_path, write_exports
-from bench.leaderboard.names import family_of, slug
 from bench.leaderboard.pages.explorer import BLOCK
 from bench.leaderboard.pages.home import write_home, write_lists
 from bench.leaderboard.pages.method import published_by_family, write_methods
@@ -27,6 +26,7 @@ from bench.leaderboard.writer import FOLDERS, Writer, Written
 from bench.progress import QUIET, Progress
 from bench.results.store import RUN, Result
 from bench.storage.locks import locked
+from bench.text import unique_slug
 
 #: Lines of all rankings together up to which they are written for download, unless somebody says otherwise.
 MOST_LINES = 10_000_000
@@ -110,7 +110,7 @@ def build_site(
         links = {name: f"r/{name}.html" for name in sorted(shown)}
         pages = sorted(path for path in writer.keys if path.endswith(".html"))
         write_exports(writer.put, every, links=links, marks=_marks(boards), pages=pages, base_url=base_url)
-        Memory(out).finish({job.name for job in work})
+        BuildCache(out).finish({job.name for job in work})
         return Site(tuple(boards), tuple(rejected), writer.finish())
 
 
@@ -124,7 +124,7 @@ def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
         yield from (f"e/{board}/q{number}.js" for number in range(-(-queries // BLOCK)))
         for item in group:
             method = item.manifest.method
-            yield f"m/{slug(method.spec if method.run_file else family_of(method.spec))}.html"
+            yield f"m/{unique_slug(method.spec if method.run_file else family_of(method.spec))}.html"
             yield from (index_path(item), table_path(item))
             yield from (f"r/{item.manifest.result_id}{end}" for end in ENDINGS)
 

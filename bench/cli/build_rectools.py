@@ -103,7 +103,7 @@ def command(
 
     from bench.data.beir import export_beir
     from bench.data.derive import SplitOptions
-    from bench.datasets.rectools.building import DROPPED, Recipe, build_dataset
+    from bench.datasets.rectools.building import DROPPED, BuildSettings, build_dataset
     from bench.llm.client import LanguageModel
     from bench.storage.locks import replaced_folder
 
@@ -111,7 +111,7 @@ def command(
     tools, card = _library(library, mirror, offline)
     writer = LanguageModel(model, progress=bars)
     options = SplitOptions.model_validate({"split": split, "seed": seed, "test_share": test_share})
-    made, built = build_dataset(tools, card, Recipe(sizes, bundles, requests, seed), options, writer, bars)
+    made, built = build_dataset(tools, card, BuildSettings(sizes, bundles, requests, seed), options, writer, bars)
     with replaced_folder(Path(os.path.abspath(out))) as fresh:
         export_beir(made, fresh, made.card.template)
     usage = writer.usage

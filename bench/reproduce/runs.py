@@ -90,7 +90,7 @@ class Answers:
 
 
 @dataclass
-class Laboratory:
+class MethodRuns:
     """Runs what recipes ask, once each, and keeps what went wrong beside what came out.
 
     Attributes:

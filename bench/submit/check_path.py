@@ -12,7 +12,7 @@ from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, RUN, result_folder
 from bench.specs.spec import parse
 from bench.submit.archive import LARGEST, LARGEST_ARCHIVE, opened, quoted, read_bytes
-from bench.submit.check import Load, Verdict, check_members
+from bench.submit.check import CheckedSubmission, Load, check_members
 from bench.submit.submission import PARTS
 
 
@@ -29,7 +29,7 @@ def _belongs(results: Path, manifest: Manifest) -> Path:
     return result_folder(results, manifest.dataset.spec, name, manifest.result_id)
 
 
-def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[Verdict]:
+def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[CheckedSubmission]:
     """Check what stands at a path, and what lies below it where it is a folder of results.
 
     Two with the same result id cannot both be accepted: the later one, by path, is refused. Of two with the same
@@ -99,14 +99,14 @@ def _archive(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
-def check_archive(path: Path, load: Load) -> Verdict:
+def check_archive(path: Path, load: Load) -> CheckedSubmission:
     """Check one archive."""
     try:
         members, faults = opened(read_bytes(path, LARGEST_ARCHIVE))
     except ResultError as error:
-        return Verdict(path, "unreadable", (str(error),))
+        return CheckedSubmission(path, "unreadable", (str(error),))
     if not members:
-        return Verdict(path, "refused", tuple(faults))
+        return CheckedSubmission(path, "refused", tuple(faults))
     verdict = check_members(path, members, load)
     if not faults:
         return verdict
@@ -114,18 +114,18 @@ def check_archive(path: Path, load: Load) -> Verdict:
     return dataclasses.replace(verdict, outcome=outcome, reasons=(*faults, *verdict.reasons))
 
 
-def check_folder(folder: Path, load: Load, results: Path | None = None, without_run: bool = False) -> Verdict:
+def check_folder(folder: Path, load: Load, results: Path | None = None, without_run: bool = False) -> CheckedSubmission:
     """Check the folder of one result; in a folder of results it must also stand where it belongs."""
     if folder.is_symlink():
-        return Verdict(folder, "refused", ("it is a link, not a folder.",))
+        return CheckedSubmission(folder, "refused", ("it is a link, not a folder.",))
     try:
         absent = {RUN} if without_run and not os.path.lexists(folder / RUN) else set()
         members = {name: read_bytes(folder / name, LARGEST[name]) for name in PARTS if name not in absent}
         there = sorted(item.name for item in folder.iterdir())
     except ResultError as error:
-        return Verdict(folder, "unreadable", (str(error),))
+        return CheckedSubmission(folder, "unreadable", (str(error),))
     except OSError as error:
-        return Verdict(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
+        return CheckedSubmission(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
     faults = [f"it holds {quoted(name)}, which is no part of a result." for name in there if name not in PARTS]
     verdict = check_members(folder, members, load)
     if results is not None and verdict.outcome == "accepted":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,13 +13,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.errors import ResultError
-from bench.leaderboard.boards.standings import Standing, standing
+from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
 from bench.leaderboard.boards.tables import checked_values
-from bench.leaderboard.names import RESULT_ID, clean, count, family_of, label, slug
+from bench.leaderboard.numbers import count
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import PROTOCOL_VERSION
 from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result, find_results, latest
+from bench.text import label, one_line, unique_slug
 
 #: Metrics that methods are ranked by, the first of them by default.
 RANKED = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10")
@@ -28,6 +30,8 @@ COLUMNS = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "m
 
 #: Bytes of a manifest or of metrics; real ones have a few thousand.
 _LARGEST_JSON = 16_000_000
+#: What a result's id looks like; it becomes a file's name, so nothing else is shown.
+_RESULT_ID = re.compile(r"[0-9a-f]{6,64}")
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ class Board:
     protocol: str
     template: str
     rows: tuple[Row, ...]
-    standings: dict[str, Standing] = field(default_factory=dict)
+    standings: dict[str, RankedSystems] = field(default_factory=dict)
     superseded: tuple[Superseded, ...] = ()
 
     @property
@@ -155,10 +159,10 @@ def read_results(results: Path) -> tuple[list[list[Result]], list[Rejected]]:
     rejected += [Rejected(place_of(folder, results), reason) for folder, reason in strange.items()]
     for item in find_results(results, strange):
         if isinstance(item, ResultError):
-            rejected.append(Rejected(_place(results, item), clean(str(item)).replace(f"{results}/", "")))
+            rejected.append(Rejected(_place(results, item), one_line(str(item)).replace(f"{results}/", "")))
             continue
         where, own = place_of(item.folder, results), item.manifest.result_id
-        if not RESULT_ID.fullmatch(own):
+        if not _RESULT_ID.fullmatch(own):
             rejected.append(Rejected(where, f"its id {label(own, 60)!r} is none that bench gives."))
         elif own in good:
             other = place_of(good[own].folder, results)
@@ -187,7 +191,7 @@ def make_board(members: Sequence[Result], results: Path, verify: bool) -> tuple[
         try:
             values, ids = checked_values(result, RANKED, verify, known)
         except (ResultError, pa.ArrowException) as error:
-            reason = clean(str(error).splitlines()[0]).replace(f"{results}/", "")
+            reason = one_line(str(error).splitlines()[0]).replace(f"{results}/", "")
             rejected.append(Rejected(place_of(result.folder, results), reason))
             continue
         tables[result.manifest.result_id], orders[result.manifest.result_id] = values, ids
@@ -207,7 +211,7 @@ def make_board(members: Sequence[Result], results: Path, verify: bool) -> tuple[
 def assembled(
     sound: Sequence[Result],
     tables: Mapping[str, NDArray[np.float64] | None],
-    standings: Mapping[str, Standing] | None = None,
+    standings: Mapping[str, RankedSystems] | None = None,
 ) -> Board:
     """The board of results that have been checked.
 
@@ -250,7 +254,7 @@ def assembled(
         for column, metric in enumerate(RANKED if ranked else ()):
             columns = [values[:, column] for i in ranked if (values := rows[i].values) is not None]
             if columns and len(columns[0]):
-                board.standings[metric] = standing([rows[i].id for i in ranked], np.column_stack(columns))
+                board.standings[metric] = ranked_systems([rows[i].id for i in ranked], np.column_stack(columns))
     return board
 
 
@@ -325,12 +329,17 @@ def slug_of(result: Result) -> str:
     """The name of the board that a result belongs to."""
     data = result.manifest.dataset
     more = [data.split, data.limit, data.content_hash, result.manifest.protocol]
-    return slug(data.spec, *more)
+    return unique_slug(data.spec, *more)
 
 
 def _order(result: Result) -> tuple[str, str, int, str, str]:
     data = result.manifest.dataset
     return data.spec, data.split, data.limit or 0, data.content_hash, result.manifest.protocol
+
+
+def family_of(spec: str) -> str:
+    """The name before a spec's parentheses: `tgr` of `tgr(graph=manual)`."""
+    return spec.partition("(")[0].strip() or spec
 
 
 def place_of(folder: Path, results: Path) -> str:
@@ -340,7 +349,7 @@ def place_of(folder: Path, results: Path) -> str:
 
 def _place(results: Path, error: ResultError) -> str:
     """The folder that an error is about, as far as its sentence names it."""
-    text = clean(str(error))
+    text = one_line(str(error))
     start = text.find(f"{results}/")
     if start < 0:
         return ""

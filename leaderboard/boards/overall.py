@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row
-from bench.leaderboard.boards.standings import over_datasets, over_datasets_limit, standing
+from bench.leaderboard.boards.standings import over_datasets, over_datasets_limit, ranked_systems
 
 #: Values that are resampled one by one; more of them are resampled by their means and errors.
 MOST_VALUES = 20_000_000
 
 
 @dataclass(frozen=True)
-class Place:
+class OverallRow:
     """A method over datasets, on one metric.
 
     Attributes:
@@ -55,7 +55,7 @@ class Overall:
     kind: str
     boards: tuple[Board, ...]
     common: tuple[int, ...]
-    places: tuple[Place, ...]
+    places: tuple[OverallRow, ...]
     limit: bool
 
 
@@ -118,7 +118,7 @@ class _Taken:
         return own if mask is None else own[mask]
 
 
-def _order(place: Place) -> tuple[bool, bool, int, float, str]:
+def _order(place: OverallRow) -> tuple[bool, bool, int, float, str]:
     """Ranked ones by their mean; of the others, those on more datasets first; oracles last."""
     return place.row.oracle, place.tier is None, 0 if place.tier else -place.over, -place.mean, place.key
 
@@ -159,7 +159,7 @@ def _ranks(ranked: Sequence[str], means: NDArray[np.float64]) -> dict[str, tuple
     """Key -> tier, best and worst rank: of the means on the common datasets, which are a sample."""
     if not ranked:
         return {}
-    found = standing(ranked, means)
+    found = ranked_systems(ranked, means)
     return {key: (int(found.tier[i]), int(found.ranks[i, 0]), int(found.ranks[i, 1])) for i, key in enumerate(ranked)}
 
 
@@ -171,11 +171,11 @@ def _place(
     span: tuple[tuple[int, ...], NDArray[np.float64]],
     ranks: tuple[int, int, int] | None,
     datasets: int,
-) -> Place:
+) -> OverallRow:
     over, interval = span
     own = [(float(found[i].samples[kind].means[column]), found[i]) if i in found else None for i in range(datasets)]
     tier, best, worst = ranks or (None, None, None)
-    return Place(
+    return OverallRow(
         key=key,
         row=found[over[0]],
         cells=tuple(own),

@@ -31,7 +31,7 @@ _RANK_DRAWS = 2_000
 
 
 @dataclass(frozen=True)
-class Standing:
+class RankedSystems:
     """Systems on one metric.
 
     Attributes:
@@ -57,7 +57,7 @@ class Standing:
         return self.ids.index(name) if name in self.ids else None
 
 
-def standing(ids: Sequence[str], values: NDArray[np.float64]) -> Standing:
+def ranked_systems(ids: Sequence[str], values: NDArray[np.float64]) -> RankedSystems:
     """Tiers and ranks of systems on the same queries, or on the same datasets.
 
     Args:
@@ -73,7 +73,7 @@ def standing(ids: Sequence[str], values: NDArray[np.float64]) -> Standing:
     else:
         permutations, pairs, ranks = 0, tukey_limit(values), ranks_limit(values)
     means = values.mean(axis=0)
-    return Standing(
+    return RankedSystems(
         ids=tuple(ids),
         means=means,
         tier=tiers(means, pairs),

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from bench.errors import BenchError
-from bench.leaderboard.exports.text import plain
 from bench.registry import dataset_entry, method_class, method_names
 from bench.results.store import Result
 from bench.specs.spec import Spec, Value, parse
+from bench.text import one_line
 
 _KEY = re.compile(r"@\w+\s*\{\s*([^\s,{}]+)\s*,")
 #: `Gao et al. 2025, "Tool Graph Retriever: ...".` as a module's docstring has it.
@@ -91,4 +91,4 @@ def _letters(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return "".join(_SIGNS.get(sign, sign) for sign in plain(text))
+    return "".join(_SIGNS.get(sign, sign) for sign in one_line(text, 300))

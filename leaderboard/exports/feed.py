@@ -9,8 +9,8 @@ from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree
 
 from bench.errors import UsageError
-from bench.leaderboard.exports.text import name, plain
 from bench.results.store import Result
+from bench.text import label, one_line
 
 #: Items of the feed.
 NEWEST = 100
@@ -57,13 +57,13 @@ def feed_xml(
     for date, result in dated[:NEWEST]:
         manifest = result.manifest
         item = ElementTree.SubElement(channel, "item")
-        _text(item, "title", name(result.label))
+        _text(item, "title", label(result.label))
         if page := links.get(manifest.result_id):
             _text(item, "link", (base or "") + quote(page))
         _text(item, "description", _summary(result, marks.get(manifest.result_id, ())))
-        _text(item, "category", name(manifest.dataset.spec))
+        _text(item, "category", label(manifest.dataset.spec))
         guid = ElementTree.SubElement(item, "guid", isPermaLink="false")
-        guid.text = plain(f"bench:result:{manifest.result_id}")
+        guid.text = one_line(f"bench:result:{manifest.result_id}", 300)
         if date is not None:
             _text(item, "pubDate", format_datetime(date))
     return _document(root)
@@ -100,7 +100,7 @@ def _summary(result: Result, marks: Sequence[str]) -> str:
 
 
 def _text(parent: ElementTree.Element, tag: str, text: str) -> None:
-    ElementTree.SubElement(parent, tag).text = plain(text, 1000)
+    ElementTree.SubElement(parent, tag).text = one_line(text, 1000)
 
 
 def _document(root: ElementTree.Element) -> str:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bench.errors import UsageError
-from bench.leaderboard.exports.text import name, plain
 from bench.metrics import parse_metric
 from bench.results.store import Result
+from bench.text import label, one_line
 
 _SIGNS = {
     "\\": r"\textbackslash{}",
@@ -25,7 +25,7 @@ _SIGNS = {
 
 def escaped(text: str) -> str:
     """A text that LaTeX sets as it stands, and runs nothing of."""
-    signs = "".join(_SIGNS.get(sign, sign) for sign in plain(text))
+    signs = "".join(_SIGNS.get(sign, sign) for sign in one_line(text, 300))
     # Two in a row would join: hyphens to a dash, quotes to one sign.
     return re.sub(r"([-'])(?=\1)", r"\1{}", signs)
 
@@ -58,7 +58,7 @@ def board_latex(rows: Sequence[Result], metrics: Sequence[str], marks: Mapping[s
         lines.append(" & ".join(cells) + r" \\")
     data = rows[0].manifest.dataset
     limit = "" if data.limit is None else f", limit {data.limit}"
-    caption = f"{escaped(name(data.spec))} ({data.split}{limit}, $n={rows[0].metrics.n}$)."
+    caption = f"{escaped(label(data.spec))} ({data.split}{limit}, $n={rows[0].metrics.n}$)."
     caption += "".join(f" $^{{{number}}}$ {escaped(mark)}." for mark, number in notes.items())
     lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
     return "\n".join(lines) + "\n"
@@ -67,7 +67,7 @@ def board_latex(rows: Sequence[Result], metrics: Sequence[str], marks: Mapping[s
 def _method(row: Result, marks: Mapping[str, Sequence[str]], notes: dict[str, int]) -> str:
     """The method's name with a number for each of its marks, which the caption explains."""
     numbers = [str(notes.setdefault(mark, len(notes) + 1)) for mark in marks.get(row.manifest.result_id, ())]
-    text = escaped(name(row.label.rpartition(" @ ")[0]))
+    text = escaped(label(row.label.rpartition(" @ ")[0]))
     return f"{text}$^{{{','.join(numbers)}}}$" if numbers else text
 
 

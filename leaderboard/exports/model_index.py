@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from bench.leaderboard.exports.text import name, plain
 from bench.results.store import Result
+from bench.text import label, one_line
 
 _HEADLINE = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "map@100", "tracc")
 
@@ -28,7 +28,7 @@ def model_index(
         links: result id -> its page, relative to the site.
         base: address of the site; without it entries name no source.
     """
-    lines = ["model-index:", f"- name: {_quoted(name(method))}", "  results:"]
+    lines = ["model-index:", f"- name: {_quoted(label(method))}", "  results:"]
     for result in results:
         data, manifest = result.manifest.dataset, result.manifest
         own = marks.get(manifest.result_id, ())
@@ -38,8 +38,8 @@ def model_index(
             '      type: "text-retrieval"',
             '      name: "Tool retrieval"',
             "    dataset:",
-            f"      name: {_quoted(name(title))}",
-            f"      type: {_quoted(name(data.spec))}",
+            f"      name: {_quoted(label(title))}",
+            f"      type: {_quoted(label(data.spec))}",
             f"      split: {_quoted(data.split)}",
             f"      revision: {_quoted(data.content_hash)}",
             "    metrics:",
@@ -59,4 +59,4 @@ def model_index(
 
 def _quoted(text: str) -> str:
     """A text as a double-quoted scalar: JSON's strings are YAML's, once nothing unprintable is in them."""
-    return json.dumps(plain(text), ensure_ascii=False)
+    return json.dumps(one_line(text, 300), ensure_ascii=False)

@@ -6,9 +6,9 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
-from bench.leaderboard.exports.text import plain
 from bench.results.costs import money_per_query
 from bench.results.store import Result
+from bench.text import one_line
 
 COLUMNS = (
     *("dataset", "split", "limit", "content_hash", "protocol", "template", "depth"),
@@ -61,5 +61,5 @@ def _cell(value: object) -> object:
         return "true" if value else "false"
     if not isinstance(value, str):
         return value
-    text = plain(value, 2000)
+    text = one_line(value, 2000)
     return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text

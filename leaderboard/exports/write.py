@@ -24,12 +24,12 @@ from bench.leaderboard.exports.latex import board_latex
 from bench.leaderboard.exports.model_index import model_index
 from bench.leaderboard.exports.results_csv import results_csv
 from bench.leaderboard.exports.results_json import described, results_json
-from bench.leaderboard.exports.text import file_name, plain
 from bench.protocol import PROTOCOL_VERSION
 from bench.results.comparing import comparable, ordered, usual_template
 from bench.results.comparing import marks as stated_marks
 from bench.results.costs import money_per_query
 from bench.results.store import Result, latest
+from bench.text import one_line, unique_slug
 
 #: What boards are ordered by, and the columns of the LaTeX tables.
 METRIC = "recall@5"
@@ -52,7 +52,7 @@ def table_path(result: Result) -> str:
 
 def index_path(result: Result) -> str:
     """Where the model-index of a result's method stands, relative to the site."""
-    return f"model-index/{file_name(_method(result))}.yml"
+    return f"model-index/{unique_slug(_method(result))}.yml"
 
 
 def write_exports(
@@ -89,7 +89,7 @@ def write_exports(
     current = frozenset(result.manifest.result_id for result in newest)
     boards = _boards(unique, current)
     own_marks = {
-        result.manifest.result_id: [plain(text) for text in marks[result.manifest.result_id]]
+        result.manifest.result_id: [one_line(text, 300) for text in marks[result.manifest.result_id]]
         if marks is not None
         else _marks(result, board, current, protocol)
         for board in boards
@@ -124,7 +124,7 @@ def _place(result: Result) -> tuple[str, str, int, str, str, str, str, str]:
 
 def _board_id(result: Result) -> str:
     data = result.manifest.dataset
-    return file_name(data.spec, data.split, data.limit, data.content_hash, result.manifest.protocol)
+    return unique_slug(data.spec, data.split, data.limit, data.content_hash, result.manifest.protocol)
 
 
 def _boards(results: Sequence[Result], current: frozenset[str]) -> list[_Board]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
-from bench.leaderboard.names import fixed, interval, label
+from bench.leaderboard.numbers import fixed, interval
+from bench.text import label
 
 WIDTH = 760
 _ROW = 24

@@ -10,16 +10,17 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from bench.leaderboard import names
+from bench.leaderboard import numbers
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row
 from bench.leaderboard.boards.facts import Data
-from bench.leaderboard.boards.standings import Standing
+from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.write import table_path
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.explorer import Explorer
 from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.slices import slice_names, values_of
+from bench.text import label
 
 #: Methods in a picture and in a matrix.
 MOST_SHOWN = 30
@@ -104,7 +105,7 @@ def write_dataset(
         writer.put(f"e/{board.slug}.html", render("explorer", "../", board=board, explorer=explorer))
 
 
-def _tiers(board: Board, standing: Standing) -> dict[str, Any]:
+def _tiers(board: Board, standing: RankedSystems) -> dict[str, Any]:
     metric = next(name for name in RANKED if board.standings.get(name) is standing)
     rows = {row.id: row for row in board.rows}
     order = np.argsort(-standing.means, kind="stable")[:MOST_SHOWN].tolist()
@@ -114,7 +115,7 @@ def _tiers(board: Board, standing: Standing) -> dict[str, Any]:
         bars.append(charts.Bar(rows[standing.ids[i]].name, value.mean, value.low, value.high, int(standing.tier[i])))
     return {
         "metric": metric,
-        "names": [names.label(rows[standing.ids[i]].name, 60) for i in order],
+        "names": [label(rows[standing.ids[i]].name, 60) for i in order],
         "pairs": standing.pairs[np.ix_(order, order)].tolist(),
         "picture": picture(charts.tier_picture(f"{metric} on {board.name}", bars)),
     }
@@ -142,9 +143,14 @@ def _costs(board: Board) -> list[Cost]:
     money = [(row, cost) for row in board.rows if (cost := per_thousand(row.result.manifest)) is not None]
     found = []
     for title, unit, text, values in (
-        (f"{RANKED[0]} against latency", "latency of one query, p50", names.seconds, latency),
-        (f"{RANKED[0]} against tokens", "tokens of the first five tools", names.count, tokens),
-        (f"{RANKED[0]} against money", "money for 1,000 queries, at the prices each run was told", names.money, money),
+        (f"{RANKED[0]} against latency", "latency of one query, p50", numbers.seconds, latency),
+        (f"{RANKED[0]} against tokens", "tokens of the first five tools", numbers.count, tokens),
+        (
+            f"{RANKED[0]} against money",
+            "money for 1,000 queries, at the prices each run was told",
+            numbers.money,
+            money,
+        ),
     ):
         points = [
             charts.Point(row.name, float(cost), row.result.metrics.metrics[RANKED[0]].mean)

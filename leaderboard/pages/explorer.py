@@ -19,9 +19,9 @@ from bench.data.dataset import Dataset
 from bench.leaderboard.boards.board import RANKED, Board, Row
 from bench.leaderboard.boards.facts import Data
 from bench.leaderboard.boards.tables import read_columns, read_run
-from bench.leaderboard.names import clean
 from bench.leaderboard.writer import Writer
 from bench.results.store import PER_QUERY, RUN
+from bench.text import clean, shortened
 
 #: Methods of one explorer: each family's best first. Ten tools of each are written for every query.
 MOST_METHODS = 12
@@ -31,7 +31,7 @@ BLOCK = 250
 _LONGEST_TEXT = 1200
 _METRIC = "recall@10"
 #: Changes when the files' form does.
-_FORM = "1"
+_FORM = "2"
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,7 @@ def _of_query(dataset: Dataset | None, name: str, texts: bool) -> tuple[str | No
 
 
 def _cut(text: str, longest: int) -> str:
-    text = clean(text[: longest * 2])
-    return text if len(text) <= longest else text[:longest] + "…"
+    return shortened(clean(text[: longest * 2]), longest)
 
 
 def _heads(row: Row, ids: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.leaderboard.boards.board import RANKED, Board, Row
+from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.exports.write import index_path
-from bench.leaderboard.names import family_of, slug
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.wording import cell_row
+from bench.text import unique_slug
 
 Published = Mapping[str, Sequence[tuple[CellReport, list[str]]]]
 
@@ -24,7 +24,7 @@ def write_methods(boards: Sequence[Board], published: Published, writer: Writer)
         for row in board.rows:
             rows.setdefault(row.family, []).append((board, row))
     for family, own in sorted(rows.items()):
-        writer.put(f"m/{slug(family)}.html", _page(family, own, published.get(family, ())))
+        writer.put(f"m/{unique_slug(family)}.html", _page(family, own, published.get(family, ())))
 
 
 def _page(family: str, rows: Sequence[tuple[Board, Row]], published: Sequence[tuple[CellReport, list[str]]]) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from bench.leaderboard import names
-from bench.leaderboard.names import slug
+from bench.leaderboard import numbers
 from bench.protocol import PROTOCOL_VERSION
 from bench.results.costs import money_per_query
 from bench.results.manifest import Manifest
+from bench.text import clean, label, unique_slug
 
 STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "icon.svg")
 
@@ -35,22 +35,27 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters.update(
-        num=names.fixed,
-        span=names.interval_of,
-        secs=names.seconds,
-        money=names.money,
+        num=numbers.fixed,
+        span=numbers.interval_of,
+        secs=numbers.seconds,
+        money=numbers.money,
         per_thousand=per_thousand,
-        count=names.count,
-        label=names.label,
-        clean=names.clean,
-        p=names.p_text,
+        count=numbers.count,
+        label=label,
+        clean=clean,
+        p=numbers.p_text,
         at=_at,
         measure=lambda name: name.partition("@")[0],
         ticks=_ticks,
         web=lambda url: url.startswith(("https://", "http://")),
     )
     made.globals.update(
-        ranks=names.ranks, ival=names.interval, slug=slug, anchor=anchor, quoted=quoted, protocol=PROTOCOL_VERSION
+        ranks=numbers.ranks,
+        ival=numbers.interval,
+        slug=unique_slug,
+        anchor=anchor,
+        quoted=quoted,
+        protocol=PROTOCOL_VERSION,
     )
     return made
 
@@ -91,22 +96,22 @@ def per_thousand(manifest: Manifest) -> float | None:
 
 def quoted(text: str) -> str:
     """A word as a shell takes it."""
-    return shlex.quote(names.label(text))
+    return shlex.quote(label(text))
 
 
 def _finalize(value: object) -> object:
-    return names.clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _ticks(text: str) -> Markup:
     """A sentence of ours or of a card, with what stands between back quotes as code."""
-    parts = names.clean(text).split("`")
+    parts = clean(text).split("`")
     if len(parts) % 2 == 0:
-        return escape(names.clean(text))
+        return escape(clean(text))
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
     )
 
 
 def _at(values: Sequence[tuple[int, float]], k: int) -> str:
-    return next((names.fixed(value) for cutoff, value in values if cutoff == k), "")
+    return next((numbers.fixed(value) for cutoff, value in values if cutoff == k), "")

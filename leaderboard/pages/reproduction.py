@@ -19,6 +19,7 @@ from bench.reproduce.outcomes import CELL_VERDICTS
 from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.verdicts import TOLERANCE
 from bench.reproduce.wording import cell_row, claim_state, printed_state
+from bench.storage.records import first_fault
 
 _FORMS = {"k": "@k", "gold": "@gold", "none": "bare"}
 
@@ -34,9 +35,7 @@ def read_reproduction(path: Path) -> Reproduction:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}.") from None
     except ValidationError as error:
-        item = error.errors()[0]
-        where = ".".join(map(str, item["loc"])) or "the file"
-        raise UsageError(f"{path} is no report of `bench reproduce` ({where}: {item['msg']}).") from None
+        raise UsageError(f"{path} is no report of `bench reproduce` ({first_fault(error)}).") from None
     if any(not 0 <= cell.block < len(report.blocks) for cell in report.cells):
         raise UsageError(f"{path} is no report of `bench reproduce` (a cell has no block).")
     return report

@@ -21,7 +21,7 @@ from bench.run.runner import Runner
 from bench.run.scoring import means_and_intervals
 from bench.specs.spec import Spec
 from bench.submit.archive import pack, written
-from bench.submit.check import Verdict
+from bench.submit.check import CheckedSubmission
 from bench.submit.check_path import archive_name, check_place
 
 
@@ -35,11 +35,11 @@ def results(made: Any, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def verdicts(load: Any) -> Callable[[Path], list[Verdict]]:
+def verdicts(load: Any) -> Callable[[Path], list[CheckedSubmission]]:
     return lambda path: list(check_place(path, load))
 
 
-Verdicts = Callable[[Path], list[Verdict]]
+Verdicts = Callable[[Path], list[CheckedSubmission]]
 
 
 def test_a_folder_a_result_and_a_part_of_a_folder_are_checked_alike(
@@ -222,10 +222,10 @@ def test_a_path_may_lead_up_and_down_again(made: Any, results: Path, verdicts: V
 
 
 @pytest.fixture
-def without_run(made: Any, results: Path, load: Any) -> Callable[..., Verdict]:
+def without_run(made: Any, results: Path, load: Any) -> Callable[..., CheckedSubmission]:
     """What becomes of the result without its ranking, after changes; means and intervals follow from its values."""
 
-    def checked(change: Any = None, metrics: Any = None, manifest: Any = None) -> Verdict:
+    def checked(change: Any = None, metrics: Any = None, manifest: Any = None) -> CheckedSubmission:
         changes: dict[str, Any] = {"manifest": manifest} if manifest else {}
         if change is not None:
             table = change(made.result.per_query)
@@ -373,7 +373,7 @@ def test_an_oracle_under_another_name_and_a_copied_ranking_are_noted(
     ]
 
 
-def check_archive_of(folder: Path, members: dict[str, bytes], load: Any) -> Verdict:
+def check_archive_of(folder: Path, members: dict[str, bytes], load: Any) -> CheckedSubmission:
     path = folder / "one.zip"
     path.write_bytes(written(members))
     (verdict,) = check_place(path, load)
