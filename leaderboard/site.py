@@ -17,10 +17,9 @@ from bench.leaderboard.boards.overall import MOST_VALUES
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import index_path, table_path, write_exports
 from bench.leaderboard.pages.explorer import BLOCK
-from bench.leaderboard.pages.home import write_home, write_lists
-from bench.leaderboard.pages.method import published_by_family, write_methods
+from bench.leaderboard.pages.registry import Content, pages
 from bench.leaderboard.pages.rendering import static_files
-from bench.leaderboard.pages.reproduction import read_reproduction, write_static
+from bench.leaderboard.pages.reproduction import read_reproduction
 from bench.leaderboard.pages.result import ENDINGS
 from bench.leaderboard.writer import FOLDERS, Writer, Written
 from bench.progress import QUIET, Progress
@@ -97,19 +96,19 @@ def build_site(
                     boards.append(done.board)
                     masks[done.board.slug] = done.masks
                 stage.advance()
-        write_home(boards, masks, writer)
-        write_lists(boards, writer)
-        write_methods(boards, published_by_family(report), writer)
         every = [row.result for board in boards for row in board.rows]
         every += [item.result for board in boards for item in board.superseded]
         shown = {result.manifest.result_id for result in every}
         rejected.sort(key=lambda item: (item.where, item.reason))
-        write_static(rejected, report, shown, writer)
+        content = Content(boards, masks, rejected, report, shown)
+        for page in pages():
+            if page.write is not None:
+                page.write(content, writer)
         for path, content in static_files().items():
             writer.put(path, content)
         links = {name: f"r/{name}.html" for name in sorted(shown)}
-        pages = sorted(path for path in writer.keys if path.endswith(".html"))
-        write_exports(writer.put, every, links=links, marks=_marks(boards), pages=pages, base_url=base_url)
+        paths = sorted(path for path in writer.keys if path.endswith(".html"))
+        write_exports(writer.put, every, links=links, marks=_marks(boards), pages=paths, base_url=base_url)
         BuildCache(out).finish({job.name for job in work})
         return Site(tuple(boards), tuple(rejected), writer.finish())
 

@@ -17,6 +17,7 @@ from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.write import table_path
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.explorer import Explorer
+from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.slices import slice_names, values_of
@@ -224,3 +225,6 @@ def _slices(board: Board, data: Data, query_ids: Sequence[str]) -> list[SliceTab
         left = len(masks) - len(shown)
         found.append(SliceTable(name, tuple((value, sizes[value]) for value in shown), table, left))
     return found
+
+
+PAGE = Page("board", "d/*.html")

@@ -19,6 +19,7 @@ from bench.data.dataset import Dataset
 from bench.leaderboard.boards.board import RANKED, Board, Row
 from bench.leaderboard.boards.facts import Data
 from bench.leaderboard.boards.tables import read_columns, read_run
+from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.writer import Writer
 from bench.results.store import PER_QUERY, RUN
 from bench.text import clean, shortened
@@ -191,3 +192,6 @@ def _call(name: str, *values: object) -> str:
     """A call of a function in JavaScript. `ensure_ascii`, and no `<`, so that no text can end a script or a line."""
     texts = (json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c") for value in values)
     return f"{name}({','.join(texts)});\n"
+
+
+PAGE = Page("explorer", "e/*.html")

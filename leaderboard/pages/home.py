@@ -1,25 +1,21 @@
-"""The board over datasets, one page for each metric and kind of queries; and the lists of datasets and methods."""
+"""The board over datasets: a page for each metric and kind of queries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
 
 from bench.leaderboard.boards.board import RANKED, Board
-from bench.leaderboard.boards.facts import card_of, facts_of
 from bench.leaderboard.boards.overall import Overall, families, main_boards, overall
 from bench.leaderboard.boards.traits import learns, needs_llm
+from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 
-Masks = Mapping[str, Mapping[str, NDArray[np.bool_]]]
 _KINDS = ("all", "seen", "unseen")
 
 
-def write_home(boards: Sequence[Board], masks: Masks, writer: Writer) -> None:
-    """Write `index.html` and its sisters."""
+def _write(content: Content, writer: Writer) -> None:
+    boards, masks = content.boards, content.masks
     main = main_boards(boards)
     others = [board for board in boards if board not in main]
     kinds = ["all", *(kind for kind in _KINDS[1:] if any(kind in masks.get(board.slug, {}) for board in main))]
@@ -45,27 +41,6 @@ def write_home(boards: Sequence[Board], masks: Masks, writer: Writer) -> None:
                 others=others,
             )
             writer.put(_path(metric, kind), page)
-
-
-def write_lists(boards: Sequence[Board], writer: Writer) -> None:
-    """Write the lists of datasets and methods."""
-    with_cards = [(board, card_of(board.spec)) for board in boards]
-    writer.put("datasets.html", render("datasets", "", "datasets.html", boards=with_cards, metric=RANKED[0]))
-    found = []
-    for family in families(boards):
-        rows = [(board, row) for board in boards for row in board.rows if row.family == family]
-        found.append(
-            {
-                "family": family,
-                "facts": facts_of(family),
-                "llm": any(needs_llm(row) for _, row in rows),
-                "learns": any(learns(row) for _, row in rows),
-                "settings": len({row.key for _, row in rows}),
-                "datasets": len({board.spec for board, _ in rows}),
-                "results": len(rows),
-            }
-        )
-    writer.put("methods.html", render("methods", "", "methods.html", methods=found))
 
 
 def _flags(boards: Sequence[Board]) -> dict[str, str]:
@@ -94,3 +69,6 @@ def _path(metric: str, kind: str) -> str:
     if metric == RANKED[0] and kind == "all":
         return "index.html"
     return f"overall-{metric.replace('@', '-')}{'' if kind == 'all' else f'-{kind}'}.html"
+
+
+PAGE = Page("home", "index.html", _write, entry="Overall", place=1)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.exports.write import index_path
+from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.wording import cell_row
 from bench.text import unique_slug
 
-Published = Mapping[str, Sequence[tuple[CellReport, list[str]]]]
 
-
-def write_methods(boards: Sequence[Board], published: Published, writer: Writer) -> None:
-    """Write a page for each family of methods."""
+def _write(content: Content, writer: Writer) -> None:
+    published = _published_by_family(content.report)
     rows: dict[str, list[tuple[Board, Row]]] = {}
-    for board in boards:
+    for board in content.boards:
         for row in board.rows:
             rows.setdefault(row.family, []).append((board, row))
     for family, own in sorted(rows.items()):
@@ -62,7 +61,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], published: Sequence[tu
     )
 
 
-def published_by_family(report: Reproduction | None) -> dict[str, list[tuple[CellReport, list[str]]]]:
+def _published_by_family(report: Reproduction | None) -> dict[str, list[tuple[CellReport, list[str]]]]:
     """Family -> the published cells that were measured by it, with their texts."""
     found: dict[str, list[tuple[CellReport, list[str]]]] = {}
     for cell in report.cells if report else ():
@@ -71,3 +70,6 @@ def published_by_family(report: Reproduction | None) -> dict[str, list[tuple[Cel
             texts = cell_row(cell, block)
             found.setdefault(family_of(block.measurement.method), []).append((cell, texts))
     return found
+
+
+PAGE = Page("method", "m/*.html", _write)

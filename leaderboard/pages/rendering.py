@@ -13,6 +13,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from bench.leaderboard import numbers
+from bench.leaderboard.pages.registry import navigation
 from bench.protocol import PROTOCOL_VERSION
 from bench.results.costs import money_per_query
 from bench.results.manifest import Manifest
@@ -53,6 +54,7 @@ def environment() -> jinja2.Environment:
         ranks=numbers.ranks,
         ival=numbers.interval,
         slug=unique_slug,
+        navigation=navigation(),
         anchor=anchor,
         quoted=quoted,
         protocol=PROTOCOL_VERSION,

@@ -1,27 +1,21 @@
-"""Pages that hang on no board: metrics, submission, rejected results, reproduction."""
+"""The page of a reproduction: published numbers and claims beside what was measured."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
 from pydantic import ValidationError
 
 from bench.errors import UsageError
-from bench.leaderboard.boards.board import Rejected
-from bench.leaderboard.pages.mathml import formula
+from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
-from bench.metrics import measures
 from bench.reproduce.outcomes import CELL_VERDICTS
 from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.verdicts import TOLERANCE
 from bench.reproduce.wording import cell_row, claim_state, printed_state
 from bench.storage.records import first_fault
-
-_FORMS = {"k": "@k", "gold": "@gold", "none": "bare"}
 
 
 def read_reproduction(path: Path) -> Reproduction:
@@ -41,39 +35,15 @@ def read_reproduction(path: Path) -> Reproduction:
     return report
 
 
-def write_static(
-    rejected: Sequence[Rejected], report: Reproduction | None, shown: Collection[str], writer: Writer
-) -> None:
-    """Write these pages.
-
-    Args:
-        rejected: what is not shown, and why.
-        report: of a reproduction, if there is one.
-        shown: ids of the results that have a page.
-        writer: writes.
-    """
-    metrics = [
-        {
-            "measure": measure,
-            "forms": ", ".join(text for form, text in _FORMS.items() if form in measure.cutoffs),
-            "formula": Markup(formula(name)),
-        }
-        for name, measure in measures().items()
-    ]
-    writer.put("metrics.html", render("metrics", "", "metrics.html", metrics=metrics))
-    writer.put("submit.html", render("submit", "", "submit.html"))
-    writer.put("rejected.html", render("rejected", "", "rejected.html", rejected=rejected))
-    writer.put("reproduction.html", _reproduction(report, shown))
-
-
-def _reproduction(report: Reproduction | None, shown: Collection[str]) -> str:
+def _write(content: Content, writer: Writer) -> None:
+    report = content.report
     context: dict[str, Any] = {"report": report}
     if report is not None:
         cells: dict[str, list[tuple[CellReport, list[str], list[str]]]] = {table.table: [] for table in report.tables}
         for cell in report.cells:
             block = report.blocks[cell.block]
             data = block.measurement.data if block.measurement else []
-            ids = [item.result for item in data if item.result in shown]
+            ids = [item.result for item in data if item.result in content.shown]
             cells.setdefault(cell.table, []).append((cell, cell_row(cell, block), ids))
         context |= {
             "cells": cells,
@@ -82,4 +52,7 @@ def _reproduction(report: Reproduction | None, shown: Collection[str]) -> str:
             "states": [claim_state(claim) for claim in report.claims],
             "printed": [printed_state(claim) for claim in report.claims],
         }
-    return render("reproduction", "", "reproduction.html", **context)
+    writer.put("reproduction.html", render("reproduction", "", "reproduction.html", **context))
+
+
+PAGE = Page("reproduction", "reproduction.html", _write, entry="Reproduction", place=5)

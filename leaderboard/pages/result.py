@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
+from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.results.store import PER_QUERY, RUN, Result
@@ -121,3 +122,6 @@ def _tables(row: Row, slices: Slices) -> list[dict[str, Any]]:
             rows.append((value, n, list(zip(own.mean(axis=0).tolist(), errors.tolist(), strict=True))))
         found.append({"name": name, "rows": rows})
     return found
+
+
+PAGE = Page("result", "r/*.html")

@@ -147,7 +147,7 @@ def test_results_folders_that_are_not_there_make_an_empty_site(build: Callable[.
     assert site.page("rejected.html").texts
 
 
-@pytest.mark.parametrize("last", ["make_board", "write_home", "finish"])
+@pytest.mark.parametrize("last", ["make_board", "pages", "finish"])
 def test_what_a_killed_build_left_is_mended_and_cleared_by_the_next(
     last: str, ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +157,7 @@ def test_what_a_killed_build_left_is_mended_and_cleared_by_the_next(
     def kill(*_: object, **__: object) -> None:
         raise Killed
 
-    modules = {"make_board": "boardjobs", "write_home": "site"}
+    modules = {"make_board": "boardjobs", "pages": "site"}
     place: Any = importlib.import_module(f"bench.leaderboard.{modules[last]}") if last in modules else None
     with monkeypatch.context() as patch:
         patch.setattr(place if place else writer_module.Writer, last, kill)
