@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.evidence.export import Export, ExportedBoard, ExportedResult
+from bench.leaderboard.boards.board import COLUMNS, RANKED, slug_of
 from bench.leaderboard.exports.bibtex import methods_bib
 from bench.leaderboard.exports.feed import checked_base, feed_xml, sitemap_xml
 from bench.leaderboard.exports.latex import board_latex
@@ -31,13 +32,9 @@ from bench.results.costs import money_per_query
 from bench.results.store import Result, latest
 from bench.text import one_line, unique_slug
 
-#: What boards are ordered by, and the columns of the LaTeX tables.
-METRIC = "recall@5"
-COLUMNS = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mmrr@100", "map@100", "tracc")
-
 
 @dataclass(frozen=True)
-class _Board:
+class _Group:
     """Results that compare: the ranked ones best first, and all of them."""
 
     id: str
@@ -47,7 +44,7 @@ class _Board:
 
 def table_path(result: Result) -> str:
     """Where the LaTeX table of a result's board stands, relative to the site."""
-    return f"tables/{_board_id(result)}.tex"
+    return f"tables/{slug_of(result)}.tex"
 
 
 def index_path(result: Result) -> str:
@@ -122,23 +119,18 @@ def _place(result: Result) -> tuple[str, str, int, str, str, str, str, str]:
     return (*where, _method(result), manifest.environment.created, manifest.result_id)
 
 
-def _board_id(result: Result) -> str:
-    data = result.manifest.dataset
-    return unique_slug(data.spec, data.split, data.limit, data.content_hash, result.manifest.protocol)
-
-
-def _boards(results: Sequence[Result], current: frozenset[str]) -> list[_Board]:
+def _boards(results: Sequence[Result], current: frozenset[str]) -> list[_Group]:
     return [
-        _Board(
-            _board_id(members[0]),
-            ordered([item for item in members if item.manifest.result_id in current], METRIC),
+        _Group(
+            slug_of(members[0]),
+            ordered([item for item in members if item.manifest.result_id in current], RANKED[0]),
             members,
         )
         for members in comparable(results)
     ]
 
 
-def _marks(result: Result, board: _Board, current: frozenset[str], protocol: str) -> list[str]:
+def _marks(result: Result, board: _Group, current: frozenset[str], protocol: str) -> list[str]:
     found = stated_marks(result, usual_template(board.everything))
     if result.metrics.n_failed:
         found.append(f"{result.metrics.n_failed} failed")
@@ -151,7 +143,7 @@ def _marks(result: Result, board: _Board, current: frozenset[str], protocol: str
 
 def _export(
     results: Sequence[Result],
-    boards: Sequence[_Board],
+    boards: Sequence[_Group],
     own_marks: Mapping[str, list[str]],
     current: frozenset[str],
     links: Mapping[str, str],
@@ -166,7 +158,7 @@ def _export(
             ExportedResult(
                 result_id=result.manifest.result_id,
                 label=result.label,
-                board=_board_id(result),
+                board=slug_of(result),
                 latest=result.manifest.result_id in current,
                 marks=own_marks[result.manifest.result_id],
                 cost_per_query=money_per_query(result.manifest),
@@ -179,7 +171,7 @@ def _export(
     )
 
 
-def _exported_board(board: _Board, protocol: str) -> ExportedBoard:
+def _exported_board(board: _Group, protocol: str) -> ExportedBoard:
     first = board.ranked[0]
     data = first.manifest.dataset
     return ExportedBoard(
@@ -193,6 +185,6 @@ def _exported_board(board: _Board, protocol: str) -> ExportedBoard:
         current=first.manifest.protocol == protocol,
         judged=data.judged,
         tools=data.tools,
-        metric=METRIC,
+        metric=RANKED[0],
         results=[result.manifest.result_id for result in board.ranked],
     )
