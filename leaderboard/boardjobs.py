@@ -17,34 +17,35 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.errors import ResultError
-from bench.leaderboard.buildcache import Kept, Memory, digest_of, key_of
-from bench.leaderboard.datasetpage import slice_masks, write_dataset
-from bench.leaderboard.explorer import Explorer, write_explorer
-from bench.leaderboard.facts import bundles_seen, data_of, facts_of, novelty_masks, state_of_data
-from bench.leaderboard.model import (
+from bench.leaderboard.boards.board import (
     RANKED,
     Board,
     Mark,
     Rejected,
     Sample,
     assembled,
+    family_of,
     make_board,
     place_of,
     sampled,
     slug_of,
 )
-from bench.leaderboard.names import count, family_of
-from bench.leaderboard.resultpage import write_results
-from bench.leaderboard.standings import Standing
-from bench.leaderboard.tables import checked_values, read_columns
-from bench.leaderboard.traits import learns
+from bench.leaderboard.boards.facts import bundles_seen, data_of, facts_of, novelty_masks, state_of_data
+from bench.leaderboard.boards.standings import RankedSystems
+from bench.leaderboard.boards.tables import checked_values, read_columns
+from bench.leaderboard.boards.traits import learns
+from bench.leaderboard.buildcache import BuildCache, Kept, digest_of, key_of
+from bench.leaderboard.numbers import count
+from bench.leaderboard.pages.dataset import slice_masks, write_dataset
+from bench.leaderboard.pages.explorer import Explorer, write_explorer
+from bench.leaderboard.pages.result import write_results
 from bench.leaderboard.writer import Writer, Written, is_path
 from bench.results.store import PER_QUERY, RUN, Result
 
 #: Values of all results together from which on the work is worth a second process.
 _WORTH_PROCESSES = 300_000
 #: Changes when what is kept of a board does.
-_FORM = 1
+_FORM = 2
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ def _made(job: Job) -> Done:
     write_results(board, slices, job.downloads, writer)
     board = sampled(board, masks, job.keep)
     done = Done(board, rejected, masks, writer.keys, writer.done)
-    Memory(job.out).put(job.name, key, _kept(done, bundles, job.out))
+    BuildCache(job.out).put(job.name, key, _kept(done, bundles, job.out))
     return done
 
 
@@ -221,7 +222,7 @@ def _kept(done: Done, bundles: tuple[int, int] | None, out: Path) -> Kept:
 
 def _damaged(job: Job, key: str) -> frozenset[str]:
     """Files of the last build of this very board that have changed since."""
-    kept = Memory(job.out).get(job.name, key)
+    kept = BuildCache(job.out).get(job.name, key)
     try:
         files = kept.facts["files"].items() if kept else ()
         return frozenset(path for path, (_, digest) in files if is_path(path) and digest_of(job.out / path) != digest)
@@ -231,7 +232,7 @@ def _damaged(job: Job, key: str) -> frozenset[str]:
 
 def _left(job: Job) -> Done | None:
     """What the last build left of this board; None unless everything is as it was: results, site, dataset, code."""
-    kept = Memory(job.out).get(job.name, job.key())
+    kept = BuildCache(job.out).get(job.name, job.key())
     if kept is None:
         return None
     try:
@@ -266,7 +267,7 @@ def _restored(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]
         if name in facts["sound"]
     }
     standings = {
-        metric: Standing(
+        metric: RankedSystems(
             ids=tuple(own["ids"]),
             n=int(own["n"]),
             permutations=int(own["permutations"]),

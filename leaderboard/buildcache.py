@@ -40,7 +40,7 @@ class Kept:
     arrays: dict[str, NDArray[Any]]
 
 
-class Memory:
+class BuildCache:
     """The entries of one site.
 
     Args:

@@ -12,21 +12,20 @@ from pathlib import Path
 
 from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
-from bench.leaderboard.buildcache import Memory
-from bench.leaderboard.explorer import BLOCK
-from bench.leaderboard.exports import index_path, table_path, write_exports
-from bench.leaderboard.homepage import write_home, write_lists
-from bench.leaderboard.methodpage import published_by_family, write_methods
-from bench.leaderboard.model import COLUMNS, RANKED, Board, Rejected, read_results, slug_of
-from bench.leaderboard.names import family_of, slug
-from bench.leaderboard.overall import MOST_VALUES
-from bench.leaderboard.pages import static_files
-from bench.leaderboard.resultpage import ENDINGS
-from bench.leaderboard.staticpages import read_reproduction, write_static
+from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, family_of, read_results, slug_of
+from bench.leaderboard.boards.overall import MOST_VALUES
+from bench.leaderboard.buildcache import BuildCache
+from bench.leaderboard.exports.write import index_path, table_path, write_exports
+from bench.leaderboard.pages.explorer import BLOCK
+from bench.leaderboard.pages.registry import Content, pages
+from bench.leaderboard.pages.rendering import static_files
+from bench.leaderboard.pages.reproduction import read_reproduction
+from bench.leaderboard.pages.result import ENDINGS
 from bench.leaderboard.writer import FOLDERS, Writer, Written
 from bench.progress import QUIET, Progress
 from bench.results.store import RUN, Result
 from bench.storage.locks import locked
+from bench.text import unique_slug
 
 #: Lines of all rankings together up to which they are written for download, unless somebody says otherwise.
 MOST_LINES = 10_000_000
@@ -97,20 +96,20 @@ def build_site(
                     boards.append(done.board)
                     masks[done.board.slug] = done.masks
                 stage.advance()
-        write_home(boards, masks, writer)
-        write_lists(boards, writer)
-        write_methods(boards, published_by_family(report), writer)
         every = [row.result for board in boards for row in board.rows]
         every += [item.result for board in boards for item in board.superseded]
         shown = {result.manifest.result_id for result in every}
         rejected.sort(key=lambda item: (item.where, item.reason))
-        write_static(rejected, report, shown, writer)
+        content = Content(boards, masks, rejected, report, shown)
+        for page in pages():
+            if page.write is not None:
+                page.write(content, writer)
         for path, content in static_files().items():
             writer.put(path, content)
         links = {name: f"r/{name}.html" for name in sorted(shown)}
-        pages = sorted(path for path in writer.keys if path.endswith(".html"))
-        write_exports(writer.put, every, links=links, marks=_marks(boards), pages=pages, base_url=base_url)
-        Memory(out).finish({job.name for job in work})
+        paths = sorted(path for path in writer.keys if path.endswith(".html"))
+        write_exports(writer.put, every, links=links, marks=_marks(boards), pages=paths, base_url=base_url)
+        BuildCache(out).finish({job.name for job in work})
         return Site(tuple(boards), tuple(rejected), writer.finish())
 
 
@@ -124,7 +123,7 @@ def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
         yield from (f"e/{board}/q{number}.js" for number in range(-(-queries // BLOCK)))
         for item in group:
             method = item.manifest.method
-            yield f"m/{slug(method.spec if method.run_file else family_of(method.spec))}.html"
+            yield f"m/{unique_slug(method.spec if method.run_file else family_of(method.spec))}.html"
             yield from (index_path(item), table_path(item))
             yield from (f"r/{item.manifest.result_id}{end}" for end in ENDINGS)
 

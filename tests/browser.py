@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -21,19 +22,12 @@ AXE = Path(
     os.environ.get("BENCH_AXE")
     or Path(__file__).resolve().parent.parent / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 )
-#: Every kind of page, by what its path fits; the first that fits is opened.
+#: Of kinds with many pages, those to open; the first that fits is opened.
+_EXAMPLES = {"board": "d/starter-*.html", "method": "m/bm25.html", "explorer": "e/starter-*.html"}
+#: Every kind of page, by what its path fits.
 KINDS = {
-    "home": "index.html",
-    "datasets": "datasets.html",
-    "board": "d/starter-*.html",
-    "methods": "methods.html",
-    "method": "m/bm25.html",
-    "result": "r/*.html",
-    "explorer": "e/starter-*.html",
-    "metrics": "metrics.html",
-    "reproduction": "reproduction.html",
-    "submit": "submit.html",
-    "rejected": "rejected.html",
+    page.name: _EXAMPLES.get(page.name, page.path)
+    for page in importlib.import_module("bench.leaderboard.pages.registry").pages()
 }
 #: The rules of WCAG 2.2 A and AA, and what axe-core calls good practice beside them.
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")

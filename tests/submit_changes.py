@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench.submit.check import Verdict
+from bench.submit.check import CheckedSubmission
 
 
-def reasons(verdict: Verdict, outcome: str = "refused") -> str:
+def reasons(verdict: CheckedSubmission, outcome: str = "refused") -> str:
     assert verdict.outcome == outcome, verdict
     assert verdict.reasons
     for reason in verdict.reasons:

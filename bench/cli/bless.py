@@ -13,9 +13,9 @@ from bench.errors import UsageError
 from bench.evidence.contestants import open_result
 from bench.gate.baseline import Baseline
 from bench.gate.bless import Blessed, bless
-from bench.gate.wording import clean
 from bench.metrics import parse_metrics
 from bench.storage.paths import results_folder
+from bench.text import one_line
 
 
 @click.command("bless")
@@ -73,7 +73,7 @@ def _summary(baseline: Baseline) -> dict[str, object]:
 
 def _lines(item: Blessed) -> list[str]:
     """What became of one result: the file, its size, and each mean that is another than before."""
-    label = clean(item.baseline.label)
+    label = one_line(item.baseline.label)
     if not item.written:
         return [f"{label}: {item.path} has the same evidence already, and stays as it is"]
     size = f"{item.path.stat().st_size / 1024:.1f} KiB"

@@ -19,6 +19,7 @@ from bench.evidence.contestants import by_dataset, open_result
 from bench.evidence.pictures import draw
 from bench.evidence.render import (
     FEW_DATASETS,
+    LONGEST_TEXT,
     SLICE_SIGNS,
     csv_text,
     dagger,
@@ -29,12 +30,12 @@ from bench.evidence.render import (
     markdown,
     p_text,
     ranks,
-    shortened,
 )
 from bench.evidence.report import Comparison, Correction, DatasetReport, Difference, MetricReport
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
 from bench.storage.paths import results_folder, write_text
+from bench.text import one_line
 
 _FORMS = ("table", "markdown", "json", "csv", "latex")
 
@@ -120,7 +121,7 @@ def _printable(report: Comparison) -> Comparison:
 
     def clean(value: object) -> object:
         if isinstance(value, str):
-            return "".join(sign if sign.isprintable() else " " for sign in value)
+            return one_line(value)
         if isinstance(value, list):
             return [clean(item) for item in value]
         return {clean(key): clean(item) for key, item in value.items()} if isinstance(value, dict) else value
@@ -186,7 +187,8 @@ def _print_dataset(dataset: DatasetReport, baseline: str) -> None:
             if found:
                 out.print(Text(f"{moves.system} {title} most on {moves.metric}", style="bold"))
             for move in found:
-                line = f"  {move.baseline:.2f} → {move.system:.2f}  {move.query_id}  {shortened(move.text or '')}"
+                text = one_line(move.text or "", LONGEST_TEXT)
+                line = f"  {move.baseline:.2f} → {move.system:.2f}  {move.query_id}  {text}"
                 out.print(line, no_wrap=True, overflow="ellipsis")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from bench.cli.bars import progress
-from bench.cli.build import command as build_rectools
+from bench.cli.build_rectools import command as build_rectools
 from bench.cli.options import complete_datasets, go_offline, json_option, source_options, template_option
 from bench.cli.output import console, number, plain_table, print_field, print_json, whoever_reads
 from bench.data.dataset import Dataset

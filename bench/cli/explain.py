@@ -12,6 +12,7 @@ import click
 from bench.cli.options import complete_results, go_offline, json_option, results_option, source_options
 from bench.cli.output import console, number, plain_table, print_json
 from bench.storage.paths import results_folder
+from bench.text import one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -88,9 +89,7 @@ def command(
 
 def _plain(text: str, most: int = _MOST_TEXT) -> str:
     """A text from outside, without what a terminal would obey."""
-    from bench.llm.messages import shown
-
-    return shown(text, most)
+    return one_line(text, most)
 
 
 def _print_one(explained: Explained) -> None:

@@ -22,9 +22,9 @@ from bench.reproduce.artefacts import command as training_command
 from bench.reproduce.cells import paper_of, papers, table_names
 from bench.reproduce.claims import Claim, claims
 from bench.reproduce.commands import adding_command
-from bench.reproduce.laboratory import Laboratory
 from bench.reproduce.markdown import markdown
 from bench.reproduce.reproduction import metrics_of, reproduce
+from bench.reproduce.runs import MethodRuns
 from bench.results.store import to_json
 from bench.specs.parameters import suggestion
 from bench.storage.paths import results_folder, write_text
@@ -82,14 +82,14 @@ def command(
     sources = Sources.from_environment(mirror, offline, bars)
     # Encoders of gigabytes are not fetched unasked; datasets are, as everywhere.
     go_offline(offline or not download)
-    laboratory = Laboratory(
+    runs = MethodRuns(
         results or results_folder(),
         load=lambda spec: load_dataset(spec, sources),
         build=lambda spec: build_method(spec, progress=bars),
         metrics=metrics_of(tables, chosen),
         progress=bars,
     )
-    report = reproduce(tables, chosen, laboratory, shlex.join(["bench", "reproduce", *what]), bars)
+    report = reproduce(tables, chosen, runs, shlex.join(["bench", "reproduce", *what]), bars)
     if out is not None:
         write_text(out / "reproduction.json", to_json(report))
         write_text(out / "reproduction.md", markdown(report))

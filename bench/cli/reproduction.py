@@ -8,7 +8,9 @@ from bench.cli.output import console, plain_table, print_json, seconds
 from bench.reproduce.artefacts import artefacts, folder_of, is_there
 from bench.reproduce.cells import papers, table_cells, table_info, table_names
 from bench.reproduce.claims import claims
-from bench.reproduce.lines import (
+from bench.reproduce.outcomes import CELL_VERDICTS
+from bench.reproduce.report import Block, CellReport, ClaimReport, Reproduction, TableReport
+from bench.reproduce.wording import (
     DIRECTIONS,
     VALUES,
     block_name,
@@ -21,8 +23,6 @@ from bench.reproduce.lines import (
     printed_state,
     value_row,
 )
-from bench.reproduce.report import Block, CellReport, ClaimReport, Reproduction, TableReport
-from bench.reproduce.vocabulary import CELL_VERDICTS
 
 
 def print_list(as_json: bool) -> None:

@@ -16,13 +16,13 @@ from bench.cli.output import print_json, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError
-from bench.gate.wording import clean, shortened
 from bench.registry import load_dataset
 from bench.results.store import find_result
 from bench.storage.paths import replacing, results_folder
 from bench.submit.archive import pack as packed
-from bench.submit.check import Verdict
-from bench.submit.places import archive_name, check_place
+from bench.submit.check import CheckedSubmission
+from bench.submit.check_path import archive_name, check_place
+from bench.text import one_line
 
 #: Datasets that are kept in memory while a folder is checked: its results lie side by side by dataset.
 _KEPT = 2
@@ -59,7 +59,7 @@ def pack(name: str, out: Path | None, results: Path | None, as_json: bool) -> No
     if as_json:
         print_json({"archive": str(path), "bytes": len(data), "result_id": result.manifest.result_id})
         return
-    click.echo(f"{clean(result.label)}: {path} ({len(data) / 1024:.0f} KiB); `bench submit check` looks at it")
+    click.echo(f"{one_line(result.label)}: {path} ({len(data) / 1024:.0f} KiB); `bench submit check` looks at it")
 
 
 @command.command("check")
@@ -94,16 +94,16 @@ def check(path: Path, without_runs: bool, mirror: Path | None, offline: bool, as
         raise error
 
 
-def _print(verdict: Verdict) -> None:
-    label = f"  {shortened(verdict.label)}" if verdict.label else ""
-    click.echo(f"{verdict.outcome}  {clean(str(verdict.place))}{label}")
+def _print(verdict: CheckedSubmission) -> None:
+    label = f"  {one_line(verdict.label, 200)}" if verdict.label else ""
+    click.echo(f"{verdict.outcome}  {one_line(str(verdict.place))}{label}")
     if verdict.note:
-        click.echo(f"  ({clean(verdict.note)})")
+        click.echo(f"  ({one_line(verdict.note)})")
     for reason in verdict.reasons:
-        click.echo(f"  - {clean(reason)}")
+        click.echo(f"  - {one_line(reason)}")
 
 
-def _json(verdict: Verdict) -> dict[str, Any]:
+def _json(verdict: CheckedSubmission) -> dict[str, Any]:
     found = {
         "submission": str(verdict.place),
         "outcome": verdict.outcome,
@@ -117,7 +117,7 @@ def _json(verdict: Verdict) -> dict[str, Any]:
     return safe
 
 
-def _error(found: list[Verdict]) -> BenchError | None:
+def _error(found: list[CheckedSubmission]) -> BenchError | None:
     """What the exit code comes from: one that is refused weighs more than one that could not be read."""
     wrong = [verdict for verdict in found if verdict.outcome != "accepted"]
     if not wrong:

@@ -20,16 +20,15 @@ from bench.data.edges import COLUMNS, read_edges
 from bench.data.tables import SPLITS, Edge, Parameter, Query, Split, Tables, Template, Tool
 from bench.errors import DataError
 from bench.storage.paths import write_text
+from bench.storage.records import Record, StrictRecord, first_fault
 
 CORPUS, QUERIES, QRELS, EDGES, ABOUT = "corpus.jsonl", "queries.jsonl", "qrels", "edges.tsv", "about.json"
 _HEADER = "query-id\tcorpus-id\tscore"
 _GRADE = re.compile(r"-?[0-9]{1,7}")
 
 
-class _ParameterFields(BaseModel):
+class _ParameterFields(StrictRecord):
     """A parameter as an export writes it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
     type: str
@@ -38,10 +37,8 @@ class _ParameterFields(BaseModel):
     default: str | None
 
 
-class _ToolFields(BaseModel):
+class _ToolFields(StrictRecord):
     """`metadata.tool` as an export writes it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str
     description: str
@@ -72,10 +69,8 @@ class _Metadata(BaseModel):
         return value if isinstance(value, dict) else {}
 
 
-class _About(BaseModel):
+class _About(Record):
     """`about.json` of an export: what a card says that the data does not."""
-
-    model_config = ConfigDict(extra="forbid")
 
     title: str
     licence: str
@@ -208,7 +203,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     try:
         return _About.model_validate_json(path.read_bytes()).model_dump()
     except ValidationError as error:
-        raise DataError(f"{path}: {_fault(error)}.") from None
+        raise DataError(f"{path}: {first_fault(error)}.") from None
 
 
 def _documents(path: Path) -> Iterator[tuple[_Document, _Metadata]]:
@@ -219,7 +214,7 @@ def _documents(path: Path) -> Iterator[tuple[_Document, _Metadata]]:
                 metadata = document.metadata if isinstance(document.metadata, dict) else {}
                 yield document, _Metadata.model_validate(metadata)
             except ValidationError as error:
-                raise DataError(f"{path}, line {number}: {_fault(error)}.") from None
+                raise DataError(f"{path}, line {number}: {first_fault(error, 'the line')}.") from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -229,12 +224,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}: {error}.") from None
     yield from enumerate(lines, start=1)
-
-
-def _fault(error: ValidationError) -> str:
-    fault = error.errors()[0]
-    where = ".".join(str(part) for part in fault["loc"])
-    return f"{where or 'the line'}: {fault['msg']}"
 
 
 def _tool(document: _Document, metadata: _Metadata) -> Tool:

@@ -7,25 +7,20 @@ from one source lists them under `[variants.ID]`; each variant's keys are laid o
 
 from __future__ import annotations
 
-import re
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic import Field, StringConstraints, ValidationError, field_validator
 
 from bench.errors import DataError
+from bench.storage.records import StrictRecord, faults, toml_table
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 DatasetId = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Paper(_Strict):
+class Paper(StrictRecord):
     """Where a dataset was published."""
 
     title: str
@@ -35,7 +30,7 @@ class Paper(_Strict):
     bibtex: str
 
 
-class Upstream(_Strict):
+class Upstream(StrictRecord):
     """One repository at one commit, and every file that is read from it."""
 
     repository: Annotated[
@@ -57,7 +52,7 @@ class Upstream(_Strict):
         return files
 
 
-class Counts(_Strict):
+class Counts(StrictRecord):
     """What a loaded dataset must have, checked whenever it is loaded with its default options."""
 
     tools: int
@@ -71,7 +66,7 @@ class Counts(_Strict):
     gold_max: int
 
 
-class Card(_Strict):
+class Card(StrictRecord):
     """The card of one dataset."""
 
     id: DatasetId
@@ -105,11 +100,7 @@ def read_cards(path: Path) -> list[Card]:
     Raises:
         DataError: the file cannot be read, is not TOML, or breaks the card's schema.
     """
-    try:
-        raw = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"cannot read the dataset card {path}: {error}.") from None
-    return cards_from(raw, str(path))
+    return cards_from(toml_table(path, "the dataset card", DataError), str(path))
 
 
 def cards_from(raw: dict[str, Any], where: str) -> list[Card]:
@@ -127,8 +118,5 @@ def _card(raw: dict[str, Any], where: str) -> Card:
     try:
         return Card.model_validate(raw)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in item['loc']) or 'card'}: {re.sub(r'^Value error, ', '', item['msg'])}"
-            for item in error.errors()[:4]
-        )
+        problems = "; ".join(f"{fault.where or 'card'}: {fault.message}" for fault in faults(error)[:4])
         raise DataError(f"the dataset card {where} is not valid: {problems}.") from None

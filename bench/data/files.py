@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from bench.errors import DataError
+from bench.storage.records import faults
 
 T = TypeVar("T")
 
@@ -45,10 +46,10 @@ class Files:
         try:
             return TypeAdapter(form).validate_json(self.text(name), strict=True)
         except ValidationError as error:
-            fault = error.errors()[0]
+            fault = faults(error)[0]
             # The place is a list index or a key, then a field; there is none when the file is not JSON at all.
-            where = "".join(f", {kind} {part}" for kind, part in zip(("record", "field"), fault["loc"], strict=False))
-            raise DataError(f"{name}{where}: {fault['msg']}.") from None
+            where = "".join(f", {kind} {part}" for kind, part in zip(("record", "field"), fault.place, strict=False))
+            raise DataError(f"{name}{where}: {fault.message}.") from None
 
     def under(self, prefix: str) -> list[str]:
         """Names of the upstream files below a folder, sorted."""

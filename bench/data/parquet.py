@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict
 
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.errors import DataError
 from bench.storage.paths import replacing, write_text
+from bench.storage.records import Record
 
 FORMAT_VERSION = 1
 MANIFEST = "dataset.json"
@@ -57,10 +57,8 @@ _EDGES = pa.schema(
 _SCHEMAS = {"tools": _TOOLS, "queries": _QUERIES, "gold": _GOLD, "edges": _EDGES}
 
 
-class DatasetManifest(BaseModel):
+class DatasetManifest(Record):
     """`dataset.json`: what the tables beside it are, with the sha256 of each."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_name: Literal["dataset"] = "dataset"
     schema_version: Literal[1] = 1

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from bench.results.manifest import Manifest, Metrics
+from bench.storage.records import Record
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class ExportedMetric(_Strict):
+class ExportedMetric(Record):
     """What a metric's name stands for."""
 
     name: str
@@ -23,7 +18,7 @@ class ExportedMetric(_Strict):
     reproduction_only: bool
 
 
-class ExportedBoard(_Strict):
+class ExportedBoard(Record):
     """Results that compare: the same data, split, number of queries and protocol.
 
     Attributes:
@@ -47,7 +42,7 @@ class ExportedBoard(_Strict):
     results: list[str]
 
 
-class ExportedResult(_Strict):
+class ExportedResult(Record):
     """One result.
 
     Attributes:
@@ -72,7 +67,7 @@ class ExportedResult(_Strict):
     metrics: Metrics
 
 
-class Export(_Strict):
+class Export(Record):
     """All results of a site, with the boards that they stand on."""
 
     schema_name: Literal["export"] = "export"

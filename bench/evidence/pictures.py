@@ -5,14 +5,13 @@ Names come from outside: they are escaped, and what XML cannot hold is left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from bench.evidence.render import interval
 from bench.evidence.report import Comparison, MacroReport, MacroStanding, MetricReport
+from bench.text import one_line, shortened
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE = """
 text { font: 13px "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; fill: #1a1a1a; }
 .title { font-size: 16px; font-weight: bold; }
@@ -69,8 +68,8 @@ def _means(metric: MetricReport, title: str, n: int) -> str:
     parts.append(f'<line class="axis" x1="{left}" y1="{bottom}" x2="{right}" y2="{bottom}"/>')
     for i, row in enumerate(rows):
         y = top + _ROW * i + _ROW // 2
-        parts.append(_text(left - 12, y + 5, _short(row.system, 34), "end"))
-        tip = f"<title>{_escaped(f'{row.system}: {interval(row.mean, row.low, row.high)}')}</title>"
+        parts.append(_text(left - 12, y + 5, shortened(row.system, 34), "end"))
+        tip = f"<title>{escape(one_line(f'{row.system}: {interval(row.mean, row.low, row.high)}'))}</title>"
         if row.low is not None and row.high is not None:
             parts.append(f'<line class="whisker" x1="{x(row.low):.1f}" y1="{y}" x2="{x(row.high):.1f}" y2="{y}"/>')
         parts.append(f'<circle class="dot" cx="{x(row.mean):.1f}" cy="{y}" r="5">{tip}</circle>')
@@ -108,7 +107,7 @@ def _critical_differences(macro: MacroReport) -> str:
         edge = left if on_left else right
         parts.append(f'<path class="lead" d="M{x(row.rank):.1f},{top} V{y} H{edge}"/>')
         # Over the line that leads to it: beside it there is no room for a long name.
-        label = f"{row.rank:.2f} {_short(row.system)}"
+        label = f"{row.rank:.2f} {shortened(row.system, _LONGEST)}"
         parts.append(_text(edge, y - 5, label, "" if on_left else "end"))
     bottom = below + _ROW * half
     note = (
@@ -138,21 +137,13 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _text(x: float, y: float, text: str, kind: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" class={quoteattr(kind)}>{_escaped(_short(text, 120))}</text>'
-
-
-def _short(text: str, most: int = _LONGEST) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _escaped(text: str) -> str:
-    return escape(_NOT_XML.sub("", " ".join(text.split())))
+    return f'<text x="{x:.1f}" y="{y:.1f}" class={quoteattr(kind)}>{escape(one_line(text, 120))}</text>'
 
 
 def _svg(title: str, parts: Sequence[str], height: float) -> str:
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height:.0f}" '
-        f'viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label={quoteattr(_NOT_XML.sub("", title))}>'
+        f'viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label={quoteattr(one_line(title))}>'
     )
     body = [f"<style>{_STYLE}</style>", '<rect width="100%" height="100%" fill="#fff"/>', _text(12, 28, title, "title")]
     return "\n".join([head, *body, *parts, "</svg>"]) + "\n"

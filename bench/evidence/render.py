@@ -7,7 +7,10 @@ import io
 from collections.abc import Iterable, Sequence
 
 from bench.evidence.report import Comparison, DatasetReport, Difference, MetricReport
+from bench.text import one_line
 
+#: Characters of a query that a report shows.
+LONGEST_TEXT = 160
 #: Measured by `benchmarks/calibration.py`.
 FEW_DATASETS = (
     "The intervals resample datasets, and are too narrow for few of them: of two, three and five datasets they hold "
@@ -113,15 +116,12 @@ def _markdown_moves(dataset: DatasetReport, baseline: str) -> list[str]:
         for title, found in (("gained", moves.gained), ("lost", moves.lost)):
             if found:
                 parts.append(f"### Queries that {_cell(moves.system)} {title} most on {moves.metric}")
-                rows = [[f"{m.baseline:.2f} → {m.system:.2f}", m.query_id, shortened(m.text or "")] for m in found]
+                rows = [
+                    [f"{m.baseline:.2f} → {m.system:.2f}", m.query_id, one_line(m.text or "", LONGEST_TEXT)]
+                    for m in found
+                ]
                 parts.append(_grid([f"{baseline} → {moves.system}", "query", "text"], rows))
     return parts
-
-
-def shortened(text: str, most: int = 160) -> str:
-    """The beginning of a text, on one line."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
 def interval(mean: float, low: float | None, high: float | None) -> str:

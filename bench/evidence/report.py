@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from bench.storage.records import Record
 
 SCHEMA_VERSION = 1
 Correction = Literal["holm", "benjamini-hochberg"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class System(_Strict):
+class System(Record):
     """One of the compared results. `name` is unique within the comparison."""
 
     name: str
@@ -23,7 +19,7 @@ class System(_Strict):
     n_failed: int
 
 
-class Standing(_Strict):
+class Standing(Record):
     """A system on one metric.
 
     Attributes:
@@ -41,7 +37,7 @@ class Standing(_Strict):
     rank_high: int
 
 
-class Difference(_Strict):
+class Difference(Record):
     """A system less the baseline on the same queries.
 
     Attributes:
@@ -71,7 +67,7 @@ class Difference(_Strict):
     needed: int | None
 
 
-class MetricReport(_Strict):
+class MetricReport(Record):
     """One metric: standings best first, differences in the order of the systems, and all pairs.
 
     Attributes:
@@ -87,7 +83,7 @@ class MetricReport(_Strict):
     pairs: list[list[float]]
 
 
-class SliceReport(_Strict):
+class SliceReport(Record):
     """One metric on the queries with one value of a slice; p-values are corrected over the whole slice."""
 
     slice: str
@@ -98,7 +94,7 @@ class SliceReport(_Strict):
     differences: list[Difference]
 
 
-class Move(_Strict):
+class Move(Record):
     """A query on which a system and the baseline differ. `text` is none where the dataset is not at hand."""
 
     query_id: str
@@ -107,7 +103,7 @@ class Move(_Strict):
     baseline: float
 
 
-class Moves(_Strict):
+class Moves(Record):
     """The queries that moved most on one metric from the baseline to a system."""
 
     system: str
@@ -116,7 +112,7 @@ class Moves(_Strict):
     lost: list[Move]
 
 
-class DatasetReport(_Strict):
+class DatasetReport(Record):
     """The systems on one dataset; the first is the baseline."""
 
     dataset: str
@@ -130,7 +126,7 @@ class DatasetReport(_Strict):
     warnings: list[str]
 
 
-class MacroStanding(_Strict):
+class MacroStanding(Record):
     """A system over all datasets.
 
     Attributes:
@@ -145,7 +141,7 @@ class MacroStanding(_Strict):
     rank: float
 
 
-class MacroReport(_Strict):
+class MacroReport(Record):
     """One metric over several datasets.
 
     Attributes:
@@ -160,7 +156,7 @@ class MacroReport(_Strict):
     critical: float
 
 
-class Comparison(_Strict):
+class Comparison(Record):
     """What `bench compare` found.
 
     Attributes:

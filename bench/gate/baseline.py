@@ -9,19 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from bench.errors import ResultError
 from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity
 from bench.results.store import Result
 from bench.storage.paths import write_text
+from bench.storage.records import StrictRecord, first_fault
+from bench.text import slug
 
 BASELINE_VERSION = 1
 
@@ -36,11 +37,7 @@ USUAL_METRICS = (
 _NOT_TAKEN = -1
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Values(_Strict):
+class Values(StrictRecord):
     """A metric's values: query i has `levels[codes[i]]`, or none where `codes[i]` is -1."""
 
     levels: list[float]
@@ -60,7 +57,7 @@ class Values(_Strict):
         return np.append(np.array(self.levels, dtype=np.float64), math.nan)[np.array(self.codes, dtype=np.int64)]
 
 
-class Blessing(_Strict):
+class Blessing(StrictRecord):
     """Who made this the number to keep, when (UTC), and why."""
 
     by: str
@@ -69,7 +66,7 @@ class Blessing(_Strict):
     bench: str
 
 
-class Baseline(_Strict):
+class Baseline(StrictRecord):
     """A blessed result.
 
     Attributes:
@@ -214,12 +211,7 @@ def read_baseline(path: Path) -> Baseline:
     try:
         baseline = Baseline.model_validate(raw)
     except ValidationError as error:
-        fault = error.errors()[0]
-        where = ".".join(str(part) for part in fault["loc"])
-        message = fault["msg"].removeprefix("Value error, ").rstrip(".")
-        raise ResultError(
-            f"the baseline {path} does not follow its schema ({f'{where}: ' if where else ''}{message})."
-        ) from None
+        raise ResultError(f"the baseline {path} does not follow its schema ({first_fault(error)}).") from None
     if baseline.sha256 != baseline.payload_hash:
         raise ResultError(
             f"the baseline {path} is not what `bench bless` wrote: its content does not have the sha256 that it gives; "
@@ -253,5 +245,4 @@ def file_name(result: Result) -> str:
     manifest = result.manifest
     label = f"{manifest.dataset.spec}-{manifest.method.spec}"
     label += f"-{manifest.method.cut}" if manifest.method.cut else ""
-    slug = re.sub(r"[^a-z0-9_-]+", "-", label.lower()).strip("-")[:100].strip("-")
-    return f"{slug or 'unnamed'}.json"
+    return f"{slug(label, 100)}.json"

@@ -7,7 +7,7 @@ from typing import Literal
 from bench.gate.baseline import Baseline
 from bench.gate.candidate import Candidate
 from bench.gate.policy import Policy
-from bench.gate.report import RuleReport, Verdict
+from bench.gate.report import RuleReport, RuleVerdict
 from bench.results.manifest import Latency
 
 #: What makes two machines as fast as one another, as far as a manifest knows. Every manifest has these...
@@ -29,7 +29,7 @@ def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> l
     now, then = candidate.latency, baseline.latency
     if policy.latency.p95_ratio is not None:
         limit, note = policy.latency.p95_ratio, ""
-        verdict: Verdict = "not run"
+        verdict: RuleVerdict = "not run"
         if now is None or then is None:
             note = f"the {'candidate' if now is None else 'baseline'} has no latency: none was measured"
         elif few := _few_timed(now, then):
@@ -91,7 +91,7 @@ def _as_fast(one: dict[str, str | int], other: dict[str, str | int]) -> bool:
     return known and one.get(_ACCELERATOR) == other.get(_ACCELERATOR)
 
 
-def _within(value: float | None, limit: float) -> Verdict:
+def _within(value: float | None, limit: float) -> RuleVerdict:
     if value is None:
         return "not run"
     return "pass" if value <= limit else "regression"
@@ -100,7 +100,7 @@ def _within(value: float | None, limit: float) -> Verdict:
 def _rule(
     name: str,
     kind: Literal["ratio", "budget"],
-    verdict: Verdict,
+    verdict: RuleVerdict,
     limit: float,
     now: Latency | None,
     then: Latency | None,

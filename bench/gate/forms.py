@@ -11,17 +11,17 @@ import xml.etree.ElementTree as ElementTree
 from bench.gate.report import GateReport, RuleReport
 from bench.gate.wording import (
     HEADINGS,
+    LONGEST_TEXT,
     blessing,
     cells,
-    clean,
     conclusion,
     explanation,
     limit_of,
     moved_lines,
     name_of_side,
-    shortened,
     text,
 )
+from bench.text import clean, one_line
 
 # Markdown -----------------------------------------------------------------------------------------------------------
 
@@ -32,7 +32,7 @@ def code(value: str, in_table: bool = False) -> str:
     The fence is longer than any run of backticks inside (CommonMark, section 6.1). In a table a `|` ends a cell even
     inside a code span, and is written `\\|` there (GitHub's extension).
     """
-    inner = clean(value) or "(empty)"
+    inner = one_line(value) or "(empty)"
     fence = "`" * (max((len(run) for run in re.findall("`+", inner)), default=0) + 1)
     inner = inner.replace("|", "\\|") if in_table else inner
     pad = " " if inner.startswith("`") or inner.endswith("`") else ""
@@ -65,7 +65,7 @@ def markdown(report: GateReport) -> str:
         for title, count, queries in moved_lines(moved):
             lines = [f"**{title}** ({code(', '.join(moved.rules))}): {count}", ""]
             for query in queries:
-                shown = "" if query.text is None else f" {code(shortened(query.text))}"
+                shown = "" if query.text is None else f" {code(one_line(query.text, LONGEST_TEXT))}"
                 lines.append(f"- {code(query.query_id)}{shown}")
             lines += [f"- and {count - len(queries)} more"] if count > len(queries) else []
             parts.append("\n".join(lines))
@@ -95,20 +95,15 @@ def junit(report: GateReport) -> str:
     root = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(root, "testsuite", {"name": "bench gate", **counts, "skipped": "0"})
     for name, verdict, message in cases:
-        attributes = {"name": clean(name), "classname": clean(report.candidate.label)}
+        attributes = {"name": one_line(name), "classname": one_line(report.candidate.label)}
         case = ElementTree.SubElement(suite, "testcase", attributes)
         if verdict != "pass":
             kind = "error" if verdict == "not run" else "failure"
-            found = ElementTree.SubElement(case, kind, {"type": verdict, "message": clean(message) or verdict})
-            found.text = clean(message) or verdict
-    ElementTree.SubElement(suite, "system-out").text = _in_xml(text(report))
+            found = ElementTree.SubElement(case, kind, {"type": verdict, "message": one_line(message) or verdict})
+            found.text = one_line(message) or verdict
+    ElementTree.SubElement(suite, "system-out").text = clean(text(report))
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _in_xml(value: str) -> str:
-    """Without what XML 1.0 does not allow at all; ElementTree escapes the rest."""
-    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", value)
 
 
 # GitHub -------------------------------------------------------------------------------------------------------------
@@ -116,7 +111,7 @@ def _in_xml(value: str) -> str:
 
 def workflow_commands(report: GateReport) -> list[str]:
     """Workflow commands that mark a run on GitHub: errors for what is broken or was not run, else warnings."""
-    title = f"bench gate: {clean(report.candidate.label)}"
+    title = f"bench gate: {one_line(report.candidate.label)}"
     if not report.rules:
         level = "warning" if report.outcome == "not comparable" else "error"
         return [_annotation(level, title, f"{report.outcome}: {'; '.join(report.reasons)}")]
@@ -138,7 +133,7 @@ def _said(rule: RuleReport) -> str:
 
 def _annotation(level: str, title: str, message: str) -> str:
     """`::error title=...::message`, escaped as GitHub's own toolkit does."""
-    data = clean(message).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    data = one_line(message).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     key = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
     return f"::{level} title={key}::{data}"
 

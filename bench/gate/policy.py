@@ -24,20 +24,16 @@ top_5 = 400             # mean tokens of tool text that a query puts before the 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from bench.errors import UsageError
 from bench.metrics import parse_metric
 from bench.specs.parameters import suggestion
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+from bench.storage.records import StrictRecord, faults, toml_table
 
 
 def _canonical(text: str) -> str:
@@ -52,14 +48,14 @@ Margin = Annotated[float, Field(ge=0)]
 Budget = Annotated[float, Field(gt=0)]
 
 
-class SliceOf(_Strict):
+class SliceOf(StrictRecord):
     """The queries with one value of a slice (`bench show --by`)."""
 
     name: str = Field(min_length=1)
     value: str
 
 
-class Rule(_Strict):
+class Rule(StrictRecord):
     """What one metric must keep: its loss within `margin`, its mean at `floor` or better.
 
     For a metric of which less is better (`size_diff`) the loss is a rise, and the floor the largest mean allowed. For
@@ -73,14 +69,14 @@ class Rule(_Strict):
     slice: SliceOf | None = None
 
 
-class LatencyBudget(_Strict):
+class LatencyBudget(StrictRecord):
     """Seconds of one query on its own: p95 against the baseline's, and in itself."""
 
     p95_ratio: Budget | None = None
     p95_seconds: Budget | None = None
 
 
-class TokenBudget(_Strict):
+class TokenBudget(StrictRecord):
     """Most mean tokens of the tool text of the first five, the first ten, and the recommended tools."""
 
     top_5: Budget | None = None
@@ -88,7 +84,7 @@ class TokenBudget(_Strict):
     recommended: Budget | None = None
 
 
-class Policy(_Strict):
+class Policy(StrictRecord):
     """All that a candidate must keep. A policy that asks for nothing is refused: it would let everything pass."""
 
     level: Level = 0.05
@@ -143,26 +139,19 @@ def read_policy(path: Path) -> Policy:
         UsageError: the file cannot be read, is not TOML, or does not follow the model; the sentence says where.
     """
     try:
-        raw = tomllib.loads(path.read_text("utf-8-sig"))
-    except OSError as error:
-        raise UsageError(f"cannot read the policy {path}: {error.strerror}.") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"the policy {path} is not TOML: {error}.") from None
-    try:
-        return Policy.model_validate(raw)
+        return Policy.model_validate(toml_table(path, "the policy", UsageError))
     except ValidationError as error:
         raise UsageError(f"the policy {path} is not valid: {_sentence(error)}.") from None
 
 
 def _sentence(error: ValidationError) -> str:
     """The first fault of a policy, in words: where, what, and the nearest name for one that is not known."""
-    fault = error.errors()[0]
-    where = _place(fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        known = _known(fault["loc"][:-1])
-        name = str(fault["loc"][-1])
+    place, kind, message = faults(error)[0]
+    where = _place(place)
+    if kind == "extra_forbidden":
+        known = _known(place[:-1])
+        name = str(place[-1])
         return f"there is no key {where!r}{suggestion(name, known)}; known there: {', '.join(known)}"
-    message = fault["msg"].removeprefix("Value error, ").rstrip(".")
     return f"{where}: {message[:1].lower() + message[1:]}" if where else message
 
 

@@ -60,7 +60,7 @@ class Gate:
             The report, where all is kept.
         """
         from bench.errors import BenchError
-        from bench.gate.functions import gate_search
+        from bench.gate.search_function import gate_search
         from bench.gate.wording import text
 
         __tracebackhide__ = True

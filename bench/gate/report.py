@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from bench.storage.records import Record
 
-Verdict = Literal["pass", "regression", "inconclusive", "not run"]
+RuleVerdict = Literal["pass", "regression", "inconclusive", "not run"]
 Outcome = Literal["pass", "regression", "inconclusive", "not comparable", "not run"]
 
 #: Exit codes of `bench gate`, which are its own. What was not run has not passed.
@@ -15,11 +15,7 @@ EXIT_CODES: dict[Outcome, int] = {"pass": 0, "regression": 1, "inconclusive": 2,
 MOST_NAMED = 10
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class RuleReport(_Strict):
+class RuleReport(Record):
     """One demand of the policy, and whether it is met.
 
     Attributes:
@@ -40,7 +36,7 @@ class RuleReport(_Strict):
 
     name: str
     kind: Literal["margin", "floor", "ratio", "budget"]
-    verdict: Verdict
+    verdict: RuleVerdict
     threshold: float
     higher_is_better: bool = True
     level: float | None = None
@@ -57,14 +53,14 @@ class RuleReport(_Strict):
     note: str = ""
 
 
-class MovedQuery(_Strict):
+class MovedQuery(Record):
     """A query that fails now or no longer; its text where the dataset is at hand."""
 
     query_id: str
     text: str | None = None
 
 
-class Moved(_Strict):
+class Moved(Record):
     """Queries whose value fell to 0, and those that rose from 0, by the rules that see the same ones move.
 
     `failing` and `fixed` name the first few; `n_failing` and `n_fixed` count all.
@@ -77,7 +73,7 @@ class Moved(_Strict):
     fixed: list[MovedQuery]
 
 
-class Side(_Strict):
+class Side(Record):
     """Candidate or baseline."""
 
     label: str
@@ -88,7 +84,7 @@ class Side(_Strict):
     reason: str | None = None
 
 
-class GateReport(_Strict):
+class GateReport(Record):
     """The whole report; `reasons` say why it is not comparable or was not run."""
 
     schema_name: Literal["gate-report"] = "gate-report"
@@ -118,6 +114,6 @@ def not_judged(
 def outcome_of(rules: list[RuleReport]) -> Outcome:
     """What the rules come to: a regression that was found stands, whatever else could not be judged."""
     verdicts = {rule.verdict for rule in rules}
-    order: tuple[Verdict, ...] = ("regression", "not run", "inconclusive")
+    order: tuple[RuleVerdict, ...] = ("regression", "not run", "inconclusive")
     # A gate without rules has judged nothing.
     return next((verdict for verdict in order if verdict in verdicts), "pass" if rules else "not run")

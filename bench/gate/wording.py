@@ -6,20 +6,17 @@ is its own affair.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 
 from bench.gate.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleReport, Side
 from bench.stats.noninferiority import FEWEST_QUERIES
+from bench.text import one_line
 
 HEADINGS = ("verdict", "rule", "limit", "baseline", "candidate", "difference", "one-sided bounds", "detectable", "n")
 #: Longest text of a query in a report.
-_LONGEST_TEXT = 200
+LONGEST_TEXT = 200
 #: A number of queries beyond which nobody asks for more.
 _MOST_QUERIES = 10_000_000
-_REPLACED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-#: They join letters in Persian, Hindi and others, and people in emoji.
-_JOINERS = {"\u200c", "\u200d"}
 
 MEANING = {
     "pass": "every rule is kept",
@@ -30,23 +27,9 @@ MEANING = {
 }
 
 
-def clean(text: str) -> str:
-    """A text on one line, without control, direction or lone surrogate characters."""
-    spaced = " ".join(text.split())
-    return "".join(
-        sign if sign in _JOINERS or unicodedata.category(sign) not in _REPLACED else "\ufffd" for sign in spaced
-    )
-
-
-def shortened(text: str) -> str:
-    """A cleaned text of at most 200 characters."""
-    found = clean(text)
-    return found if len(found) <= _LONGEST_TEXT else found[: _LONGEST_TEXT - 3] + "..."
-
-
 def name_of_side(side: Side) -> str:
     """`tgr @ apibank (6a82e379f872)`."""
-    return clean(side.label) + (f" ({clean(side.result_id)})" if side.result_id else "")
+    return one_line(side.label) + (f" ({one_line(side.result_id)})" if side.result_id else "")
 
 
 def blessing(report: GateReport) -> str:
@@ -54,7 +37,7 @@ def blessing(report: GateReport) -> str:
     side = report.baseline
     if side.blessed_at is None:
         return ""
-    return f"blessed {clean(side.blessed_at)} by {clean(side.blessed_by or '')}: {clean(side.reason or '')}"
+    return f"blessed {one_line(side.blessed_at)} by {one_line(side.blessed_by or '')}: {one_line(side.reason or '')}"
 
 
 def limit_of(rule: RuleReport) -> str:
@@ -76,7 +59,7 @@ def cells(rule: RuleReport) -> list[str]:
         difference = f"{rule.difference:+.4g}" if measured else f"{rule.difference:+.4f}"
     return [
         rule.verdict,
-        clean(rule.name),
+        one_line(rule.name),
         limit_of(rule),
         number(rule.baseline),
         number(rule.candidate),
@@ -111,7 +94,7 @@ def explanation(rule: RuleReport) -> str:
         enclosed = ["the bounds enclose the limit"] if (rule.n or 0) >= FEWEST_QUERIES else []
         words.append("; ".join([*enclosed, _counts(rule), _needed(rule)]))
     if rule.note:
-        words.append(clean(rule.note))
+        words.append(one_line(rule.note))
     return "; ".join(words)
 
 
@@ -152,17 +135,17 @@ def text(report: GateReport) -> str:
     explained = [(rule, explanation(rule)) for rule in report.rules]
     if any(found for _, found in explained):
         lines.append("")
-    lines += [f"{clean(rule.name)}, {limit_of(rule)}: {found}" for rule, found in explained if found]
+    lines += [f"{one_line(rule.name)}, {limit_of(rule)}: {found}" for rule, found in explained if found]
     for moved in report.moved:
         for title, count, queries in moved_lines(moved):
-            lines += ["", f"{title} ({clean(', '.join(moved.rules))}): {count}"]
-            lines += [f"  {clean(query.query_id)}{_text_of(query)}" for query in queries]
+            lines += ["", f"{title} ({one_line(', '.join(moved.rules))}): {count}"]
+            lines += [f"  {one_line(query.query_id)}{_text_of(query)}" for query in queries]
             lines += [f"  and {count - len(queries)} more"] if count > len(queries) else []
     if report.notes:
-        lines += ["", *(f"note: {clean(note)}" for note in report.notes)]
-    lines += ["", *(clean(reason) for reason in report.reasons), conclusion(report)]
+        lines += ["", *(f"note: {one_line(note)}" for note in report.notes)]
+    lines += ["", *(one_line(reason) for reason in report.reasons), conclusion(report)]
     return "\n".join(lines) + "\n"
 
 
 def _text_of(query: MovedQuery) -> str:
-    return "" if query.text is None else f"  {shortened(query.text)}"
+    return "" if query.text is None else f"  {one_line(query.text, LONGEST_TEXT)}"

@@ -5,7 +5,6 @@ Names come from outside: all of them are escaped, and what XML cannot hold is le
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
@@ -15,6 +14,7 @@ import numpy as np
 from bench.data.tables import Tool
 from bench.graph.edges import Edges
 from bench.graph.layout import Layout, lay_out
+from bench.text import clean, one_line
 
 _LONGEST_LABEL = 30
 #: Widths of letters at the font's size, rounded up; nobody says which font a viewer has.
@@ -31,7 +31,6 @@ _FILLS = (
 )  # fmt: skip
 _OTHER_FILL = "#e6e6e6"
 #: Characters that XML 1.0 cannot hold even when escaped.
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _STYLE = """
 text { font: 11px "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; fill: #1a1a1a; }
@@ -110,7 +109,7 @@ def _caption(tools: Sequence[Tool], edges: Edges, missed: Edges, annotated: Edge
 
 def _label(tool: Tool) -> str:
     name = tool.tool_id if len(tool.tool_id) <= _LONGEST_LABEL else tool.name or tool.tool_id
-    return _shortened(name)
+    return one_line(name, _LONGEST_LABEL)
 
 
 def _length(label: str) -> float:
@@ -120,13 +119,8 @@ def _length(label: str) -> float:
     return sum(widths) + sum(_LETTER for sign in label if ord(sign) > 0x2E7F)
 
 
-def _shortened(name: str) -> str:
-    plain = " ".join(_NOT_XML.sub("", name).split())
-    return plain if len(plain) <= _LONGEST_LABEL else plain[: _LONGEST_LABEL - 1] + "…"
-
-
 def _text(text: str) -> str:
-    return escape(_NOT_XML.sub("", text))
+    return escape(clean(text))
 
 
 def _node(code: int, tool: Tool, label: str, width: float, fill: str, layout: Layout) -> str:
@@ -169,7 +163,7 @@ def _legend_rows(legend: Sequence[tuple[str, str]], width: float) -> list[list[t
     rows: list[list[tuple[float, str, str]]] = []
     x = width
     for fill, name in legend:
-        label = _shortened(name)
+        label = one_line(name, _LONGEST_LABEL)
         needed = 34 + _length(label)
         if x + needed > width - _MARGIN or not rows:
             rows.append([])

@@ -18,11 +18,12 @@ from bench.errors import UnavailableError, UsageError
 from bench.llm.budget import Held, Stopped
 from bench.llm.completion import Completion, input_bound, payload, read_completion
 from bench.llm.journal import Answer, Journal, JournalLine, JournalRequest, journal_at
-from bench.llm.messages import Failure, Message, Reply, Request, Usage, described, request_key, shown
+from bench.llm.messages import Failure, Message, Reply, Request, Usage, described, request_key
 from bench.llm.meter import note_request
 from bench.llm.settings import Settings, chat_settings
 from bench.llm.transport import GaveUp, Refused, Transport, Unsupported
 from bench.progress import QUIET, Progress
+from bench.text import one_line
 
 __all__ = ["Failure", "LanguageModel", "Message", "Reply", "Request", "Usage"]
 
@@ -72,7 +73,7 @@ class LanguageModel:
         """Model and the endpoint that is asked for what the journal lacks; without one, all that the journal has."""
         if self._settings.named:
             return f"{self.model} at {self._settings.url}"
-        return f"{self.model} at {shown(', '.join(self._journal.endpoints(self.model))) or 'no endpoint'}"
+        return f"{self.model} at {one_line(', '.join(self._journal.endpoints(self.model)), 200) or 'no endpoint'}"
 
     @property
     def usage(self) -> Usage:
@@ -279,7 +280,7 @@ class LanguageModel:
             self._told = True
             self._progress.note(
                 f"replies of {self.model} are taken from the journal {settings.journal}, where "
-                f"{shown(answer.endpoint)} made them, not {settings.url}; name another file in "
+                f"{one_line(answer.endpoint, 200)} made them, not {settings.url}; name another file in "
                 "BENCH_LLM_JOURNAL to ask anew"
             )
 
@@ -287,7 +288,7 @@ class LanguageModel:
         prompt = requests[0].messages[-1].content if requests[0].messages else ""
         return UnavailableError(
             f"the journal {self._settings.journal} lacks {len(requests)} of the replies of {self.model}, the first to "
-            f"{shown(prompt, _SHOWN)!r} (sample {requests[0].sample}), and {self._obstacle()}. {self._remedy()}"
+            f"{one_line(prompt, _SHOWN)!r} (sample {requests[0].sample}), and {self._obstacle()}. {self._remedy()}"
         )
 
     def _obstacle(self) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bench.llm.messages import Request, cleaned, described, shown
+from bench.llm.messages import Request, cleaned, described
 from bench.llm.transport import Malformed
+from bench.text import one_line
 
 #: Tokens that a model's template may put around a message, and before the first.
 _PER_MESSAGE = 16
@@ -70,7 +71,7 @@ def read_completion(body: Any, request: Request) -> Completion:
     finish = cleaned(finish) if isinstance(finish, str) else "unknown"
     reason = ""
     if isinstance(refusal, str) and refusal.strip():
-        reason = f"the model refused: {shown(refusal)}"
+        reason = f"the model refused: {one_line(refusal, 200)}"
     elif finish == "content_filter":
         reason = "the endpoint's filter withheld the reply"
     elif not text.strip():

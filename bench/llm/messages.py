@@ -88,12 +88,6 @@ def cleaned(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def shown(text: str, most: int = 200) -> str:
-    """A text from outside, fit to be printed: one line without control characters, not too long."""
-    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
-    return plain if len(plain) <= most else plain[: most - 3] + "..."
-
-
 def described(request: Request) -> dict[str, Any]:
     """The request as the journal records it: every text is valid Unicode."""
     return {

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from bench.errors import BenchError, UnavailableError, UsageError
 from bench.llm.budget import Held, Stopped
-from bench.llm.messages import shown
 from bench.llm.settings import Settings
+from bench.text import one_line
 
 T = TypeVar("T")
 
@@ -226,7 +226,7 @@ class Transport:
 
     def _said(self, text: str) -> str:
         """What an endpoint says, fit to be printed, and without the key that it may repeat."""
-        return shown(self._settings.without_key(text).strip().removesuffix("."))
+        return one_line(self._settings.without_key(text).strip().removesuffix("."), 200)
 
 
 def retry_after(header: str | None, now: float) -> float | None:

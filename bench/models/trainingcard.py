@@ -11,21 +11,18 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from bench.data.tables import Tool
 from bench.errors import DataError
 from bench.storage.paths import write_text
+from bench.storage.records import Record, first_fault
 
 CARD = "training.json"
 Kind = Literal["retriever", "reranker", "classifier", "discriminator", "generator"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Evaluation(_Strict):
+class Evaluation(Record):
     """One look at the validation examples."""
 
     step: int
@@ -33,7 +30,7 @@ class Evaluation(_Strict):
     value: float
 
 
-class TrainingCard(_Strict):
+class TrainingCard(Record):
     """The card of one trained model.
 
     Attributes:
@@ -106,6 +103,8 @@ def read_card(folder: Path) -> TrainingCard | None:
         return None
     try:
         return TrainingCard.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        first = str(error).splitlines()[0]
-        raise DataError(f"the training card {path} cannot be read ({first}); train the model again.") from None
+    except OSError as error:
+        raise DataError(f"the training card {path} cannot be read ({error.strerror}); train the model again.") from None
+    except ValidationError as error:
+        reason = first_fault(error)
+        raise DataError(f"the training card {path} cannot be read ({reason}); train the model again.") from None

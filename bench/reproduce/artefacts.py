@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
 from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.errors import DataError, UsageError
 from bench.models.trainingcard import Kind, TrainingCard, read_card
 from bench.specs.parameters import check_parameters, suggestion
 from bench.specs.spec import Spec, format_value
 from bench.storage.paths import data_folder
+from bench.storage.records import Record, toml_table, validated
 from bench.training.train import trainer_class
 
 FILE = Path(__file__).parent / "artefacts.toml"
@@ -22,15 +20,13 @@ _REFERENCE = re.compile(r"\$([a-z0-9][a-z0-9-]*)")
 _VALUE = re.compile(r"([\w.:/-]*)\$([a-z0-9][a-z0-9-]*)")
 
 
-class Artefact(BaseModel):
+class Artefact(Record):
     """A model that `bench train` makes.
 
     Attributes:
         kind, dataset, base, settings: the arguments of `bench train`; `$NAME` in a text is another artefact.
         summary: what it is.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind
     dataset: str
@@ -52,11 +48,10 @@ def artefacts() -> dict[str, Artefact]:
 
 def read_artefacts(path: Path) -> dict[str, Artefact]:
     """Artefacts out of a TOML file; raises `DataError`."""
-    try:
-        tables = tomllib.loads(path.read_text("utf-8"))
-        found = {name: Artefact.model_validate(table) for name, table in tables.items()}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
-        raise DataError(f"cannot read the artefacts {path}: {error}.") from None
+    tables = toml_table(path, "the artefacts", DataError)
+    found = {
+        name: validated(Artefact, table, f"the artefact {name} in {path}", DataError) for name, table in tables.items()
+    }
     known: set[str] = set()
     for name, artefact in found.items():
         if missing := [needed for needed in artefact.needs() if needed not in known]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from bench.errors import DataError
+from bench.storage.records import Record, read_toml
 
 FOLDER = Path(__file__).parent / "tables"
 
@@ -61,18 +59,14 @@ class Cell:
         return f"{self.table}, {self.row}, {self.place}, {self.metric}"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Data(_Strict):
+class Data(Record):
     """How large a paper's test set and library are, where it or its released files say so."""
 
     queries: int | None = None
     tools: int | None = None
 
 
-class Unreadable(_Strict):
+class Unreadable(Record):
     """Cells that the copy of the paper we read does not have."""
 
     row: str
@@ -80,7 +74,7 @@ class Unreadable(_Strict):
     reason: str
 
 
-class TableInfo(_Strict):
+class TableInfo(Record):
     """What a table shows."""
 
     title: str
@@ -89,7 +83,7 @@ class TableInfo(_Strict):
     notes: list[str] = []
 
 
-class Paper(_Strict):
+class Paper(Record):
     """A paper whose tables are transcribed."""
 
     title: str
@@ -140,10 +134,7 @@ def cell_at(table: str, row: str, place: str, metric: str) -> Cell:
 
 def read_paper(path: Path) -> Paper:
     """A paper's description out of its TOML file; raises `DataError`."""
-    try:
-        return Paper.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
-        raise DataError(f"cannot read the paper {path}: {error}.") from None
+    return read_toml(Paper, path, "the paper", DataError)
 
 
 def read_cells(path: Path) -> list[Cell]:

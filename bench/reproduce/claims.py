@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from bench.errors import DataError
 from bench.reproduce.cells import Cell, table_cells
+from bench.reproduce.outcomes import Difference
 from bench.reproduce.recipes import Question
 from bench.reproduce.report import PrintedReport
-from bench.reproduce.vocabulary import Difference
+from bench.storage.records import Record, read_toml
 
 FOLDER = Path(__file__).parent / "claims"
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ClaimTest(Question):
@@ -31,7 +27,7 @@ class ClaimTest(Question):
     needs: tuple[str, ...] = ()
 
 
-class Printed(_Strict):
+class Printed(Record):
     """Two rows of printed tables of which the first should be above the second, wherever both have a cell.
 
     `better` and `worse` are `TABLE: ROW`; `places` and `metrics` narrow the cells, all by default. In a table of
@@ -51,7 +47,7 @@ class Printed(_Strict):
         return self
 
 
-class Claim(_Strict):
+class Claim(Record):
     """A claim of a paper.
 
     Attributes:
@@ -75,7 +71,7 @@ class Claim(_Strict):
     note: str = ""
 
 
-class ClaimFile(_Strict):
+class ClaimFile(Record):
     """The claims of a paper."""
 
     claim: list[Claim]
@@ -89,10 +85,7 @@ def claims() -> tuple[Claim, ...]:
 
 def read_claims(path: Path) -> list[Claim]:
     """Claims out of a TOML file; raises `DataError`."""
-    try:
-        return ClaimFile.model_validate(tomllib.loads(path.read_text("utf-8"))).claim
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
-        raise DataError(f"cannot read the claims {path}: {error}.") from None
+    return read_toml(ClaimFile, path, "the claims", DataError).claim
 
 
 def check_printed(printed: tuple[Printed, ...]) -> PrintedReport | None:

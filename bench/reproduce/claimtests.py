@@ -6,24 +6,24 @@ from collections.abc import Callable
 
 from bench.metrics import parse_metric
 from bench.reproduce.claims import Claim, ClaimTest, check_printed
-from bench.reproduce.laboratory import Laboratory
 from bench.reproduce.measuring import compared, comparison_of, decided, lacking_of, measurement_of
 from bench.reproduce.report import ClaimReport, ClaimTestReport, Comparison
+from bench.reproduce.runs import MethodRuns
 from bench.reproduce.verdicts import judge_claim
 from bench.stats.multiple import holm
 
 
-def judged_claim(claim: Claim, laboratory: Laboratory, advance: Callable[[], None]) -> ClaimReport:
+def judged_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> ClaimReport:
     """Run a claim's tests, correct their comparisons as one family, and judge it.
 
     Args:
         claim: the claim.
-        laboratory: runs what the tests ask.
+        runs: runs what the tests ask.
         advance: called after each test.
     """
     tests = []
     for test in claim.tests:
-        tests.append(_run(test, laboratory))
+        tests.append(_run(test, runs))
         advance()
     p = [comparison.p for test in tests for comparison in test.comparisons]
     corrected = iter(holm(p).tolist())
@@ -51,11 +51,11 @@ def _decided(comparison: Comparison, corrected: float) -> Comparison:
     return decided(comparison, 1.0 if higher else -1.0, corrected)
 
 
-def _run(test: ClaimTest, laboratory: Laboratory) -> ClaimTestReport:
+def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:
     """The comparisons of one test, not yet decided; or what it lacks. A fault of ours ends no other test."""
     differences = list(test.differences)
     try:
-        first, second, found = compared(test.better, test.worse, test, test.metrics, laboratory)
+        first, second, found = compared(test.better, test.worse, test, test.metrics, runs)
     except Exception as error:
         lacking = lacking_of([test.better, test.worse], test, test.metrics, test.needs, error)
         return ClaimTestReport(better=test.better, worse=test.worse, differences=differences, lacking=lacking)

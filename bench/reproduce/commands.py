@@ -9,8 +9,8 @@ from bench.errors import BenchError
 from bench.metrics import DEFAULT_METRICS
 from bench.registry.datasets import dataset_entry
 from bench.reproduce.artefacts import artefact, command, is_there, named_in, resolved, with_needed
-from bench.reproduce.laboratory import is_fact
 from bench.reproduce.recipes import Question
+from bench.reproduce.runs import is_fact
 from bench.specs.spec import parse
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bench.reproduce.cells import papers
-from bench.reproduce.lines import (
+from bench.reproduce.outcomes import CELL_VERDICTS, DIFFERENCES
+from bench.reproduce.report import CellReport, ClaimReport, Lacking, Reproduction, TableReport
+from bench.reproduce.verdicts import TOLERANCE
+from bench.reproduce.wording import (
     VALUES,
     block_name,
     block_notes,
@@ -16,9 +19,6 @@ from bench.reproduce.lines import (
     name_of_test,
     printed_state,
 )
-from bench.reproduce.report import CellReport, ClaimReport, Lacking, Reproduction, TableReport
-from bench.reproduce.verdicts import TOLERANCE
-from bench.reproduce.vocabulary import CELL_VERDICTS, DIFFERENCES
 
 _LEGEND = (
     "**reproduced**: the published number lies within the 95% interval of ours, or within "

@@ -8,9 +8,9 @@ import numpy as np
 
 from bench.errors import BenchError, MethodError, UnavailableError, UsageError
 from bench.reproduce.commands import commands_for
-from bench.reproduce.laboratory import Answers, Laboratory, fact, is_fact
 from bench.reproduce.recipes import Question, Recipe
 from bench.reproduce.report import Comparison, Estimate, Lacking, MeasuredData, Measurement
+from bench.reproduce.runs import Answers, MethodRuns, fact, is_fact
 from bench.reproduce.verdicts import judge_direction
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.paired import Paired, compare
@@ -18,7 +18,7 @@ from bench.stats.strata import centred_values
 
 
 def estimates(
-    method: str, question: Question, names: Sequence[str], laboratory: Laboratory, minus: str | None = None
+    method: str, question: Question, names: Sequence[str], runs: MethodRuns, minus: str | None = None
 ) -> tuple[Answers, list[Estimate]]:
     """Means and intervals of metrics and facts, in the order asked.
 
@@ -26,7 +26,7 @@ def estimates(
         method: the spec; `minus`, if any, is subtracted query by query.
         question: on which data.
         names: metrics and facts.
-        laboratory: runs what is asked.
+        runs: runs what is asked.
         minus: another spec.
 
     Raises:
@@ -34,10 +34,10 @@ def estimates(
     """
     metrics = [name for name in names if not is_fact(name)]
     # A fact is read off the result; which queries it has, any metric says.
-    answers = laboratory.ask(method, question, metrics or ["recall@5"])
+    answers = runs.ask(method, question, metrics or ["recall@5"])
     values = answers.values
     if minus is not None:
-        values = values - laboratory.ask(minus, question, metrics).values
+        values = values - runs.ask(minus, question, metrics).values
     centred = centred_values(values, answers.groups)
     intervals = bca_intervals(centred)
     found = []
@@ -54,11 +54,11 @@ def estimates(
 
 
 def compared(
-    better: str, worse: str, question: Question, metrics: Sequence[str], laboratory: Laboratory
+    better: str, worse: str, question: Question, metrics: Sequence[str], runs: MethodRuns
 ) -> tuple[Answers, Answers, list[Paired]]:
     """Two methods on the same queries: their answers, and one comparison for each metric; raises as `estimates`."""
-    first = laboratory.ask(better, question, metrics)
-    second = laboratory.ask(worse, question, metrics)
+    first = runs.ask(better, question, metrics)
+    second = runs.ask(worse, question, metrics)
     if first.counts != second.counts:
         raise UsageError(f"{better} and {worse} were not judged on the same queries.")
     return first, second, compare(first.values - second.values, first.groups)

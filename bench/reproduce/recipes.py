@@ -7,18 +7,18 @@ up by itself once a model, dataset or endpoint is at hand.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from bench.data.tables import Template
 from bench.errors import DataError
 from bench.reproduce.cells import Cell, cell_at
-from bench.reproduce.vocabulary import Difference
+from bench.reproduce.outcomes import Difference
+from bench.storage.records import Record, read_toml
 
 FOLDER = Path(__file__).parent / "recipes"
 
@@ -28,11 +28,7 @@ _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 Substitutions = dict[str, str | list[str]]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Question(_Strict):
+class Question(Record):
     """What is asked of a method: on which data, in which form.
 
     Attributes:
@@ -48,7 +44,7 @@ class Question(_Strict):
     template: Template | None = None
 
 
-class Standard(_Strict):
+class Standard(Record):
     """What the protocol would measure where the paper's own way is followed."""
 
     method: str | None = None
@@ -167,7 +163,7 @@ class Recipe(Question):
         )
 
 
-class RecipeFile(_Strict):
+class RecipeFile(Record):
     """The recipes of a paper. `words` are substitutions that hold for all of them, in those of rows and places too."""
 
     words: dict[str, str] = {}
@@ -182,11 +178,8 @@ def recipes() -> tuple[Recipe, ...]:
 
 def read_recipes(path: Path) -> list[Recipe]:
     """Recipes out of a TOML file; raises `DataError`."""
-    try:
-        found = RecipeFile.model_validate(tomllib.loads(path.read_text("utf-8")))
-        return [_with_words(recipe, found.words) for recipe in found.recipe]
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
-        raise DataError(f"cannot read the recipes {path}: {error}.") from None
+    found = read_toml(RecipeFile, path, "the recipes", DataError)
+    return [_with_words(recipe, found.words) for recipe in found.recipe]
 
 
 class _Kept(dict[str, str]):

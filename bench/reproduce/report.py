@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from bench.reproduce.cells import Data, Unit, Unreadable
-from bench.reproduce.vocabulary import CellVerdict, ClaimVerdict, Difference, Outcome
+from bench.reproduce.outcomes import CellVerdict, ClaimVerdict, Difference, Outcome
 from bench.results.manifest import Environment
+from bench.storage.records import Record
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class MeasuredData(_Strict):
+class MeasuredData(Record):
     """One dataset that was asked, and the stored result."""
 
     dataset: str
@@ -26,7 +21,7 @@ class MeasuredData(_Strict):
     result: str
 
 
-class Measurement(_Strict):
+class Measurement(Record):
     """What a number of ours was measured on.
 
     Attributes:
@@ -46,7 +41,7 @@ class Measurement(_Strict):
     warnings: list[str]
 
 
-class Lacking(_Strict):
+class Lacking(Record):
     """A measurement that is not possible here: why, and what would make it so.
 
     `failed` is true where nothing known is lacking, and the attempt itself went wrong.
@@ -60,7 +55,7 @@ class Lacking(_Strict):
     commands: list[str]
 
 
-class Estimate(_Strict):
+class Estimate(Record):
     """A mean with its 95% interval; counts and shares of a graph have none."""
 
     metric: str
@@ -69,7 +64,7 @@ class Estimate(_Strict):
     high: float | None
 
 
-class Comparison(_Strict):
+class Comparison(Record):
     """A paired comparison: first - second on the same queries.
 
     `p` is the randomisation test's, `corrected` by Holm for its family; `detectable` is the minimum detectable effect
@@ -91,7 +86,7 @@ class Comparison(_Strict):
     outcome: Outcome
 
 
-class CellReport(_Strict):
+class CellReport(Record):
     """A cell and its one verdict.
 
     Attributes:
@@ -123,7 +118,7 @@ class CellReport(_Strict):
     direction: Comparison | None = None
 
 
-class Block(_Strict):
+class Block(Record):
     """Cells of one row and place that were measured, or could not be, in the same way.
 
     Attributes:
@@ -148,7 +143,7 @@ class Block(_Strict):
     lacking: list[Lacking] = []
 
 
-class TableReport(_Strict):
+class TableReport(Record):
     """A table: what it shows, on how much data in the paper, and its verdicts counted."""
 
     table: str
@@ -161,7 +156,7 @@ class TableReport(_Strict):
     notes: list[str]
 
 
-class ClaimTestReport(_Strict):
+class ClaimTestReport(Record):
     """One test of a claim: `better` against `worse`, all its metrics."""
 
     better: str
@@ -173,7 +168,7 @@ class ClaimTestReport(_Strict):
     lacking: Lacking | None = None
 
 
-class PrintedReport(_Strict):
+class PrintedReport(Record):
     """A claim beside the paper's own cells: how many of them agree, and which do not."""
 
     agree: int
@@ -181,7 +176,7 @@ class PrintedReport(_Strict):
     against: list[str]
 
 
-class ClaimReport(_Strict):
+class ClaimReport(Record):
     """A claim and its verdict, by what was measured here; and what the paper's own numbers say of it."""
 
     claim: str
@@ -195,7 +190,7 @@ class ClaimReport(_Strict):
     note: str
 
 
-class Reproduction(_Strict):
+class Reproduction(Record):
     """A whole report. `cells` is a flat list: one line of pandas makes a table of it."""
 
     schema_name: Literal["reproduction"] = "reproduction"

@@ -12,7 +12,6 @@ from bench.protocol import PROTOCOL_VERSION
 from bench.reproduce.cells import Cell, paper_of, table_cells, table_info
 from bench.reproduce.claims import Claim
 from bench.reproduce.claimtests import judged_claim
-from bench.reproduce.laboratory import Laboratory, count_range, is_fact
 from bench.reproduce.measuring import (
     compared,
     comparison_of,
@@ -22,6 +21,7 @@ from bench.reproduce.measuring import (
     measurement_of,
     unrunnable,
 )
+from bench.reproduce.outcomes import CELL_VERDICTS, OF_DATA
 from bench.reproduce.recipes import Recipe, recipes_of
 from bench.reproduce.report import (
     Block,
@@ -32,8 +32,8 @@ from bench.reproduce.report import (
     Reproduction,
     TableReport,
 )
+from bench.reproduce.runs import MethodRuns, count_range, is_fact
 from bench.reproduce.verdicts import TOLERANCE, judge_count, judge_value
-from bench.reproduce.vocabulary import CELL_VERDICTS, OF_DATA
 from bench.run.runner import environment
 from bench.stats.multiple import holm
 
@@ -55,21 +55,21 @@ def metrics_of(tables: Sequence[str], claims: Sequence[Claim]) -> list[str]:
 
 
 def reproduce(
-    tables: Sequence[str], claims: Sequence[Claim], laboratory: Laboratory, command: str, progress: Progress = QUIET
+    tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns, command: str, progress: Progress = QUIET
 ) -> Reproduction:
     """Measure what can be measured of these tables and claims, and judge all of it.
 
     Args:
         tables: names of tables.
         claims: claims to test.
-        laboratory: runs what is asked, and knows what is there.
+        runs: runs what is asked, and knows what is there.
         command: what the user typed.
         progress: gets a bar with one step for each row of a table on a dataset, and each test of a claim.
     """
     started = time.perf_counter()
     tests = sum(len(claim.tests) for claim in claims)
     lines = {table: _lines(table_cells(table)) for table in tables}
-    book = _Book(laboratory)
+    book = _Book(runs)
     with progress.stage("reproduce", sum(map(len, lines.values())) + tests, "rows") as stage:
         for table in tables:
             begun = len(book.cells)
@@ -77,7 +77,7 @@ def reproduce(
                 book.measure(line)
                 stage.advance()
             book.correct(begun)
-        reports = [judged_claim(claim, laboratory, stage.advance) for claim in claims]
+        reports = [judged_claim(claim, runs, stage.advance) for claim in claims]
     return Reproduction(
         protocol=PROTOCOL_VERSION,
         environment=environment(command),
@@ -116,7 +116,7 @@ def _table(table: str, cells: Sequence[CellReport]) -> TableReport:
 class _Book:
     """The cells judged so far, and the blocks they were measured in."""
 
-    laboratory: Laboratory
+    runs: MethodRuns
     cells: list[CellReport] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
 
@@ -132,7 +132,7 @@ class _Book:
                 lacking.append(unrunnable(recipe))
                 continue
             try:
-                block, judged = _measured(recipe, mine, self.laboratory, len(self.blocks))
+                block, judged = _measured(recipe, mine, self.runs, len(self.blocks))
             except Exception as error:  # whatever went wrong, a fault of ours included, is this recipe's alone
                 methods = [text for text in (recipe.method, recipe.minus, recipe.rival) if text is not None]
                 metrics = [recipe.measure.get(cell.metric, cell.metric) for cell in mine]
@@ -191,9 +191,7 @@ def _tried(line: Sequence[Cell]) -> list[Recipe]:
     return found
 
 
-def _measured(
-    recipe: Recipe, cells: Sequence[Cell], laboratory: Laboratory, block: int
-) -> tuple[Block, list[CellReport]]:
+def _measured(recipe: Recipe, cells: Sequence[Cell], runs: MethodRuns, block: int) -> tuple[Block, list[CellReport]]:
     """A block and the judged cells of one recipe."""
     first = cells[0]
     made = Block(
@@ -208,13 +206,13 @@ def _measured(
         note=recipe.note,
     )
     if recipe.rival is not None:
-        return _direction(recipe, cells, laboratory, made, block)
+        return _direction(recipe, cells, runs, made, block)
     names = [recipe.measure.get(cell.metric, cell.metric) for cell in cells]
-    answers, found = estimates(recipe.method, recipe, names, laboratory, recipe.minus)
+    answers, found = estimates(recipe.method, recipe, names, runs, recipe.minus)
     measurement = measurement_of(recipe.method, answers, recipe)
     if recipe.minus is not None:
         measurement = measurement.model_copy(update={"minus": recipe.minus})
-    standard, others = _standard(recipe, cells, names, laboratory)
+    standard, others = _standard(recipe, cells, names, runs)
     judged = []
     for cell, estimate, other in zip(cells, found, others, strict=True):
         if cell.unit == "count":
@@ -230,7 +228,7 @@ def _measured(
 
 
 def _standard(
-    recipe: Recipe, cells: Sequence[Cell], names: Sequence[str], laboratory: Laboratory
+    recipe: Recipe, cells: Sequence[Cell], names: Sequence[str], runs: MethodRuns
 ) -> tuple[Measurement | None, list[Estimate | None]]:
     """What the protocol's own way gives; None for cells for which it is the same way, or where it cannot run."""
     nothing: list[Estimate | None] = [None] * len(cells)
@@ -240,7 +238,7 @@ def _standard(
     others = [own.measure.get(cell.metric, name) for cell, name in zip(cells, names, strict=True)]
     method = own.method or recipe.method
     try:
-        answers, found = estimates(method, recipe, others, laboratory)
+        answers, found = estimates(method, recipe, others, runs)
     except BenchError:
         return None, nothing
     changed = [own.method is not None or other != name for other, name in zip(others, names, strict=True)]
@@ -250,12 +248,12 @@ def _standard(
 
 
 def _direction(
-    recipe: Recipe, cells: Sequence[Cell], laboratory: Laboratory, made: Block, block: int
+    recipe: Recipe, cells: Sequence[Cell], runs: MethodRuns, made: Block, block: int
 ) -> tuple[Block, list[CellReport]]:
     """Cells whose number cannot be compared, but whose standing to another row's can."""
     assert recipe.rival is not None
     names = [recipe.measure.get(cell.metric, cell.metric) for cell in cells]
-    first, second, found = compared(recipe.method, recipe.rival, recipe, names, laboratory)
+    first, second, found = compared(recipe.method, recipe.rival, recipe, names, runs)
     judged = []
     for cell, name, pair in zip(cells, names, found, strict=True):
         published = cell.value if cell.is_difference else cell.value - recipe.opponent(cell).value

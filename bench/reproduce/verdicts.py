@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.reproduce.vocabulary import CellVerdict, ClaimVerdict, Outcome
+from bench.reproduce.outcomes import CellVerdict, ClaimVerdict, Outcome
 
 #: A published number this near to ours counts as reproduced, however narrow our interval.
 TOLERANCE = 0.02
@@ -33,7 +33,7 @@ def judge_count(published: float, least: float, most: float) -> CellVerdict:
 
     Args:
         published: the printed count.
-        least, most: ours; two numbers where it is known only within a range (`bench.reproduce.laboratory.count_range`).
+        least, most: ours; two numbers where it is known only within a range (`bench.reproduce.runs.count_range`).
     """
     return "reproduced" if least - 0.5 < published < most + 0.5 else "differs"
 

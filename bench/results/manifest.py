@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from bench.data.tables import Template
+from bench.storage.records import Record
 
 SCHEMA_VERSION = 1
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class DatasetIdentity(_Strict):
+class DatasetIdentity(Record):
     """Which data: equal hashes and splits mean the same queries, tools and gold."""
 
     spec: str
@@ -31,7 +26,7 @@ class DatasetIdentity(_Strict):
     template: Template
 
 
-class MethodIdentity(_Strict):
+class MethodIdentity(Record):
     """Which method: `hash` is taken over name, parameters, model revisions and code."""
 
     spec: str
@@ -49,7 +44,7 @@ class MethodIdentity(_Strict):
     cut: str | None = None
 
 
-class Latency(_Strict):
+class Latency(Record):
     """Seconds for one query on its own. `cached`: the embeddings came from the cache, so encoding is not in them."""
 
     p50: float
@@ -58,7 +53,7 @@ class Latency(_Strict):
     cached: bool
 
 
-class ModelUse(_Strict):
+class ModelUse(Record):
     """What language models were asked for the ranking of all queries, learning and indexing left out.
 
     Requests are counted once, those answered from the journal too. `cost` is that of all their tokens at the prices
@@ -74,7 +69,7 @@ class ModelUse(_Strict):
     cost: float | None
 
 
-class Environment(_Strict):
+class Environment(Record):
     """With what and how it was made."""
 
     command: str
@@ -85,7 +80,7 @@ class Environment(_Strict):
     hardware: dict[str, str | int]
 
 
-class Manifest(_Strict):
+class Manifest(Record):
     """A result's manifest."""
 
     schema_name: Literal["manifest"] = "manifest"
@@ -113,7 +108,7 @@ class Manifest(_Strict):
     files: dict[str, str] = {}
 
 
-class MetricValue(_Strict):
+class MetricValue(Record):
     """One metric over a result: mean over `n` queries with its 95% BCa interval and its tie band."""
 
     mean: float
@@ -125,7 +120,7 @@ class MetricValue(_Strict):
     tie_high: float | None = None
 
 
-class Metrics(_Strict):
+class Metrics(Record):
     """A result's metrics."""
 
     schema_name: Literal["metrics"] = "metrics"

@@ -13,7 +13,6 @@ import datetime
 import hashlib
 import json
 import math
-import re
 from collections.abc import Container, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -33,6 +32,8 @@ from bench.progress import QUIET, Progress
 from bench.results.manifest import SCHEMA_VERSION, Manifest, Metrics
 from bench.storage.locks import locked, replaced_folder, standing
 from bench.storage.paths import sha256_of, write_text
+from bench.storage.records import first_fault
+from bench.text import slug
 
 MANIFEST = "manifest.json"
 METRICS = "metrics.json"
@@ -132,9 +133,7 @@ def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
     try:
         return model.model_validate(raw), hashlib.sha256(data).hexdigest()
     except ValidationError as error:
-        item = error.errors()[0]
-        where = ".".join(str(part) for part in item["loc"]) or "the file"
-        raise ResultError(f"{path} does not follow its schema ({where}: {item['msg']}).") from None
+        raise ResultError(f"{path} does not follow its schema ({first_fault(error)}).") from None
 
 
 def _read_table(path: Path, digest: str, required: list[str]) -> pa.Table:
@@ -168,12 +167,7 @@ def check_writable(results: Path) -> None:
 
 def result_folder(results: Path, dataset: str, method: str, result_id: str) -> Path:
     """Where a result is stored; ids never become paths unescaped."""
-    return results / _slug(dataset) / f"{_slug(method)}-{result_id}"
-
-
-def _slug(text: str) -> str:
-    slug = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-").lower()
-    return slug[:60] or "unnamed"
+    return results / slug(dataset) / f"{slug(method)}-{result_id}"
 
 
 def write_result(folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Table, per_query: pa.Table) -> Result:

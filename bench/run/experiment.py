@@ -12,22 +12,20 @@ metrics = ["ndcg@7"]
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.run.plan import CutKind, EvaluatedSplit, Plan
 from bench.specs.spec import parse
+from bench.storage.records import StrictRecord, read_toml
 
 
-class Experiment(BaseModel):
+class Experiment(StrictRecord):
     """Every method on every dataset, with the same settings."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     methods: list[str] = Field(min_length=1)
     datasets: list[str] = Field(min_length=1)
@@ -61,13 +59,4 @@ def read_experiment(path: Path) -> Experiment:
     Raises:
         UsageError: the file cannot be read, is not TOML, or has an unknown key or a value of the wrong type.
     """
-    try:
-        raw = tomllib.loads(path.read_text("utf-8-sig"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"cannot read the experiment file {path}: {error}.") from None
-    try:
-        return Experiment.model_validate(raw)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        where = ".".join(str(part) for part in fault["loc"])
-        raise UsageError(f"the experiment file {path} is not valid: {where}: {fault['msg']}.") from None
+    return read_toml(Experiment, path, "the experiment file", UsageError)

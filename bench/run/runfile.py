@@ -26,6 +26,7 @@ from bench.protocol.ranking import in_order
 from bench.results.store import Result
 from bench.run.answers import Answers
 from bench.specs.parameters import suggestion
+from bench.storage.records import first_fault
 
 
 @dataclass
@@ -121,9 +122,7 @@ def _jsonl(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answe
         try:
             line = RunLine.model_validate_json(text_line)
         except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(str(part) for part in fault["loc"]) or "the line"
-            raise ResultError(f"{path}, line {number}: {where}: {fault['msg']}.") from None
+            raise ResultError(f"{path}, line {number}: {first_fault(error, 'the line')}.") from None
         row = _query(line.query_id, dataset, path, number)
         if row in seen:
             raise ResultError(f"{path}, line {number}: query {line.query_id} stands twice.")

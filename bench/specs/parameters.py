@@ -6,21 +6,20 @@ import difflib
 from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic import GetCoreSchemaHandler, ValidationError
 from pydantic_core import core_schema
 
 from bench.errors import UsageError
 from bench.specs.spec import Spec, Value, format_value, parse
+from bench.storage.records import Record, faults
 
 
-class ParameterSet(BaseModel):
+class ParameterSet(Record):
     """Base of every parameter class: frozen, and unknown names are refused.
 
     A field's default is what `NAME` alone means; its description is what `bench list` shows.
     Fields may be numbers, strings, booleans, literals, tuples, and `MethodSpec`.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _as_spec(value: object) -> Spec:
@@ -59,17 +58,16 @@ def check_parameters(model: type[P], spec: Spec, kind: str) -> P:
     try:
         return model.model_validate(arguments)
     except ValidationError as error:
-        item = error.errors()[0]
-        name = ".".join(str(part) for part in item["loc"])
-        if item["type"] == "extra_forbidden":
+        fault = faults(error)[0]
+        name = fault.where
+        if fault.kind == "extra_forbidden":
             known = ", ".join(model.model_fields) or "none"
             hint = suggestion(name, model.model_fields)
             raise UsageError(f"{kind} {spec.name} has no parameter {name!r}{hint}; its parameters: {known}.") from None
-        if item["type"] == "missing":
+        if fault.kind == "missing":
             raise UsageError(f"parameter {name!r} of {kind} {spec.name} is required; set it.") from None
-        message = item["msg"].removeprefix("Value error, ").rstrip(".")
-        message = message[:1].lower() + message[1:]
-        given = _given(dict(spec.arguments), item["loc"])
+        message = fault.message[:1].lower() + fault.message[1:]
+        given = _given(dict(spec.arguments), fault.place)
         raise UsageError(f"parameter {name!r} of {kind} {spec.name} is {given}: {message}.") from None
 
 

@@ -20,7 +20,6 @@ from pydantic import BaseModel, ValidationError
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
-from bench.gate.wording import clean
 from bench.protocol import PROTOCOL_VERSION, OracleMethod
 from bench.registry import method_class, method_names
 from bench.results.manifest import Manifest, Metrics
@@ -29,10 +28,12 @@ from bench.run.plan import Plan
 from bench.run.runner import dataset_identity, views
 from bench.run.scoring import BOOTSTRAP_SEED
 from bench.specs.spec import Spec, parse
+from bench.storage.records import faults as record_faults
 from bench.submit.archive import quoted
 from bench.submit.numbers import mean_faults, number_faults, wanted_metrics
 from bench.submit.submission import PARTS, SUBMISSION, Submission
 from bench.submit.tables import MOST_CELLS, Asked, per_query_faults, plain_table, read_table, run_faults
+from bench.text import one_line
 
 Outcome = Literal["accepted", "refused", "unreadable", "unavailable"]
 Load = Callable[[str], Dataset]
@@ -48,7 +49,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckedSubmission:
     """What became of one submission.
 
     Attributes:
@@ -69,7 +70,7 @@ class Verdict:
     ranking: str | None = None
 
 
-def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> Verdict:
+def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> CheckedSubmission:
     """Check a submission by the bytes of its files; nothing in them is believed.
 
     Args:
@@ -84,7 +85,7 @@ def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> Verd
     metrics = _parsed(members, METRICS, Metrics, faults)
     packed = _parsed(members, SUBMISSION, Submission, faults) if SUBMISSION in members else None
     if manifest is None or metrics is None:
-        return Verdict(place, "refused", tuple(faults))
+        return CheckedSubmission(place, "refused", tuple(faults))
     cut = f" + {manifest.method.cut}" if manifest.method.cut else ""
     about = (manifest.result_id, f"{manifest.method.spec}{cut} @ {manifest.dataset.spec}")
     faults += _hash_faults(manifest, metrics, packed, members)
@@ -95,14 +96,14 @@ def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> Verd
         outcome: Outcome = "refused" if faults else "unavailable"
         spec = quoted(manifest.dataset.spec)
         faults.append(f"the dataset {spec} is not at hand, so nothing was scored: {error} `bench data fetch` gets it.")
-        return Verdict(place, outcome, tuple(faults), *about)
+        return CheckedSubmission(place, outcome, tuple(faults), *about)
     if faults:
-        return Verdict(place, "refused", tuple(faults), *about)
+        return CheckedSubmission(place, "refused", tuple(faults), *about)
     notes = [] if RUN in members else [f"it has no {RUN}, so its per-query values were not made again"]
     found = metrics.metrics.get(_PERFECT)
     if found and found.mean == 1 and not manifest.method.oracle:
         notes.append("it gives every query its gold and nothing before it, as oracles do, and is not marked as one")
-    return Verdict(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut)
+    return CheckedSubmission(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut)
 
 
 def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: list[str]) -> M | None:
@@ -128,9 +129,9 @@ def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: lis
         # Strictly: others that read the file do not take "5" for 5.
         return model.model_validate(raw, strict=True)
     except ValidationError as error:
-        for item in error.errors()[:10]:
-            where = quoted(".".join(str(part) for part in item["loc"]) or "the file")
-            faults.append(f"{name} does not follow its schema ({where}: {item['msg']}).")
+        for fault in record_faults(error)[:10]:
+            where = quoted(fault.where or "the file")
+            faults.append(f"{name} does not follow its schema ({where}: {fault.message}).")
         return None
 
 
@@ -190,7 +191,7 @@ def _method_faults(manifest: Manifest) -> list[str]:
     faults += [
         f"the manifest says {quoted(text)} of the method: too long, or with control characters."
         for text in shown
-        if len(text) > _LONGEST_SPEC or clean(text) != " ".join(text.split())
+        if len(text) > _LONGEST_SPEC or one_line(text) != " ".join(text.split())
     ]
     if not _SHA256.fullmatch(method.hash):
         faults.append("the method's hash in the manifest is no sha256.")

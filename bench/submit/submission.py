@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import StringConstraints
 
 from bench.data.card import Sha256
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN
+from bench.storage.records import StrictRecord
 
 SUBMISSION = "submission.json"
 #: The files of a result.
@@ -19,10 +20,8 @@ PARTS = (MANIFEST, METRICS, PER_QUERY, RUN)
 ResultId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
 
 
-class Submission(BaseModel):
+class Submission(StrictRecord):
     """`submission.json`. All of it follows from the result, so the same result gives the same bytes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     schema_name: Literal["submission"] = "submission"
     schema_version: Literal[1] = 1

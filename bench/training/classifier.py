@@ -15,7 +15,7 @@ from bench.data.dataset import Dataset
 from bench.data.parents import parent_codes
 from bench.data.tables import Template
 from bench.errors import UsageError
-from bench.training.finetuning import SequenceSettings, SequenceTrainer
+from bench.training.sequence_classifier import SequenceSettings, SequenceTrainer
 
 if TYPE_CHECKING:
     import torch

@@ -22,6 +22,7 @@ from bench.llm.replies import json_object
 from bench.methods.tgr.documents import document
 from bench.progress import QUIET, Progress
 from bench.storage.paths import expanded
+from bench.storage.records import Record
 from bench.training.pairs import ToolPair
 
 #: Shorter functions do too little to be tools, longer ones do not fit a prompt.
@@ -51,22 +52,24 @@ _VERIFY = (
 )
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+class _ModelReply(Record):
+    """What a language model answered; it may say more than it was asked."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
-class _Input(_Strict):
+class _Input(_ModelReply):
     name: str = Field(min_length=1, max_length=100)
     description: str = Field("", max_length=1000)
     required: bool = True
 
 
-class _Output(_Strict):
+class _Output(_ModelReply):
     name: str = Field(min_length=1, max_length=100)
     description: str = Field("", max_length=1000)
 
 
-class _Document(_Strict):
+class _Document(_ModelReply):
     """A tool as the model describes it."""
 
     name: str = Field(min_length=1, max_length=200)
@@ -80,7 +83,7 @@ class _Document(_Strict):
         return Tool(self.name, self.name, self.description, parameters=parameters, returns=returns)
 
 
-class _Verdict(_Strict):
+class _Verdict(_ModelReply):
     depends: bool
 
 

@@ -17,8 +17,8 @@ from bench.data.tables import Template
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Ranking
 from bench.search.dense import search
-from bench.training.finetuning import SequenceSettings, SequenceTrainer
 from bench.training.mining import drawn, hard_negatives, used_tools
+from bench.training.sequence_classifier import SequenceSettings, SequenceTrainer
 
 if TYPE_CHECKING:
     import torch

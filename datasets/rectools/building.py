@@ -51,14 +51,14 @@ class Written(Reply):
     request: Sentence
 
 
-class Verdict(Reply):
+class Assessed(Reply):
     """How far a tool set solves a request."""
 
     assessment: Assessment
 
 
 @dataclass(frozen=True)
-class Recipe:
+class BuildSettings:
     """What is asked for.
 
     Attributes:
@@ -102,7 +102,7 @@ class Built:
 def build_dataset(
     tools: Sequence[Tool],
     card: Card,
-    recipe: Recipe,
+    settings: BuildSettings,
     options: SplitOptions,
     model: LanguageModel,
     progress: Progress = QUIET,
@@ -112,7 +112,7 @@ def build_dataset(
     Args:
         tools: the library.
         card: title, licence and template of the dataset; its known issues are written here.
-        recipe: what is asked for.
+        settings: what is asked for.
         options: how requests are split into train and test.
         model: the language model.
         progress: where steps are reported to.
@@ -124,15 +124,15 @@ def build_dataset(
         BenchError: the spending limit is reached; what was paid for is in the journal.
     """
     Dataset.build(card.id, card, Tables(tools, [Query("placeholder", "", {})]))
-    sample_bundles([tool.tool_id for tool in tools], recipe)
+    sample_bundles([tool.tool_id for tool in tools], settings)
     model.preflight()
-    built = Builder(tools, recipe, model, progress).build()
-    issues = known_issues(built, tools, model.identity, recipe)
+    built = Builder(tools, settings, model, progress).build()
+    issues = known_issues(built, tools, model.identity, settings)
     told = card.model_copy(update={"known_issues": issues})
     return Dataset.build(card.id, told, Tables(tools, with_splits(built.queries, options))), built
 
 
-def sample_bundles(ids: Sequence[str], recipe: Recipe) -> list[tuple[int, ...]]:
+def sample_bundles(ids: Sequence[str], settings: BuildSettings) -> list[tuple[int, ...]]:
     """Distinct bundles, size by size: positions in `ids`, ascending.
 
     A bundle holds the tools that come first in the order of a hash of seed, size, number and tool id. So it depends on
@@ -142,17 +142,17 @@ def sample_bundles(ids: Sequence[str], recipe: Recipe) -> list[tuple[int, ...]]:
         UsageError: there are not as many bundles of a size.
     """
     found: list[tuple[int, ...]] = []
-    for size in recipe.sizes:
-        if math.comb(len(ids), size) < recipe.bundles:
+    for size in settings.sizes:
+        if math.comb(len(ids), size) < settings.bundles:
             raise UsageError(
                 f"{len(ids)} tools make {math.comb(len(ids), size)} different sets of {size}, fewer than the "
-                f"{recipe.bundles} asked for; ask for fewer bundles, or for other sizes."
+                f"{settings.bundles} asked for; ask for fewer bundles, or for other sizes."
             )
         # A draw that comes out a second time is made anew, under the next number.
         chosen: dict[tuple[int, ...], None] = {}
         number = 0
-        while len(chosen) < recipe.bundles:
-            chosen[_drawn(ids, f"{recipe.seed}:{size}:{number}", size)] = None
+        while len(chosen) < settings.bundles:
+            chosen[_drawn(ids, f"{settings.seed}:{size}:{number}", size)] = None
             number += 1
         found.extend(chosen)
     return found
@@ -195,14 +195,16 @@ class Builder:
 
     Args:
         tools: the library.
-        recipe: what is asked for.
+        settings: what is asked for.
         model: the language model.
         progress: where steps are reported to.
     """
 
-    def __init__(self, tools: Sequence[Tool], recipe: Recipe, model: LanguageModel, progress: Progress = QUIET) -> None:
+    def __init__(
+        self, tools: Sequence[Tool], settings: BuildSettings, model: LanguageModel, progress: Progress = QUIET
+    ) -> None:
         self._tools = sorted(tools, key=lambda tool: tool.tool_id)
-        self._recipe = recipe
+        self._settings = settings
         self._model = model
         self._progress = progress
         self._dropped: Counter[str] = Counter()
@@ -238,11 +240,11 @@ class Builder:
         return Built(queries, asked, {reason: self._dropped[reason] for reason in DROPPED})
 
     def _drafts(self) -> list[Draft]:
-        bundles = sample_bundles([tool.tool_id for tool in self._tools], self._recipe)
+        bundles = sample_bundles([tool.tool_id for tool in self._tools], self._settings)
         return [
             Draft(f"s{len(bundle):02}-b{number:04}-r{sample:02}", bundle, sample)
             for number, bundle in enumerate(bundles)
-            for sample in range(self._recipe.requests)
+            for sample in range(self._settings.requests)
         ]
 
     def _written(self, drafts: Sequence[Draft]) -> list[Draft]:
@@ -266,7 +268,7 @@ class Builder:
     ) -> list[Draft]:
         """The drafts for which a tool set is assessed as wanted; the others are counted under the reason."""
         asked = [request(ask_verdict(draft.text, tools(draft))) for draft in drafts]
-        verdicts = self._replies(title, Verdict, asked)
+        verdicts = self._replies(title, Assessed, asked)
         kept = []
         for draft, verdict in zip(drafts, verdicts, strict=True):
             if verdict is not None and verdict.assessment == wanted:
@@ -294,7 +296,7 @@ class Builder:
 
     def _one_less(self, draft: Draft) -> list[Tool]:
         """The bundle without one tool, drawn by a hash of seed and request."""
-        number = int.from_bytes(_hash(f"{self._recipe.seed}:{draft.query_id}:{draft.text}")[:8], "big")
+        number = int.from_bytes(_hash(f"{self._settings.seed}:{draft.query_id}:{draft.text}")[:8], "big")
         left_out = draft.bundle[number % len(draft.bundle)]
         return [self._tools[tool] for tool in draft.bundle if tool != left_out]
 
@@ -312,25 +314,25 @@ def counted(dropped: Mapping[str, int]) -> str:
     return "; ".join(f"{dropped[reason]} {text}" for reason, text in DROPPED.items() if dropped.get(reason))
 
 
-def known_issues(built: Built, tools: Sequence[Tool], model: str, recipe: Recipe) -> list[str]:
+def known_issues(built: Built, tools: Sequence[Tool], model: str, settings: BuildSettings) -> list[str]:
     """What a card has to say of a built dataset.
 
     Args:
         built: the requests.
         tools: the library.
         model: the language model and its endpoint.
-        recipe: what was asked for.
+        settings: what was asked for.
     """
     names = {tool.tool_id: words(tool.name) for tool in tools}
     naming = sum(any(_holds(words(query.text), names[tool]) for tool in query.gold) for query in built.queries)
     sizes = Counter(len(query.gold) for query in built.queries)
-    kept = ", ".join(f"{size}: {sizes[size]}" for size in recipe.sizes)
+    kept = ", ".join(f"{size}: {sizes[size]}" for size in settings.sizes)
     left = built.asked - len(built.queries)
     return [
-        f"Every request was written by a language model ({model}) for a bundle drawn at random (seed {recipe.seed}) "
+        f"Every request was written by a language model ({model}) for a bundle drawn at random (seed {settings.seed}) "
         "and checked by the same model; no person has read them.",
         f"Of {built.asked} requests asked for, {left} were dropped" + (f": {counted(built.dropped)}." if left else "."),
-        f"Requests kept by size of the bundle: {kept}. At most {recipe.requests} requests share a bundle.",
+        f"Requests kept by size of the bundle: {kept}. At most {settings.requests} requests share a bundle.",
         f"{naming} of {len(built.queries)} requests hold the words of a gold tool's name, which may be everyday words.",
     ]
 

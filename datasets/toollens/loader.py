@@ -22,6 +22,7 @@ from bench.data.files import Files
 from bench.data.tables import Parameter, Query, Split, Tables, Tool
 from bench.errors import DataError
 from bench.specs.parameters import ParameterSet
+from bench.storage.records import first_fault
 
 FOLDER = "datasets/ToolLens"
 SPLIT_FILES: dict[Split, str] = {"train": f"{FOLDER}/qrels/train.tsv", "test": f"{FOLDER}/qrels/test.tsv"}
@@ -86,7 +87,7 @@ def _lines(files: Files, name: str) -> Iterator[tuple[_Line, str]]:
             try:
                 yield _Line.model_validate_json(line, strict=True), where
             except ValidationError as error:
-                raise DataError(f"{where}: {_fault(error)}.") from None
+                raise DataError(f"{where}: {first_fault(error, '')}.") from None
 
 
 def _gold(files: Files, name: str) -> dict[str, dict[str, int]]:
@@ -155,11 +156,7 @@ def _parameters(text: str, required: bool, where: str) -> list[Parameter]:
     try:
         parameters = _PARAMETERS.validate_json(text, strict=True)
     except ValidationError as error:
-        raise DataError(f"{where}: {'required' if required else 'optional'}_params: {_fault(error)}.") from None
+        raise DataError(
+            f"{where}: {'required' if required else 'optional'}_params: {first_fault(error, '')}."
+        ) from None
     return [Parameter(p.name, p.type, p.description, required) for p in parameters]
-
-
-def _fault(error: ValidationError) -> str:
-    fault = error.errors()[0]
-    place = ".".join(str(part) for part in fault["loc"])
-    return f"{place}: {fault['msg']}" if place else fault["msg"]

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from bench.data.tables import Tool
 from bench.errors import UnavailableError, UsageError
@@ -22,6 +22,7 @@ from bench.methods.tgr.documents import document
 from bench.models.classifiers import SequenceModel
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.progress import QUIET, Progress
+from bench.storage.records import Record
 
 #: What may hold of a pair (a, b), in the order of the classifier's outputs.
 LABELS = ("a depends on b", "neither", "b depends on a")
@@ -29,7 +30,7 @@ NEITHER: Final = 1
 SETTINGS = "discriminator.json"
 
 
-class DiscriminatorSettings(BaseModel):
+class DiscriminatorSettings(Record):
     """What `discriminator.json` holds.
 
     Attributes:
@@ -37,8 +38,6 @@ class DiscriminatorSettings(BaseModel):
         pairs, edges: how many pairs it was chosen on, and how many of them are dependencies.
         precision, recall, f1: of the edges at that threshold, on those pairs.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     threshold: float = Field(ge=0, le=1)
     pairs: int = Field(ge=0)

@@ -332,4 +332,4 @@ def test_what_the_card_says_must_be_json(folder: Path, data: bytes) -> None:
     (write(folder) / "about.json").write_bytes(data)
     with pytest.raises(DataError) as caught:
         read_about(folder)
-    assert str(caught.value).startswith(f"{folder / 'about.json'}: the line: ")
+    assert str(caught.value).startswith(f"{folder / 'about.json'}: the file: ")

@@ -14,7 +14,7 @@ from bench.__main__ import run
 from bench.data.card import Card
 from bench.data.derive import SplitOptions
 from bench.data.tables import Tool
-from bench.datasets.rectools.building import Built, Recipe, build_dataset, known_issues, sample_bundles
+from bench.datasets.rectools.building import BuildSettings, Built, build_dataset, known_issues, sample_bundles
 from bench.errors import BenchError, DataError, UsageError
 from bench.llm.client import LanguageModel
 from bench.registry import load_dataset
@@ -22,7 +22,7 @@ from bench.registry import load_dataset
 TOOLS = [Tool(f"t{i}", f"tool number {i}", f"does thing {i}") for i in range(8)]
 CARD = Card(id="built", title="Made", summary="", licence="none", redistribution=False, template="name_description")
 OPTIONS = SplitOptions(split="bundle-disjoint")
-RECIPE = Recipe(sizes=(1, 3), bundles=4, requests=2)
+SETTINGS = BuildSettings(sizes=(1, 3), bundles=4, requests=2)
 
 
 def things(prompt: str) -> list[str]:
@@ -50,8 +50,8 @@ class Writer:
         return json.dumps({"assessment": "exact" if given == wanted else "over" if given > wanted else "partial"})
 
 
-def build(recipe: Recipe = RECIPE) -> Built:
-    return build_dataset(TOOLS, CARD, recipe, OPTIONS, LanguageModel("some-model"))[1]
+def build(settings: BuildSettings = SETTINGS) -> Built:
+    return build_dataset(TOOLS, CARD, settings, OPTIONS, LanguageModel("some-model"))[1]
 
 
 # Drawing ------------------------------------------------------------------------------------------------------------
@@ -59,14 +59,14 @@ def build(recipe: Recipe = RECIPE) -> Built:
 
 def test_bundles_are_distinct_of_the_sizes_asked_for_and_the_same_for_ever() -> None:
     ids = [f"t{i}" for i in range(8)]
-    found = sample_bundles(ids, Recipe(sizes=(1, 2, 7), bundles=8))
+    found = sample_bundles(ids, BuildSettings(sizes=(1, 2, 7), bundles=8))
     assert [len(bundle) for bundle in found] == [1] * 8 + [2] * 8 + [7] * 8
     assert len(set(found)) == 24
     assert all(list(bundle) == sorted(set(bundle)) for bundle in found)
-    assert found == sample_bundles(ids, Recipe(sizes=(1, 2, 7), bundles=8))
+    assert found == sample_bundles(ids, BuildSettings(sizes=(1, 2, 7), bundles=8))
     # Pinned: a seed draws the same bundles in every version.
-    assert sample_bundles(ids, Recipe(sizes=(3,), bundles=3)) == PINNED
-    assert sample_bundles(ids, Recipe(sizes=(3,), bundles=3, seed=1)) != PINNED
+    assert sample_bundles(ids, BuildSettings(sizes=(3,), bundles=3)) == PINNED
+    assert sample_bundles(ids, BuildSettings(sizes=(3,), bundles=3, seed=1)) != PINNED
 
 
 PINNED = [(1, 2, 3), (2, 3, 4), (3, 6, 7)]
@@ -74,11 +74,11 @@ PINNED = [(1, 2, 3), (2, 3, 4), (3, 6, 7)]
 
 def test_a_library_that_is_too_small_is_refused_before_anything_is_asked(chat_server: ChatServer) -> None:
     with pytest.raises(UsageError, match="8 tools make 1 different sets of 8, fewer than the 4 asked for"):
-        build(Recipe(sizes=(8,), bundles=4))
+        build(BuildSettings(sizes=(8,), bundles=4))
     with pytest.raises(UsageError, match="8 tools make 0 different sets of 9"):
-        build(Recipe(sizes=(9,), bundles=1))
+        build(BuildSettings(sizes=(9,), bundles=1))
     with pytest.raises(DataError, match="stands twice"):
-        build_dataset([*TOOLS, TOOLS[0]], CARD, RECIPE, OPTIONS, LanguageModel("some-model"))
+        build_dataset([*TOOLS, TOOLS[0]], CARD, SETTINGS, OPTIONS, LanguageModel("some-model"))
     assert chat_server.requests == []
 
 
@@ -87,7 +87,7 @@ def test_a_library_that_is_too_small_is_refused_before_anything_is_asked(chat_se
 
 def test_requests_that_pass_every_check_stay_with_their_bundle(chat_server: ChatServer) -> None:
     chat_server.answer = Writer()
-    dataset, built = build_dataset(TOOLS, CARD, RECIPE, OPTIONS, LanguageModel("some-model"))
+    dataset, built = build_dataset(TOOLS, CARD, SETTINGS, OPTIONS, LanguageModel("some-model"))
     assert (built.asked, len(built.queries), set(built.dropped.values())) == (16, 16, {0})
     for query in dataset.queries:
         assert {f"thing {tool[1]}" for tool in query.gold} == set(re.findall(r"thing \d", query.text))
@@ -123,7 +123,7 @@ def test_what_fails_a_step_is_dropped_and_counted(chat_server: ChatServer, step:
     # Everything that has to do with thing 3 goes wrong; the bundles of seed 0 have it in some, not in all.
     chat_server.answer = Writer(lambda prompt: said if step in prompt and "does thing 3" in prompt else None)
     built = build()
-    with_it = [bundle for bundle in sample_bundles([tool.tool_id for tool in TOOLS], RECIPE) if 3 in bundle]
+    with_it = [bundle for bundle in sample_bundles([tool.tool_id for tool in TOOLS], SETTINGS) if 3 in bundle]
     assert 0 < len(with_it) < 8
     assert built.dropped[reason] == 2 * len(with_it)
     assert sum(built.dropped.values()) == built.asked - len(built.queries)
@@ -162,14 +162,14 @@ def test_when_nothing_passes_the_error_says_why(chat_server: ChatServer) -> None
 
 def test_the_card_tells_what_was_dropped(chat_server: ChatServer) -> None:
     chat_server.answer = Writer(lambda prompt: "" if "Judge" in prompt and "does thing 3" in prompt else None)
-    dataset, built = build_dataset(TOOLS, CARD, RECIPE, OPTIONS, LanguageModel("some-model"))
+    dataset, built = build_dataset(TOOLS, CARD, SETTINGS, OPTIONS, LanguageModel("some-model"))
     issues = dataset.card.known_issues
     assert f"some-model at {chat_server.url}" in issues[0]
     lost = built.dropped["failed"]
     assert issues[1] == f"Of 16 requests asked for, {lost} were dropped: {lost} got no reply from the model."
     assert "1: 6, 3: " in issues[2] or "1: 8, 3: " in issues[2]
     named = Built([], 0, {})
-    assert known_issues(named, TOOLS, "m", RECIPE)[1] == "Of 0 requests asked for, 0 were dropped."
+    assert known_issues(named, TOOLS, "m", SETTINGS)[1] == "Of 0 requests asked for, 0 were dropped."
 
 
 # The command --------------------------------------------------------------------------------------------------------

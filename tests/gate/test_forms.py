@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.gate.forms import code, junit, markdown, quoted_for_github, workflow_commands
 from bench.gate.report import EXIT_CODES, GateReport, Moved, MovedQuery, Outcome, RuleReport, Side, not_judged
-from bench.gate.wording import clean, text
+from bench.gate.wording import text
 
 NASTY = (
     "</testcase><script>alert(1)</script>",
@@ -120,11 +120,6 @@ def test_the_plain_text_controls_no_terminal(value: str) -> None:
     shown = text(report(value))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", shown)
     assert shown.encode("utf-8")
-
-
-def test_letters_that_need_joiners_keep_them() -> None:
-    assert clean("می\u200cخواهم") == "می\u200cخواهم"
-    assert clean("a\u202eb\tc\n d") == "a\ufffdb c d"
 
 
 def test_what_a_runner_prints_between_the_two_commands_is_not_obeyed() -> None:

@@ -105,7 +105,7 @@ def test_a_policy_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read the policy"):
         read_policy(tmp_path)
     (tmp_path / "gate.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="is not TOML"):
+    with pytest.raises(UsageError, match="is not UTF-8"):
         read_policy(tmp_path / "gate.toml")
 
 

@@ -14,7 +14,7 @@ import pytest
 from bench.storage.paths import cache_folder, results_folder
 
 jobs = importlib.import_module("bench.leaderboard.boardjobs")
-memory = importlib.import_module("bench.leaderboard.buildcache")
+cache = importlib.import_module("bench.leaderboard.buildcache")
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_boards_of_which_nothing_has_changed_are_not_computed_again(
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_site_is_the_same_bytes_with_and_without_the_memory(
+def test_a_site_is_the_same_bytes_with_and_without_the_cache(
     keep: bool, ready: Path, build: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not keep:
@@ -71,7 +71,7 @@ def test_a_damaged_entry_is_computed_again(damage: str, build: Callable[..., Any
     whole = entry.read_bytes()
     other = bytes([whole[100] ^ 1])
     if damage == "of another form":
-        name, own = entry.stem, memory.Memory(entry.parent)
+        name, own = entry.stem, cache.BuildCache(entry.parent)
         own._folder = entry.parent
         key = jobs.Job.key
         found: list[str] = []
@@ -80,7 +80,7 @@ def test_a_damaged_entry_is_computed_again(damage: str, build: Callable[..., Any
             build()
         finally:
             jobs.Job.key = key
-        own.put(name, found[0], memory.Kept({"files": {}, "sound": ["zz"]}, {"mask/seen": np.zeros(3)}))
+        own.put(name, found[0], cache.Kept({"files": {}, "sound": ["zz"]}, {"mask/seen": np.zeros(3)}))
     else:
         kinds = {"cut": whole[:-9], "flipped": whole[:100] + other + whole[101:], "empty": b"", "text": b"x" * 500}
         entry.write_bytes(kinds[damage])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.leaderboard import charts
+from bench.leaderboard.pages import charts
 
 HOSTILE = '</text><script>alert("x")</script>&\x00\u202e'
 _UNIT = st.floats(0, 1)

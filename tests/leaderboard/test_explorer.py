@@ -15,8 +15,8 @@ from bench.registry import load_dataset
 from bench.results.store import Result
 from bench.storage.paths import results_folder
 
-explorer = importlib.import_module("bench.leaderboard.explorer")
-facts = importlib.import_module("bench.leaderboard.facts")
+explorer = importlib.import_module("bench.leaderboard.pages.explorer")
+facts = importlib.import_module("bench.leaderboard.boards.facts")
 site_module = importlib.import_module("bench.leaderboard.boardjobs")
 
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from bench.results.store import PER_QUERY, RUN, Result
 from bench.storage.paths import results_folder
+from bench.text import label
 
-names = importlib.import_module("bench.leaderboard.names")
-explorer = importlib.import_module("bench.leaderboard.explorer")
+explorer = importlib.import_module("bench.leaderboard.pages.explorer")
 
 SCRIPT = '</script><script>alert("x")</script>'
 IMAGE = "<img src=x onerror=alert(1)>"
@@ -212,9 +212,9 @@ def test_ten_megabytes_of_text_in_a_field_do_not_make_a_page_of_ten_megabytes(
 
 @given(st.text(max_size=300))
 def test_a_label_has_no_sign_that_turns_or_breaks_a_line(text: str) -> None:
-    shown = names.label(text)
+    shown = label(text)
     assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\n\r\t\x00")
-    assert len(shown) <= names.LONGEST_LABEL
+    assert len(shown) <= 160
     shown.encode("utf-8")
 
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from bench.errors import StorageError, UsageError
 from bench.storage.paths import results_folder
+from bench.text import unique_slug
 
 writer_module = importlib.import_module("bench.leaderboard.writer")
-names = importlib.import_module("bench.leaderboard.names")
 
 
 @pytest.mark.usefixtures("ready")
@@ -129,15 +129,15 @@ def test_two_pages_never_share_a_name(tmp_path: Path) -> None:
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_a_slug_is_a_plain_name_and_two_texts_never_share_one(one: str, other: str) -> None:
     for text in (one, other):
-        assert writer_module._PATH.fullmatch(f"{names.slug(text)}.html")
-        assert len(names.slug(text)) <= 60
-    assert (names.slug(one) == names.slug(other)) == (one == other)
+        assert writer_module._PATH.fullmatch(f"{unique_slug(text)}.html")
+        assert len(unique_slug(text)) <= 60
+    assert (unique_slug(one) == unique_slug(other)) == (one == other)
 
 
 @given(st.text(max_size=80))
 def test_nobody_can_name_a_thing_by_the_file_of_another(text: str) -> None:
-    taken = names.slug(text)
-    assert taken == text or names.slug(taken) != taken
+    taken = unique_slug(text)
+    assert taken == text or unique_slug(taken) != taken
 
 
 def test_results_folders_that_are_not_there_make_an_empty_site(build: Callable[..., Any]) -> None:
@@ -147,7 +147,7 @@ def test_results_folders_that_are_not_there_make_an_empty_site(build: Callable[.
     assert site.page("rejected.html").texts
 
 
-@pytest.mark.parametrize("last", ["make_board", "write_home", "finish"])
+@pytest.mark.parametrize("last", ["make_board", "pages", "finish"])
 def test_what_a_killed_build_left_is_mended_and_cleared_by_the_next(
     last: str, ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +157,7 @@ def test_what_a_killed_build_left_is_mended_and_cleared_by_the_next(
     def kill(*_: object, **__: object) -> None:
         raise Killed
 
-    modules = {"make_board": "boardjobs", "write_home": "site"}
+    modules = {"make_board": "boardjobs", "pages": "site"}
     place: Any = importlib.import_module(f"bench.leaderboard.{modules[last]}") if last in modules else None
     with monkeypatch.context() as patch:
         patch.setattr(place if place else writer_module.Writer, last, kill)

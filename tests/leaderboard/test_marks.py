@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from bench.leaderboard.export_latex import escaped
+from bench.leaderboard.exports.latex import escaped
 from bench.results.store import PER_QUERY
 
 

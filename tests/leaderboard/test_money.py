@@ -14,8 +14,8 @@ import pytest
 from bench.results.costs import money_per_query
 from bench.results.store import Result
 
-charts = importlib.import_module("bench.leaderboard.charts")
-names = importlib.import_module("bench.leaderboard.names")
+charts = importlib.import_module("bench.leaderboard.pages.charts")
+numbers = importlib.import_module("bench.leaderboard.numbers")
 
 USE = {
     "requests": 10,
@@ -65,7 +65,7 @@ def test_a_dataset_page_draws_quality_against_money_and_names_what_is_not_known(
     board = site.only("d/*.html")
     assert "recall@5 against money" in board.text
     assert "price is not known (run files, models or embeddings without prices): 1." in board.text
-    assert names.money(250 / queries) in board.texts
+    assert numbers.money(250 / queries) in board.texts
     assert "not known" in board.texts
     page = site.page(f"r/{_folder(ready, 'random').name.rpartition('-')[2]}.html")
     assert "10 requests, 5,000 tokens in, 100 out" in page.text
@@ -92,14 +92,14 @@ def _json(site: Any) -> Any:
 def test_what_is_free_stands_left_of_the_scale_and_on_the_front() -> None:
     points = [charts.Point("free", 0.0, 0.5), charts.Point("dear", 2.0, 0.7), charts.Point("worse", 3.0, 0.6)]
     assert [point.name for point in charts.front(points)] == ["free", "dear"]
-    svg = charts.cost_picture("t", points, "money", "recall@5", names.money)
+    svg = charts.cost_picture("t", points, "money", "recall@5", numbers.money)
     assert svg.count("<circle") == 3
     assert ">0</text>" in svg
-    assert charts.cost_picture("t", points[:1], "money", "recall@5", names.money) == ""
+    assert charts.cost_picture("t", points[:1], "money", "recall@5", numbers.money) == ""
 
 
 @pytest.mark.parametrize(
     ("amount", "text"), [(None, "not known"), (0.0, "0"), (0.01234, "0.0123"), (1.5, "1.50"), (12345.6, "12,345.60")]
 )
 def test_amounts_are_read_at_a_glance(amount: float | None, text: str) -> None:
-    assert names.money(amount) == text
+    assert numbers.money(amount) == text

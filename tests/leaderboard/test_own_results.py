@@ -10,7 +10,7 @@ import pytest
 from bench.registry import load_dataset
 from bench.results.store import RUN, Result, find_results
 from bench.run.experiment import read_experiment
-from bench.submit.places import check_place
+from bench.submit.check_path import check_place
 
 FOLDER = Path(__file__).resolve().parents[2] / "board"
 RESULTS = FOLDER / "results"

@@ -22,7 +22,7 @@ from bench.stats.tiers import rank_intervals
 from bench.stats.tukey import randomised_tukey
 from bench.storage.paths import results_folder
 
-standings = importlib.import_module("bench.leaderboard.standings")
+standings = importlib.import_module("bench.leaderboard.boards.standings")
 
 
 def _folder(method: str) -> Path:

@@ -16,8 +16,8 @@ from bench.errors import UnavailableError
 from bench.protocol import Context, History, Library, Method, Queries, Ranking, ToolSets
 from bench.registry import build_method
 from bench.reproduce.cells import Cell
-from bench.reproduce.laboratory import Laboratory
 from bench.reproduce.recipes import Recipe
+from bench.reproduce.runs import MethodRuns
 
 CARD = Card(
     id="tiny", title="Tiny", summary="Made here.", licence="CC0-1.0", redistribution=True, template="description"
@@ -129,10 +129,10 @@ METHODS: dict[str, type[Method]] = {
 
 
 @pytest.fixture
-def laboratory(tmp_path: Path, tiny: Dataset) -> Callable[..., Laboratory]:
-    """A laboratory over the tiny dataset (as `tiny` or `tiny-2`) and the methods of this module."""
+def runs(tmp_path: Path, tiny: Dataset) -> Callable[..., MethodRuns]:
+    """Runs over the tiny dataset (as `tiny` or `tiny-2`) and the methods of this module."""
 
-    def laboratory(*metrics: str) -> Laboratory:
+    def runs(*metrics: str) -> MethodRuns:
         def load(spec: str) -> Dataset:
             if spec in {"tiny", "tiny-2"}:
                 return tiny
@@ -145,9 +145,9 @@ def laboratory(tmp_path: Path, tiny: Dataset) -> Callable[..., Laboratory]:
             method.name = spec
             return method
 
-        return Laboratory(tmp_path / "results", load=load, build=build, metrics=metrics)
+        return MethodRuns(tmp_path / "results", load=load, build=build, metrics=metrics)
 
-    return laboratory
+    return runs
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from bench.registry.methods import method_class
 from bench.reproduce.artefacts import artefacts, resolved
 from bench.reproduce.cells import Cell, cells, papers, table_cells, table_names
 from bench.reproduce.claims import check_printed, claims
-from bench.reproduce.laboratory import Laboratory, fact, is_fact
 from bench.reproduce.recipes import Recipe, read_recipes, recipes, recipes_of
 from bench.reproduce.reproduction import reproduce
+from bench.reproduce.runs import MethodRuns, fact, is_fact
 from bench.run.plan import Plan
 from bench.specs.spec import Spec, parse
 
@@ -54,8 +54,8 @@ def test_every_cell_of_every_table_gets_its_verdict_where_nothing_is_here(tmp_pa
     def nothing(spec: str) -> Dataset:
         raise UnavailableError(f"there is no dataset {spec} here.")
 
-    laboratory = Laboratory(tmp_path, load=nothing, build=build_method)
-    report = reproduce(table_names(), [], laboratory, "bench reproduce all")
+    runs = MethodRuns(tmp_path, load=nothing, build=build_method)
+    report = reproduce(table_names(), [], runs, "bench reproduce all")
     places = Counter((cell.table, cell.row, cell.dataset, cell.split, cell.metric) for cell in report.cells)
     assert places == Counter((cell.table, cell.row, cell.dataset, cell.split, cell.metric) for cell in cells())
     assert {cell.verdict for cell in report.cells} == {"not run"}
@@ -163,7 +163,7 @@ def test_toolrerank_is_not_run_on_test_sets_without_training_queries() -> None:
     assert rows == {"BM25", "DPR", "Rerank-10", "Rerank-30", "Rerank-50"}
 
 
-def test_every_fact_that_a_recipe_reads_is_one_that_its_method_states(laboratory: Callable[..., Laboratory]) -> None:
+def test_every_fact_that_a_recipe_reads_is_one_that_its_method_states(runs: Callable[..., MethodRuns]) -> None:
     asked = {
         (parse(resolved(recipe.method)).name, recipe.measure.get(cell.metric, cell.metric))
         for cell, recipe in filled()
@@ -171,7 +171,7 @@ def test_every_fact_that_a_recipe_reads_is_one_that_its_method_states(laboratory
     }
     facts = {(method, name) for method, name in asked if is_fact(name)}
     assert {method for method, _ in facts} == {"tgr"}
-    result = laboratory().result(Plan(parse("tiny"), parse("tgr(base=bm25, graph=rules)")))
+    result = runs().result(Plan(parse("tiny"), parse("tgr(base=bm25, graph=rules)")))
     for _, name in facts:
         assert fact(result, name) >= 0
 

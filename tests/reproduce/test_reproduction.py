@@ -10,14 +10,14 @@ import pytest
 
 from bench.reproduce.cells import Cell, Unit
 from bench.reproduce.claims import Claim
-from bench.reproduce.laboratory import Laboratory, count_range
+from bench.reproduce.outcomes import CELL_VERDICTS
 from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.reproduction import metrics_of, reproduce
-from bench.reproduce.vocabulary import CELL_VERDICTS
+from bench.reproduce.runs import MethodRuns, count_range
 from bench.results.store import Result
 
 Written = Callable[[Sequence[Cell], Sequence[dict[str, Any]]], None]
-Laboratories = Callable[..., Laboratory]
+RunsOf = Callable[..., MethodRuns]
 
 
 def cell(row: str, printed: str, metric: str = "recall@1", unit: Unit = "share", dataset: str = "D") -> Cell:
@@ -29,9 +29,9 @@ def recipe(row: str, method: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def run(laboratory: Laboratories) -> Callable[..., Reproduction]:
+def run(runs: RunsOf) -> Callable[..., Reproduction]:
     def run(claims: Sequence[Claim] = (), tables: Sequence[str] = ("tgr-2",)) -> Reproduction:
-        return reproduce(tables, claims, laboratory(*metrics_of(tables, claims)), "bench reproduce tgr-2")
+        return reproduce(tables, claims, runs(*metrics_of(tables, claims)), "bench reproduce tgr-2")
 
     return run
 
@@ -106,9 +106,9 @@ def test_one_cell_s_failure_ends_no_other(written: Written, run: Callable[..., R
     assert [block.lacking[0].failed for block in report.blocks[:3]] == [True, True, True]
 
 
-def test_a_fault_of_ours_is_told_as_one(written: Written, laboratory: Laboratories) -> None:
+def test_a_fault_of_ours_is_told_as_one(written: Written, runs: RunsOf) -> None:
     written([cell("A", "0.5"), cell("B", "0.5")], [recipe("A", "half"), recipe("B", "half", on=["tiny-2"])])
-    here = laboratory("recall@1")
+    here = runs("recall@1")
 
     def load(spec: str) -> Any:
         if spec == "tiny":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bench.reproduce.outcomes import CellVerdict, ClaimVerdict, Outcome
 from bench.reproduce.verdicts import judge_claim, judge_count, judge_direction, judge_value
-from bench.reproduce.vocabulary import CellVerdict, ClaimVerdict, Outcome
 
 
 @pytest.mark.parametrize(

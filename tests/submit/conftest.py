@@ -21,8 +21,8 @@ from bench.run.plan import Plan
 from bench.run.runner import Runner
 from bench.specs.spec import Spec
 from bench.submit.archive import MEMBERS, written
-from bench.submit.check import Verdict
-from bench.submit.places import check_archive
+from bench.submit.check import CheckedSubmission
+from bench.submit.check_path import check_archive
 from bench.submit.submission import PARTS, SUBMISSION
 
 Change = Callable[[Any], Any]
@@ -123,10 +123,10 @@ def load(starter: Dataset) -> Callable[[str], Dataset]:
 
 
 @pytest.fixture
-def checked(tmp_path: Path, load: Callable[[str], Dataset]) -> Callable[..., Verdict]:
+def checked(tmp_path: Path, load: Callable[[str], Dataset]) -> Callable[..., CheckedSubmission]:
     """Check members or the bytes of an archive."""
 
-    def checked(data: bytes | dict[str, bytes]) -> Verdict:
+    def checked(data: bytes | dict[str, bytes]) -> CheckedSubmission:
         path = tmp_path / "handed-in.zip"
         path.write_bytes(data if isinstance(data, bytes) else written(data))
         before = sorted(tmp_path.rglob("*"))

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from bench.errors import ResultError
 from bench.submit import archive
 from bench.submit.archive import MEMBERS, opened, pack, read_bytes, written
-from bench.submit.check import Verdict
-from bench.submit.places import check_archive
+from bench.submit.check import CheckedSubmission
+from bench.submit.check_path import check_archive
 from bench.submit.submission import SUBMISSION
 
-Checked = Callable[..., Verdict]
+Checked = Callable[..., CheckedSubmission]
 
 
 def rewritten(
@@ -45,7 +45,7 @@ def rewritten(
     return buffer.getvalue()
 
 
-def reasons(verdict: Verdict) -> str:
+def reasons(verdict: CheckedSubmission) -> str:
     assert verdict.outcome == "refused"
     assert all(reason.endswith(".") and "\n" not in reason for reason in verdict.reasons)
     return "\n".join(verdict.reasons)

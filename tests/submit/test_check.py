@@ -20,10 +20,10 @@ from bench.errors import UnavailableError
 from bench.results.store import PER_QUERY, RUN
 from bench.run.external import score_run_file
 from bench.submit.archive import pack, written
-from bench.submit.check import Verdict
-from bench.submit.places import check_archive
+from bench.submit.check import CheckedSubmission
+from bench.submit.check_path import check_archive
 
-Checked = Callable[..., Verdict]
+Checked = Callable[..., CheckedSubmission]
 
 
 # Hashes and schemas -------------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from submit_changes import at, column, everywhere, exchanged, reasons
 from bench.data.dataset import Dataset
 from bench.results.store import PER_QUERY, RUN
 from bench.submit import tables
-from bench.submit.check import Verdict
+from bench.submit.check import CheckedSubmission
 
-Checked = Callable[..., Verdict]
+Checked = Callable[..., CheckedSubmission]
 
 
 # Rows ---------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,113 @@
+"""Records: what bench reads from and writes to JSON and TOML, and the sentence that says why a file is refused."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bench.errors import BenchError
+
+R = TypeVar("R", bound=BaseModel)
+
+
+class Record(BaseModel):
+    """Base of records: immutable, without unknown keys, infinities or NaN."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class StrictRecord(Record):
+    """A record that people write by hand or that a gate trusts: `"3"` is no number, and `1` is no truth value."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class Fault(NamedTuple):
+    """What is wrong with a value.
+
+    Attributes:
+        place: keys and list indices that lead to the value; empty for the whole.
+        kind: pydantic's name of the error, such as `missing`.
+        message: without a full stop.
+    """
+
+    place: tuple[int | str, ...]
+    kind: str
+    message: str
+
+    @property
+    def where(self) -> str:
+        """The place as `upstream.0.files`; empty for the whole."""
+        return ".".join(map(str, self.place))
+
+
+def faults(error: ValidationError) -> list[Fault]:
+    """All that is wrong, in pydantic's order."""
+    return [
+        Fault(item["loc"], item["type"], item["msg"].removeprefix("Value error, ").rstrip("."))
+        for item in error.errors(include_url=False, include_context=False)
+    ]
+
+
+def first_fault(error: ValidationError, whole: str = "the file") -> str:
+    """`PLACE: what is wrong there`, of the first fault; without a full stop.
+
+    Args:
+        error: pydantic's.
+        whole: what to call the place of a fault that lies in no field; empty to name none.
+    """
+    fault = faults(error)[0]
+    place = fault.where or whole
+    return f"{place}: {fault.message}" if place else fault.message
+
+
+def read_json(model: type[R], path: Path, name: str, error: type[BenchError]) -> R:
+    """A record out of a JSON file.
+
+    Args:
+        model: the record's class.
+        path: the file.
+        name: what the file is, for the sentence: `the training card`.
+        error: raised where the file cannot be read, is no JSON or does not follow its schema.
+    """
+    text = _text(path, name, error)
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise error(f"cannot read {name} {path}: it is not JSON ({fault}).") from None
+    return validated(model, raw, f"{name} {path}", error)
+
+
+def read_toml(model: type[R], path: Path, name: str, error: type[BenchError]) -> R:
+    """A record out of a TOML file; arguments and errors as of `read_json`."""
+    return validated(model, toml_table(path, name, error), f"{name} {path}", error)
+
+
+def toml_table(path: Path, name: str, error: type[BenchError]) -> dict[str, Any]:
+    """The parsed text of a TOML file; arguments and errors as of `read_json`."""
+    text = _text(path, name, error)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as fault:
+        raise error(f"cannot read {name} {path}: it is not TOML ({fault}).") from None
+
+
+def validated(model: type[R], raw: Any, name: str, error: type[BenchError]) -> R:
+    """A record out of parsed JSON or TOML; raises `error` with the first fault, `name` being what it is found in."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError as fault:
+        raise error(f"{name} is not valid: {first_fault(fault)}.") from None
+
+
+def _text(path: Path, name: str, error: type[BenchError]) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as fault:
+        raise error(f"cannot read {name} {path}: {fault.strerror}.") from None
+    except UnicodeDecodeError as fault:
+        raise error(f"cannot read {name} {path}: it is not UTF-8 ({fault}).") from None

@@ -1,0 +1,138 @@
+"""What is checked: an archive, the folder of a result, or a results folder (in git, say) with many of both."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.errors import ResultError, UsageError
+from bench.results.manifest import Manifest
+from bench.results.store import MANIFEST, RUN, result_folder
+from bench.specs.spec import parse
+from bench.submit.archive import LARGEST, LARGEST_ARCHIVE, opened, quoted, read_bytes
+from bench.submit.check import CheckedSubmission, Load, check_members
+from bench.submit.submission import PARTS
+
+
+def archive_name(manifest: Manifest) -> str:
+    """What the archive of a result is called when nobody says: `apibank-tgr-0123456789ab.zip`."""
+    place = _belongs(Path(), manifest)
+    return f"{place.parent.name}-{place.name}.zip"
+
+
+def _belongs(results: Path, manifest: Manifest) -> Path:
+    """Where a result stands in a folder of results."""
+    method = manifest.method
+    name = method.spec if method.run_file is not None else parse(method.spec).name
+    return result_folder(results, manifest.dataset.spec, name, manifest.result_id)
+
+
+def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[CheckedSubmission]:
+    """Check what stands at a path, and what lies below it where it is a folder of results.
+
+    Two with the same result id cannot both be accepted: the later one, by path, is refused. Of two with the same
+    ranking, the later one has a note.
+
+    Args:
+        path: an archive or a folder.
+        load: gives the dataset of a spec.
+        without_runs: whether folders may lack their ranking, so that only means are made again.
+
+    Raises:
+        UsageError: there is nothing to check.
+        ResultError: a folder cannot be listed.
+    """
+    if not os.path.isdir(path):
+        yield check_archive(path, load)
+        return
+    if os.path.lexists(path / MANIFEST):
+        yield check_folder(path, load, None, without_runs)
+        return
+    try:
+        # `results/apibank` is a part of a folder of results.
+        part = any(os.path.lexists(item / MANIFEST) for item in path.iterdir())
+        places = _inside(path) if part else _below(path)
+    except OSError as error:
+        raise ResultError(f"cannot list {error.filename}: {error.strerror}.") from None
+    if not places:
+        raise UsageError(f"there is nothing to check in {path}: neither DATASET/METHOD-ID/{MANIFEST} nor a .zip.")
+    seen: dict[str, Path] = {}
+    rankings: dict[str, Path] = {}
+    for place in places:
+        if place.is_dir():
+            verdict = check_folder(place, load, Path(os.path.abspath(path)).parent if part else path, without_runs)
+        else:
+            verdict = check_archive(place, load)
+        if verdict.outcome == "accepted" and verdict.result_id is not None:
+            first = seen.setdefault(verdict.result_id, place)
+            if first is not place:
+                again = f"the result {verdict.result_id} is there already, in {first}."
+                verdict = dataclasses.replace(verdict, outcome="refused", reasons=(again,), note="")
+        if verdict.outcome == "accepted" and verdict.ranking is not None:
+            first = rankings.setdefault(verdict.ranking, place)
+            if first is not place:
+                notes = (verdict.note, f"its ranking is byte for byte that of {first}")
+                verdict = dataclasses.replace(verdict, note="; ".join(note for note in notes if note))
+        yield verdict
+
+
+def _below(results: Path) -> list[Path]:
+    """Folders of results and archives in a folder of results, sorted."""
+    found = []
+    for item in sorted(results.iterdir()):
+        if item.is_dir() and not item.is_symlink() and not item.name.startswith("."):
+            found += _inside(item)
+        elif _archive(item) or item.is_symlink():
+            found.append(item)
+    return found
+
+
+def _inside(folder: Path) -> list[Path]:
+    """Folders, archives and links in the folder of a dataset, sorted; hidden ones are those being written."""
+    items = (item for item in sorted(folder.iterdir()) if not item.name.startswith("."))
+    return [item for item in items if item.is_symlink() or item.is_dir() or _archive(item)]
+
+
+def _archive(path: Path) -> bool:
+    return path.suffix.lower() == ".zip"
+
+
+def check_archive(path: Path, load: Load) -> CheckedSubmission:
+    """Check one archive."""
+    try:
+        members, faults = opened(read_bytes(path, LARGEST_ARCHIVE))
+    except ResultError as error:
+        return CheckedSubmission(path, "unreadable", (str(error),))
+    if not members:
+        return CheckedSubmission(path, "refused", tuple(faults))
+    verdict = check_members(path, members, load)
+    if not faults:
+        return verdict
+    outcome = "refused" if verdict.outcome == "accepted" else verdict.outcome
+    return dataclasses.replace(verdict, outcome=outcome, reasons=(*faults, *verdict.reasons))
+
+
+def check_folder(folder: Path, load: Load, results: Path | None = None, without_run: bool = False) -> CheckedSubmission:
+    """Check the folder of one result; in a folder of results it must also stand where it belongs."""
+    if folder.is_symlink():
+        return CheckedSubmission(folder, "refused", ("it is a link, not a folder.",))
+    try:
+        absent = {RUN} if without_run and not os.path.lexists(folder / RUN) else set()
+        members = {name: read_bytes(folder / name, LARGEST[name]) for name in PARTS if name not in absent}
+        there = sorted(item.name for item in folder.iterdir())
+    except ResultError as error:
+        return CheckedSubmission(folder, "unreadable", (str(error),))
+    except OSError as error:
+        return CheckedSubmission(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
+    faults = [f"it holds {quoted(name)}, which is no part of a result." for name in there if name not in PARTS]
+    verdict = check_members(folder, members, load)
+    if results is not None and verdict.outcome == "accepted":
+        place = _belongs(results, Manifest.model_validate_json(members[MANIFEST]))
+        if os.path.abspath(place) != os.path.abspath(folder):
+            faults.append(f"it does not stand where it belongs: {place}.")
+    if not faults:
+        return verdict
+    outcome = "refused" if verdict.outcome == "accepted" else verdict.outcome
+    return dataclasses.replace(verdict, outcome=outcome, reasons=(*faults, *verdict.reasons))

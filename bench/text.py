@@ -1,0 +1,71 @@
+"""Text from outside (names, specs, queries, error messages), fit for terminals, pages, reports and file names.
+
+Escaping for HTML, XML, LaTeX or a shell is left to each output format. `clean` only removes what no format should hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+#: Zero-width joiners: they join letters in Persian and Hindi, and people in emoji.
+_JOINERS = frozenset("\u200c\u200d")
+#: Invisible, and without effect on other characters: soft hyphen, zero-width space, word joiner, byte order mark.
+_INVISIBLE = frozenset("\u00ad\u200b\u2060\ufeff")
+#: The folders of a path inside a spec, as in `dense(encoder=/home/me/models/mine)`.
+_FOLDERS = re.compile(r"(?<![^\s(=,\[])(?:~|\.{1,2})?/(?:[^/\s(),=\[\]]+/)*(?=[^/\s(),=\[\]])")
+_DIGEST = re.compile(r"(?:^|-)[0-9a-f]{16}$")
+
+
+def clean(text: str) -> str:
+    """A text without characters that a terminal obeys, that reorder their neighbours, or that XML does not allow.
+
+    Control, direction, private-use and unassigned characters and lone surrogates become U+FFFD; line ends and tabs
+    stay; invisible characters without effect are dropped.
+    """
+    # `isprintable` is false for exactly the categories C*, Zl, Zp and Zs (but the space).
+    return text if text.isprintable() else "".join(map(_cleaned, text))
+
+
+def _cleaned(sign: str) -> str:
+    if sign.isprintable() or sign in "\t\n\r" or sign in _JOINERS:
+        return sign
+    return "" if sign in _INVISIBLE else " " if sign.isspace() else REPLACEMENT
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most `most` characters; an ellipsis marks what was cut."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """A cleaned text on one line, white space collapsed, of at most `most` characters."""
+    if most is None:
+        return clean(" ".join(text.split()))
+    # Cut first as well: a text of ten megabytes is not read character by character.
+    return shortened(clean(" ".join(text[: 4 * most].split())), most)
+
+
+def label(text: str, most: int = 160) -> str:
+    """A name or spec for a reader: one line, without the folders of paths, which are those of somebody's machine."""
+    return shortened(_FOLDERS.sub("", one_line(text, 4 * most)), most)
+
+
+def slug(text: str, most: int = 60) -> str:
+    """A readable part of a file name: lower-case ASCII letters, digits, `_` and `-`; never empty. Not unique."""
+    return re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-")[:most].strip("-") or "unnamed"
+
+
+def unique_slug(text: str, *more: object) -> str:
+    """A file name that only this text (and `more`) has: lower-case letters, digits and hyphens, at most 57 characters.
+
+    A text that is its own slug keeps it. Any other gets a digest of the text and of `more`, so that two texts never
+    share a name, even where somebody looks for two that do.
+    """
+    plain = re.sub(r"[^a-z0-9]+", "-", label(text).lower()).strip("-")[:40].strip("-")
+    # What ends like a digest gets one too: it may be somebody's guess of another text's name.
+    if plain and plain == text and not any(more) and not _DIGEST.search(plain):
+        return plain
+    digest = hashlib.sha256("\n".join([text, *map(repr, more)]).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{plain or 'unnamed'}-{digest[:16]}"

@@ -1,0 +1,409 @@
+"""Stored results as a site shows them: checked, grouped into boards, the latest answer to each question first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bench.errors import ResultError
+from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
+from bench.leaderboard.boards.tables import checked_values
+from bench.leaderboard.numbers import count
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.protocol import PROTOCOL_VERSION
+from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result, find_results, latest
+from bench.text import label, one_line, unique_slug
+
+#: Metrics that methods are ranked by, the first of them by default.
+RANKED = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10")
+#: Columns of a dataset's board.
+COLUMNS = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mmrr@100", "map@100", "tracc")
+
+
+#: Bytes of a manifest or of metrics; real ones have a few thousand.
+_LARGEST_JSON = 16_000_000
+#: What a result's id looks like; it becomes a file's name, so nothing else is shown.
+_RESULT_ID = re.compile(r"[0-9a-f]{6,64}")
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """What is not shown, and why."""
+
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What must stand on a row, and the sentence behind it."""
+
+    text: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A row over some of its queries: how many, means and their standard errors, one for each of RANKED."""
+
+    n: int
+    means: NDArray[np.float64]
+    errors: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One result on a board.
+
+    Attributes:
+        key: tells the row's method and setting from others; the same on every dataset.
+        values: (judged queries, len(RANKED)); None where the result lacks one of these metrics.
+        doubtful: metrics on which its lead over the next row is within the tie bands.
+        samples: kind of queries (`all`, `seen`, `unseen`) -> the row over these; empty where `values` were None.
+    """
+
+    result: Result
+    key: str
+    name: str
+    family: str
+    marks: tuple[Mark, ...]
+    values: NDArray[np.float64] | None
+    doubtful: frozenset[str]
+    samples: Mapping[str, Sample] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The result's id; its page is named by it."""
+        return self.result.manifest.result_id
+
+    @property
+    def oracle(self) -> bool:
+        """Whether it reads the gold."""
+        return self.result.manifest.method.oracle
+
+
+@dataclass(frozen=True)
+class Superseded:
+    """An older answer to a question, and the id of the newer one."""
+
+    result: Result
+    newer: str
+    marks: tuple[Mark, ...]
+
+    @property
+    def id(self) -> str:
+        """The result's id."""
+        return self.result.manifest.result_id
+
+
+@dataclass(frozen=True)
+class Board:
+    """Results on the same queries and tools.
+
+    Attributes:
+        slug: names the board's files.
+        current: of the current protocol; others are kept and not ranked.
+        rows: best first by the first of RANKED, oracles last.
+        standings: metric -> tiers and ranks of the rows that are ranked by it.
+        superseded: older answers to the same questions.
+    """
+
+    slug: str
+    spec: str
+    title: str
+    split: str
+    limit: int | None
+    content_hash: str
+    protocol: str
+    template: str
+    rows: tuple[Row, ...]
+    standings: dict[str, RankedSystems] = field(default_factory=dict)
+    superseded: tuple[Superseded, ...] = ()
+
+    @property
+    def current(self) -> bool:
+        """Whether its results are of the current protocol."""
+        return self.protocol == PROTOCOL_VERSION
+
+    @property
+    def first(self) -> Result:
+        """A result, for what all of them share."""
+        return self.rows[0].result
+
+    @property
+    def latest(self) -> str:
+        """When its newest result was made."""
+        return max(row.result.manifest.environment.created for row in self.rows)
+
+    @property
+    def name(self) -> str:
+        """What it is called: the dataset, and what sets it apart from the usual."""
+        words = [] if self.split == "test" else [self.split]
+        words += [] if self.limit is None else [f"{count(self.limit)} queries of it"]
+        return label(self.spec, 60) + (f" ({', '.join(words)})" if words else "")
+
+
+def read_results(results: Path) -> tuple[list[list[Result]], list[Rejected]]:
+    """All readable results in comparable groups, sorted, and what cannot be read."""
+    good: dict[str, Result] = {}
+    rejected: list[Rejected] = []
+    strange = dict(_strange(results))
+    rejected += [Rejected(place_of(folder, results), reason) for folder, reason in strange.items()]
+    for item in find_results(results, strange):
+        if isinstance(item, ResultError):
+            rejected.append(Rejected(_place(results, item), one_line(str(item)).replace(f"{results}/", "")))
+            continue
+        where, own = place_of(item.folder, results), item.manifest.result_id
+        if not _RESULT_ID.fullmatch(own):
+            rejected.append(Rejected(where, f"its id {label(own, 60)!r} is none that bench gives."))
+        elif own in good:
+            other = place_of(good[own].folder, results)
+            rejected.append(Rejected(where, f"its id {own} is that of {other}, which is shown."))
+        else:
+            good[own] = item
+    rejected += _unfinished(results)
+    groups = comparable([good[key] for key in sorted(good, key=lambda key: str(good[key].folder))])
+    return sorted(groups, key=lambda members: _order(members[0])), sorted(rejected, key=lambda item: item.where)
+
+
+def make_board(members: Sequence[Result], results: Path, verify: bool) -> tuple[Board | None, list[Rejected]]:
+    """A board of comparable results; those whose tables are not what they should be are left out.
+
+    Args:
+        members: of one group.
+        results: their folder, for the names of what is rejected.
+        verify: whether rankings and all columns are read and checked too.
+    """
+    rejected: list[Rejected] = []
+    tables: dict[str, NDArray[np.float64] | None] = {}
+    orders: dict[str, int] = {}
+    known: list[pa.Table] = []
+    sound = []
+    for result in members:
+        try:
+            values, ids = checked_values(result, RANKED, verify, known)
+        except (ResultError, pa.ArrowException) as error:
+            reason = one_line(str(error).splitlines()[0]).replace(f"{results}/", "")
+            rejected.append(Rejected(place_of(result.folder, results), reason))
+            continue
+        tables[result.manifest.result_id], orders[result.manifest.result_id] = values, ids
+        sound.append(result)
+    if sound:
+        usual = Counter(orders[item.manifest.result_id] for item in sound).most_common(1)[0][0]
+        for result in sound:
+            if orders[result.manifest.result_id] != usual:
+                reason = "it is not on the same queries as the other results of its dataset."
+                rejected.append(Rejected(place_of(result.folder, results), reason))
+        sound = [item for item in sound if orders[item.manifest.result_id] == usual]
+    if not sound:
+        return None, rejected
+    return assembled(sound, tables), rejected
+
+
+def assembled(
+    sound: Sequence[Result],
+    tables: Mapping[str, NDArray[np.float64] | None],
+    standings: Mapping[str, RankedSystems] | None = None,
+) -> Board:
+    """The board of results that have been checked.
+
+    Args:
+        sound: results on the same queries.
+        tables: result id -> (judged queries, len(RANKED)).
+        standings: of a build before, where they are known; computed from the tables otherwise.
+    """
+    shown = ordered(latest(sound), RANKED[0])
+    template = usual_template(shown)
+    data = shown[0].manifest.dataset
+    leads = {name: doubtful_leads(shown, name) for name in COLUMNS}
+    newest = max(shown, key=lambda item: item.manifest.environment.created)
+    scoring = newest.manifest.scoring
+    rows = [
+        _row(
+            result,
+            template,
+            scoring,
+            tables[result.manifest.result_id],
+            frozenset(name for name in COLUMNS if leads[name][i]),
+        )
+        for i, result in enumerate(shown)
+    ]
+    board = Board(
+        slug=slug_of(shown[0]),
+        spec=data.spec,
+        title=data.title,
+        split=data.split,
+        limit=data.limit,
+        content_hash=data.content_hash,
+        protocol=shown[0].manifest.protocol,
+        template=template,
+        rows=tuple(rows),
+        standings=dict(standings or {}),
+        superseded=tuple(_superseded(sound, shown, template, scoring)),
+    )
+    if board.current and standings is None:
+        ranked = [i for i, row in enumerate(rows) if not row.oracle and row.values is not None]
+        for column, metric in enumerate(RANKED if ranked else ()):
+            columns = [values[:, column] for i in ranked if (values := rows[i].values) is not None]
+            if columns and len(columns[0]):
+                board.standings[metric] = ranked_systems([rows[i].id for i in ranked], np.column_stack(columns))
+    return board
+
+
+def _row(
+    result: Result, template: str, scoring: str, values: NDArray[np.float64] | None, doubtful: frozenset[str]
+) -> Row:
+    manifest = result.manifest
+    method = manifest.method
+    words = [] if method.cut is None else [method.cut.partition("=")[0]]
+    setting = [] if manifest.depth == DEFAULT_DEPTH or method.run_file else [f"depth {manifest.depth}"]
+    setting += [] if manifest.dataset.template == template else [f"text {manifest.dataset.template}"]
+    setting += ["run file"] if method.run_file else []
+    name = method.spec + (f" + {method.cut}" if method.cut else "")
+    return Row(
+        result=result,
+        key="\n".join([method.spec, *words, *setting]),
+        name=label(name),
+        family=method.spec if method.run_file else family_of(method.spec),
+        marks=tuple(_marks(result, template, scoring)),
+        values=values,
+        doubtful=doubtful,
+    )
+
+
+_WHY = {
+    "oracle": "it is shown the gold: an upper bound, no competitor",
+    "run file": "a scored run file: no method of this harness ran, and its cost is not known",
+    "rules": "rules stand in for the language model",
+    "trained on test": "a model behind it learnt from queries that are evaluated here",
+    "tools seen": "a model behind it learnt from tools that are gold here",
+}
+
+
+def _marks(result: Result, template: str, scoring: str) -> list[Mark]:
+    manifest = result.manifest
+    sentences = {}
+    for warning in manifest.warnings:
+        head, _, tail = warning.partition(": ")
+        sentences[head] = tail
+    found = []
+    for text in marks(result, template):
+        why = sentences.get(text) or _WHY.get(text, "")
+        if text.startswith("depth"):
+            why = f"it gave {manifest.depth} tools for a query instead of the protocol's {DEFAULT_DEPTH}"
+        elif text.startswith("text: "):
+            why = f"its tools are indexed as {manifest.dataset.template}; most rows have {template}"
+        found.append(Mark(label(text, 40), label(why, 300)))
+    if any("bundle" in warning.lower() for warning in manifest.warnings):
+        why = next(warning for warning in manifest.warnings if "bundle" in warning.lower())
+        found.append(Mark("bundles seen", label(why, 300)))
+    if result.metrics.n_failed:
+        text = f"{count(result.metrics.n_failed)} failed"
+        found.append(Mark(text, "queries that failed or were not answered; they score 0"))
+    if manifest.scoring != scoring:
+        why = "its ranking was scored by other code than the newest result's; bench run scores it again"
+        found.append(Mark("older scoring", why))
+    if manifest.protocol != PROTOCOL_VERSION:
+        found.append(Mark(f"protocol {label(manifest.protocol, 20)}", "kept, and not ranked"))
+    return found
+
+
+def _superseded(sound: Sequence[Result], shown: Sequence[Result], template: str, scoring: str) -> Iterator[Superseded]:
+    kept = {item.manifest.result_id for item in shown}
+    for item in sound:
+        if item.manifest.result_id not in kept:
+            newer = next(other for other in shown if latest([item, other]) == [other]).manifest.result_id
+            older = Mark("older version", "a newer version of the method has answered the same question")
+            yield Superseded(item, newer, (*_marks(item, template, scoring), older))
+
+
+def slug_of(result: Result) -> str:
+    """The name of the board that a result belongs to."""
+    data = result.manifest.dataset
+    more = [data.split, data.limit, data.content_hash, result.manifest.protocol]
+    return unique_slug(data.spec, *more)
+
+
+def _order(result: Result) -> tuple[str, str, int, str, str]:
+    data = result.manifest.dataset
+    return data.spec, data.split, data.limit or 0, data.content_hash, result.manifest.protocol
+
+
+def family_of(spec: str) -> str:
+    """The name before a spec's parentheses: `tgr` of `tgr(graph=manual)`."""
+    return spec.partition("(")[0].strip() or spec
+
+
+def place_of(folder: Path, results: Path) -> str:
+    """A result's folder as the site names it."""
+    return label(str(folder.relative_to(results)), 200)
+
+
+def _place(results: Path, error: ResultError) -> str:
+    """The folder that an error is about, as far as its sentence names it."""
+    text = one_line(str(error))
+    start = text.find(f"{results}/")
+    if start < 0:
+        return ""
+    parts = text[start + len(str(results)) + 1 :].split("/")
+    return label("/".join([parts[0], parts[1].split(" ")[0]]) if len(parts) > 1 else parts[0], 200)
+
+
+def _strange(results: Path) -> Iterator[tuple[Path, str]]:
+    """Folders that are not to be opened, and why: a folder of results may come from strangers, by a pull request."""
+    root = results.resolve()
+    for manifest in sorted(results.glob(f"*/*/{MANIFEST}")):
+        folder = manifest.parent
+        files = [folder / name for name in (MANIFEST, METRICS, RUN, PER_QUERY)]
+        for path in (folder.parent, folder, *files):
+            if path.is_symlink() and not path.resolve().is_relative_to(root):
+                yield folder, f"{path.name} is a link that leads out of the folder of results."
+                break
+        else:
+            for path in files:
+                if path.exists() and not path.is_file():
+                    yield folder, f"{path.name} is no regular file."
+                    break
+                if path.suffix == ".json" and path.is_file() and path.stat().st_size > _LARGEST_JSON:
+                    yield folder, f"{path.name} is larger than any that bench writes."
+                    break
+
+
+def _unfinished(results: Path) -> list[Rejected]:
+    """Folders that hold a part of a result, and no manifest."""
+    parts = {path.parent for name in (METRICS, RUN, PER_QUERY) for path in results.glob(f"*/*/{name}")}
+    return [
+        Rejected(place_of(folder, results), f"it has no {MANIFEST}.")
+        for folder in sorted(parts)
+        if not (folder / MANIFEST).is_file() and not folder.name.startswith(".")
+    ]
+
+
+def sampled(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool) -> Board:
+    """The board with its rows' samples.
+
+    Args:
+        board: rows with values.
+        masks: kind of queries -> (judged queries,).
+        keep: whether the rows keep their values, which large boards have no room for.
+    """
+
+    def of(row: Row) -> Row:
+        if row.values is None or not len(row.values):
+            return row
+        parts = {"all": row.values, **{kind: row.values[mask] for kind, mask in masks.items()}}
+        samples = {
+            kind: Sample(len(part), part.mean(axis=0), part.std(axis=0) / np.sqrt(len(part)))
+            for kind, part in parts.items()
+        }
+        return replace(row, values=row.values if keep else None, samples=samples)
+
+    return replace(board, rows=tuple(of(row) for row in board.rows))

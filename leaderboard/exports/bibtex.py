@@ -1,0 +1,94 @@
+"""`methods.bib`: the papers of the datasets (from their cards) and of the methods (from their modules' first lines)."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+
+from bench.errors import BenchError
+from bench.registry import dataset_entry, method_class, method_names
+from bench.results.store import Result
+from bench.specs.spec import Spec, Value, parse
+from bench.text import one_line
+
+_KEY = re.compile(r"@\w+\s*\{\s*([^\s,{}]+)\s*,")
+#: `Gao et al. 2025, "Tool Graph Retriever: ...".` as a module's docstring has it.
+_CITED = re.compile(r'^(?P<who>[A-Z][^"\n]*?)(?: (?P<year>(?:19|20)\d\d))?, "(?P<title>[^"]+)"\.?$', re.MULTILINE)
+#: What TeX would take for a command; plain titles hold none of it.
+_SIGNS = {sign: "\\" + sign for sign in "&%$#_"} | {"\\": " ", "{": "", "}": "", "~": " ", "^": " "}
+
+
+def methods_bib(results: Sequence[Result]) -> str:
+    """Every paper that a method or dataset of these results comes from, once, sorted by key."""
+    entries: dict[str, str] = {}
+    for name in sorted({_name(result.manifest.dataset.spec) for result in results}):
+        try:
+            paper = dataset_entry(name).card.paper
+        except BenchError:
+            continue
+        found = _KEY.search(paper.bibtex) if paper else None
+        if paper and found:
+            entries.setdefault(found[1], paper.bibtex.strip())
+    # A paper that made both a dataset and a method is cited once, as the card has it.
+    known = _letters(" ".join(entries.values()))
+    used = sorted({name for result in results for name in _methods(result)} & set(method_names()))
+    for name in used:
+        for key, title, entry in _of_method(name):
+            if _letters(title) not in known:
+                entries.setdefault(key, entry)
+    return "\n\n".join(entries[key] for key in sorted(entries)) + ("\n" if entries else "")
+
+
+def _name(text: str) -> str:
+    try:
+        return parse(text).name
+    except BenchError:
+        return text
+
+
+def _methods(result: Result) -> Iterator[str]:
+    """The names of a result's method and of those it is built on; none for a run file, which only bears a name."""
+    if result.manifest.method.run_file is not None:
+        return
+    try:
+        pending: list[Value] = [parse(result.manifest.method.full_spec)]
+    except BenchError:
+        return
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Spec):
+            yield value.name
+            pending += [argument for _, argument in value.arguments]
+        elif isinstance(value, str):
+            # A method without arguments reads as a word.
+            yield value
+        elif isinstance(value, tuple):
+            pending += value
+
+
+def _of_method(name: str) -> Iterator[tuple[str, str, str]]:
+    """Key, title and entry of every paper that the docstring of a method's module cites."""
+    try:
+        module = method_class(name).__module__
+    except BenchError:
+        return
+    for found in _CITED.finditer(sys.modules[module].__doc__ or ""):
+        title = _plain(found["title"])
+        who = _plain(found["who"])
+        first = re.sub(r"[^a-z]", "", who.split()[0].lower())
+        word = next((part for part in re.findall(r"[a-z]+", title.lower()) if len(part) > 2), "paper")
+        key = f"{first}{found['year'] or ''}{word}"
+        fields = {"title": f"{{{title}}}", "author": who.replace(" et al.", " and others")}
+        if found["year"]:
+            fields["year"] = found["year"]
+        lines = ",\n".join(f"    {field} = {{{value}}}" for field, value in fields.items())
+        yield key, title, f"@misc{{{key},\n{lines}\n}}"
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def _plain(text: str) -> str:
+    return "".join(_SIGNS.get(sign, sign) for sign in one_line(text, 300))

@@ -1,0 +1,65 @@
+"""`results.csv`: one line for each result and metric, for pandas and spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+
+from bench.results.costs import money_per_query
+from bench.results.store import Result
+from bench.text import one_line
+
+COLUMNS = (
+    *("dataset", "split", "limit", "content_hash", "protocol", "template", "depth"),
+    *("result_id", "latest", "method", "cut", "oracle", "needs_llm", "run_file", "marks", "created"),
+    *("judged", "failed", "tied", "latency_p50", "latency_p95", "tokens_top_5", "tokens_top_10", "cost_per_query"),
+    *("metric", "mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high"),
+)
+
+
+def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mapping[str, Sequence[str]]) -> str:
+    """The table.
+
+    Args:
+        results: in the order of the lines.
+        latest: ids of the latest answers.
+        marks: result id -> its marks.
+    """
+    lines = [_line(COLUMNS)]
+    names: dict[str, str] = {}
+    for result in results:
+        manifest, metrics = result.manifest, result.metrics
+        data, method, latency = manifest.dataset, manifest.method, manifest.latency
+        head: list[object] = [data.spec, data.split, data.limit, data.content_hash, manifest.protocol]
+        head += [data.template, manifest.depth, manifest.result_id, manifest.result_id in latest]
+        head += [method.spec, method.cut, method.oracle, method.needs_llm, method.run_file is not None]
+        head += ["; ".join(marks.get(manifest.result_id, ())), manifest.environment.created]
+        head += [metrics.n, metrics.n_failed, metrics.n_tied]
+        head += [latency.p50, latency.p95] if latency else [None, None]
+        head += [metrics.tokens.get("top_5"), metrics.tokens.get("top_10"), money_per_query(manifest)]
+        shared = _line(map(_cell, head)).removesuffix("\n")
+        for name, value in metrics.metrics.items():
+            if name not in names:
+                names[name] = _line([_cell(name)]).removesuffix("\n")
+            # Written here, since a large site has a hundred thousand lines of nothing but numbers.
+            tail = (value.mean, value.low, value.high, value.n, value.tie_low, value.tie_expected, value.tie_high)
+            numbers = ",".join(["" if item is None else repr(item) for item in tail])
+            lines.append(f"{shared},{names[name]},{numbers}\n")
+    return "".join(lines)
+
+
+def _line(cells: Iterable[object]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(cells)
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Numbers as they are; a text on one line, which no spreadsheet takes for a formula."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return value
+    text = one_line(value, 2000)
+    return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text

@@ -1,0 +1,190 @@
+"""Exports beside the pages: every number of the site in forms that other programs read.
+
+results.csv             one line for each result and metric
+results.json            everything, with the schema `export`
+tables/BOARD.tex        a LaTeX table for each board of today's protocol
+methods.bib             papers of the datasets and methods
+feed.xml                RSS 2.0, newest results first
+model-index/METHOD.yml  Hugging Face's block for a model's README
+sitemap.xml             only where the site's address is known
+
+The same results give the same bytes; names are untrusted, and escaped by each form in its own way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.evidence.export import Export, ExportedBoard, ExportedResult
+from bench.leaderboard.boards.board import COLUMNS, RANKED, slug_of
+from bench.leaderboard.exports.bibtex import methods_bib
+from bench.leaderboard.exports.feed import checked_base, feed_xml, sitemap_xml
+from bench.leaderboard.exports.latex import board_latex
+from bench.leaderboard.exports.model_index import model_index
+from bench.leaderboard.exports.results_csv import results_csv
+from bench.leaderboard.exports.results_json import described, results_json
+from bench.protocol import PROTOCOL_VERSION
+from bench.results.comparing import comparable, ordered, usual_template
+from bench.results.comparing import marks as stated_marks
+from bench.results.costs import money_per_query
+from bench.results.store import Result, latest
+from bench.text import one_line, unique_slug
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Results that compare: the ranked ones best first, and all of them."""
+
+    id: str
+    ranked: list[Result]
+    everything: list[Result]
+
+
+def table_path(result: Result) -> str:
+    """Where the LaTeX table of a result's board stands, relative to the site."""
+    return f"tables/{slug_of(result)}.tex"
+
+
+def index_path(result: Result) -> str:
+    """Where the model-index of a result's method stands, relative to the site."""
+    return f"model-index/{unique_slug(_method(result))}.yml"
+
+
+def write_exports(
+    put: Callable[[str, str], object],
+    results: Sequence[Result],
+    *,
+    links: Mapping[str, str] | None = None,
+    marks: Mapping[str, Sequence[str]] | None = None,
+    pages: Sequence[str] = (),
+    base_url: str | None = None,
+    protocol: str = PROTOCOL_VERSION,
+) -> None:
+    """Give every export to `put`, which writes a text to a path relative to the site's root.
+
+    Args:
+        put: called once for each file, in a fixed order.
+        results: every readable result, in any order; older versions and other protocols among them.
+        links: result id -> the page that shows it, relative to the site's root.
+        marks: result id -> what its row says of it on the pages, which know the dataset too; by default what results
+            say of themselves.
+        pages: every page, for the sitemap.
+        base_url: the site's address, if it has one: then links are absolute, and there is a sitemap.
+        protocol: results of others are exported, and not ranked.
+
+    Raises:
+        UsageError: `base_url` is no address.
+    """
+    base = None if base_url is None else checked_base(base_url)
+    links = links or {}
+    # A result that lies in two folders is one.
+    by_id = {result.manifest.result_id: result for result in sorted(results, key=lambda item: str(item.folder))}
+    unique = sorted(by_id.values(), key=_place)
+    newest = latest(unique)
+    current = frozenset(result.manifest.result_id for result in newest)
+    boards = _boards(unique, current)
+    own_marks = {
+        result.manifest.result_id: [one_line(text, 300) for text in marks[result.manifest.result_id]]
+        if marks is not None
+        else _marks(result, board, current, protocol)
+        for board in boards
+        for result in board.everything
+    }
+    put("results.csv", results_csv(unique, current, own_marks))
+    put("results.json", results_json(_export(unique, boards, own_marks, current, links, protocol)))
+    ranked_boards = [board for board in boards if board.ranked[0].manifest.protocol == protocol]
+    for board in ranked_boards:
+        put(f"tables/{board.id}.tex", board_latex(board.ranked, COLUMNS, own_marks))
+    put("methods.bib", methods_bib(unique))
+    put("feed.xml", feed_xml(unique, own_marks, links, base))
+    methods: defaultdict[str, list[Result]] = defaultdict(list)
+    for board in ranked_boards:
+        for result in board.ranked:
+            methods[_method(result)].append(result)
+    for method, own in sorted(methods.items()):
+        put(index_path(own[0]), model_index(method, own, own_marks, links, base))
+    if base is not None:
+        put("sitemap.xml", sitemap_xml(pages, base))
+
+
+def _method(result: Result) -> str:
+    return result.label.rpartition(" @ ")[0]
+
+
+def _place(result: Result) -> tuple[str, str, int, str, str, str, str, str]:
+    data, manifest = result.manifest.dataset, result.manifest
+    where = (data.spec, data.split, data.limit or 0, data.content_hash, manifest.protocol)
+    return (*where, _method(result), manifest.environment.created, manifest.result_id)
+
+
+def _boards(results: Sequence[Result], current: frozenset[str]) -> list[_Group]:
+    return [
+        _Group(
+            slug_of(members[0]),
+            ordered([item for item in members if item.manifest.result_id in current], RANKED[0]),
+            members,
+        )
+        for members in comparable(results)
+    ]
+
+
+def _marks(result: Result, board: _Group, current: frozenset[str], protocol: str) -> list[str]:
+    found = stated_marks(result, usual_template(board.everything))
+    if result.metrics.n_failed:
+        found.append(f"{result.metrics.n_failed} failed")
+    if result.manifest.protocol != protocol:
+        found.append(f"protocol {result.manifest.protocol}")
+    if result.manifest.result_id not in current:
+        found.append("older version")
+    return found
+
+
+def _export(
+    results: Sequence[Result],
+    boards: Sequence[_Group],
+    own_marks: Mapping[str, list[str]],
+    current: frozenset[str],
+    links: Mapping[str, str],
+    protocol: str,
+) -> Export:
+    names = list(dict.fromkeys(name for result in results for name in result.metrics.metrics))
+    return Export(
+        protocol=protocol,
+        metrics=described(names),
+        boards=[_exported_board(board, protocol) for board in boards],
+        results=[
+            ExportedResult(
+                result_id=result.manifest.result_id,
+                label=result.label,
+                board=slug_of(result),
+                latest=result.manifest.result_id in current,
+                marks=own_marks[result.manifest.result_id],
+                cost_per_query=money_per_query(result.manifest),
+                page=links.get(result.manifest.result_id),
+                manifest=result.manifest,
+                metrics=result.metrics,
+            )
+            for result in results
+        ],
+    )
+
+
+def _exported_board(board: _Group, protocol: str) -> ExportedBoard:
+    first = board.ranked[0]
+    data = first.manifest.dataset
+    return ExportedBoard(
+        id=board.id,
+        dataset=data.spec,
+        title=data.title,
+        content_hash=data.content_hash,
+        split=data.split,
+        limit=data.limit,
+        protocol=first.manifest.protocol,
+        current=first.manifest.protocol == protocol,
+        judged=data.judged,
+        tools=data.tools,
+        metric=RANKED[0],
+        results=[result.manifest.result_id for result in board.ranked],
+    )

@@ -1,0 +1,252 @@
+"""Pictures in SVG, made at build time: text stays text, colours come from the page's style, no script is needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape, quoteattr
+
+from bench.leaderboard.numbers import fixed, interval
+from bench.text import label
+
+WIDTH = 760
+_ROW = 24
+_LABEL = 300
+#: Series of one picture: as many as there are colours and dashes that can be told apart.
+MOST_SERIES = 8
+_DASHES = ("", "7 4", "2 3", "9 3 2 3", "", "7 4", "2 3", "9 3 2 3")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A mean with its interval and tier."""
+
+    name: str
+    mean: float
+    low: float | None
+    high: float | None
+    tier: int | None
+
+
+@dataclass(frozen=True)
+class Point:
+    """Something of a cost and a quality; less cost and more quality are better."""
+
+    name: str
+    cost: float
+    quality: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line through values at cut-offs."""
+
+    name: str
+    values: tuple[tuple[int, float], ...]
+
+
+def tier_picture(title: str, bars: Sequence[Bar]) -> str:
+    """A row for each method, best first: its mean and interval; every second tier has a ground of its own."""
+    if not bars:
+        return ""
+    ends = [end for bar in bars for end in (bar.low, bar.high, bar.mean) if end is not None]
+    low, high = _room(min(ends), max(ends))
+    left, right, top = _LABEL + 62, WIDTH - 16, 14
+    bottom = top + _ROW * len(bars)
+
+    def x(value: float) -> float:
+        return left + (value - low) / (high - low) * (right - left)
+
+    parts = []
+    for i, bar in enumerate(bars):
+        y = top + _ROW * i
+        if bar.tier is not None and bar.tier % 2 == 0:
+            parts.append(f'<rect class="band" x="0" y="{y}" width="{WIDTH}" height="{_ROW}"/>')
+        if bar.tier is not None and (i == 0 or bars[i - 1].tier != bar.tier):
+            parts.append(_text(4, y + 16, f"tier {bar.tier}", "note"))
+    parts += _grid(_ticks(low, high), x, top, bottom)
+    for i, bar in enumerate(bars):
+        y = top + _ROW * i + _ROW // 2
+        parts.append(_text(left - 10, y + 4, label(bar.name, 46), "end"))
+        if bar.low is not None and bar.high is not None:
+            parts.append(f'<path class="whisker" d="M{x(bar.low):.1f},{y}H{x(bar.high):.1f}"/>')
+        tip = _tip(f"{bar.name}: {fixed(bar.mean)} ({interval(bar.low, bar.high)})")
+        parts.append(f'<circle class="dot" cx="{x(bar.mean):.1f}" cy="{y}" r="4.5">{tip}</circle>')
+    return _svg(title, parts, bottom + 26)
+
+
+def front(points: Sequence[Point]) -> list[Point]:
+    """The points that no other beats: none costs as little or less and is better, by cost."""
+    found: list[Point] = []
+    for point in sorted(points, key=lambda item: (item.cost, -item.quality, item.name)):
+        if not found or point.quality > found[-1].quality:
+            found.append(point)
+    return found
+
+
+def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, unit: Callable[[float], str]) -> str:
+    """Quality against cost on a logarithmic scale, with the line of what no other method beats.
+
+    What costs nothing stands left of the scale.
+    """
+    points = [point for point in points if point.cost >= 0 and math.isfinite(point.cost)]
+    if not any(point.cost for point in points):
+        return ""
+    best = front(points)
+    low, high = _room(min(point.quality for point in points), max(point.quality for point in points))
+    logs = [math.log10(point.cost) for point in points if point.cost]
+    # Room for dots and names; a narrow range is not drawn as wide as an order of magnitude.
+    room = max(0.02, 0.1 * (max(logs) - min(logs)))
+    first, last = min(logs) - room, max(logs) + room
+    left, right, top, bottom = 52, WIDTH - 16, 14, 330
+    start = left if len(logs) == len(points) else left + 90
+
+    def x(value: float) -> float:
+        return start + (math.log10(value) - first) / (last - first) * (right - start) if value else left + 30.0
+
+    def y(value: float) -> float:
+        return bottom - (value - low) / (high - low) * (bottom - top)
+
+    parts = []
+    for tick in _ticks(low, high):
+        parts.append(f'<path class="grid" d="M{left},{y(tick):.1f}H{right}"/>')
+        parts.append(_text(left - 8, y(tick) + 4, f"{tick:g}", "note end"))
+    for value in ([] if start == left else [0.0]) + _round(first, last):
+        parts.append(f'<path class="grid" d="M{x(value):.1f},{top}V{bottom}"/>')
+        parts.append(_text(x(value), bottom + 18, unit(value), "note middle"))
+    steps = "".join(f"H{x(point.cost):.1f}V{y(point.quality):.1f}" for point in best[1:])
+    parts.append(f'<path class="front" d="M{x(best[0].cost):.1f},{y(best[0].quality):.1f}{steps}H{right}"/>')
+    names = {point.name for point in best}
+    # No name may cover a dot.
+    taken = [(x(point.cost) - 6, x(point.cost) + 6, y(point.quality) + 4) for point in points]
+    for point in sorted(points, key=lambda item: item.name not in names, reverse=True):
+        tip = _tip(f"{point.name}: {fixed(point.quality)} {quality}, {unit(point.cost)}")
+        kind = "dot" if point.name in names else "dot other"
+        parts.append(
+            f'<circle class="{kind}" cx="{x(point.cost):.1f}" cy="{y(point.quality):.1f}" r="5">{tip}</circle>'
+        )
+    parts += [_placed(label(point.name, 34), x(point.cost), y(point.quality), right, taken) for point in best]
+    parts.append(_text((left + right) / 2, bottom + 38, cost, "note middle"))
+    parts.append(_text(left, top - 3, quality, "note"))
+    return _svg(title, parts, bottom + 46)
+
+
+def curves(title: str, series: Sequence[Series], metric: str) -> str:
+    """Values against the cut-off, a line for each method, named at its end."""
+    series = [item for item in series if len(item.values) > 1][:MOST_SERIES]
+    if not series:
+        return ""
+    values = [value for item in series for _, value in item.values]
+    low, high = _room(min(values), max(values))
+    cutoffs = sorted({k for item in series for k, _ in item.values})
+    left, right, top, bottom = 52, WIDTH - 236, 14, 330
+    first, last = math.log(cutoffs[0]), math.log(cutoffs[-1])
+
+    def x(k: float) -> float:
+        return left + (math.log(k) - first) / (last - first) * (right - left)
+
+    def y(value: float) -> float:
+        return bottom - (value - low) / (high - low) * (bottom - top)
+
+    parts = []
+    for tick in _ticks(low, high):
+        parts.append(f'<path class="grid" d="M{left},{y(tick):.1f}H{right}"/>')
+        parts.append(_text(left - 8, y(tick) + 4, f"{tick:g}", "note end"))
+    free = 0.0
+    for k in cutoffs:
+        parts.append(f'<path class="grid" d="M{x(k):.1f},{top}V{bottom}"/>')
+        # A cut-off that only some recipe asks for may stand too near to another one for a number of its own.
+        if x(k) >= free:
+            parts.append(_text(x(k), bottom + 18, str(k), "note middle"))
+            free = x(k) + 22
+    ends = sorted(((y(item.values[-1][1]), i) for i, item in enumerate(series)), key=lambda pair: pair)
+    places = _apart([end for end, _ in ends], 17, top + 6, bottom)
+    for (_, i), place in zip(ends, places, strict=True):
+        item = series[i]
+        path = "L".join(f"{x(k):.1f},{y(value):.1f}" for k, value in item.values)
+        dash = f' stroke-dasharray="{_DASHES[i]}"' if _DASHES[i] else ""
+        end = y(item.values[-1][1])
+        parts.append(f'<g class="s{i}"><path class="line" d="M{path}"{dash}/>')
+        parts.append(f'<path class="leader" d="M{right + 2},{end:.1f}L{right + 14},{place:.1f}"/>')
+        parts.append(_text(right + 18, place + 4, label(item.name, 31), "name") + "</g>")
+    parts.append(_text((left + right) / 2, bottom + 38, "k, the number of tools given", "note middle"))
+    parts.append(_text(left, top - 3, metric, "note"))
+    return _svg(title, parts, bottom + 46)
+
+
+def _placed(text: str, x: float, y: float, right: float, taken: list[tuple[float, float, float]]) -> str:
+    """A point's name beside it, where it meets no other name; left out where there is no room."""
+    width = 6.6 * len(text)
+    for dx, dy, end in ((9, 4, False), (-9, 4, True), (9, -10, False), (-9, 18, True), (9, 20, False), (-9, -10, True)):
+        start = x + dx - (width if end else 0)
+        if start < 56 or start + width > right or y + dy < 12:
+            continue
+        if all(abs(y + dy - row) > 14 or start > b or start + width < a for a, b, row in taken):
+            taken.append((start, start + width, y + dy))
+            return _text(x + dx, y + dy, text, "end" if end else "")
+    return ""
+
+
+def _apart(places: Sequence[float], gap: float, top: float, bottom: float) -> list[float]:
+    """Sorted places moved so that neighbours are a gap apart, within the borders if there is room."""
+    found: list[float] = []
+    for place in places:
+        found.append(max(place, found[-1] + gap if found else top))
+    limit = bottom
+    for i in range(len(found) - 1, -1, -1):
+        found[i] = min(found[i], limit)
+        limit = found[i] - gap
+    return found
+
+
+def _room(low: float, high: float) -> tuple[float, float]:
+    room = (high - low) * 0.06 or 0.05
+    return low - room, high + room
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100):
+        first = math.ceil(low / step)
+        found = [round((first + i) * step, 10) for i in range(9) if (first + i) * step <= high]
+        if len(found) < 9:
+            return [tick + 0.0 for tick in found]
+    return []
+
+
+def _round(first: float, last: float) -> list[float]:
+    """Round numbers between two powers of ten: 1, and 2 and 5 where there is room; even steps in a narrow range."""
+    parts = (1,) if last - first > 3 else (1, 2, 5)
+    found = [part * 10.0**power for power in range(math.floor(first), math.ceil(last) + 1) for part in parts]
+    found = [value for value in found if first <= math.log10(value) <= last]
+    if len(found) > 2:
+        return found
+    low, high = 10.0**first, 10.0**last
+    step = 10.0 ** math.floor(math.log10((high - low) / 3))
+    step *= max(part for part in (1, 2, 5) if (high - low) / (part * step) >= 3)
+    return [round(n * step, 12) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _grid(ticks: Sequence[float], x: Callable[[float], float], top: float, bottom: float) -> list[str]:
+    parts = []
+    for tick in ticks:
+        parts.append(f'<path class="grid" d="M{x(tick):.1f},{top}V{bottom}"/>')
+        parts.append(_text(x(tick), bottom + 18, f"{tick:g}", "note middle"))
+    return parts
+
+
+def _text(x: float, y: float, text: str, kind: str = "") -> str:
+    name = f" class={quoteattr(kind)}" if kind else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{name}>{escape(label(text, 120))}</text>'
+
+
+def _tip(text: str) -> str:
+    return f"<title>{escape(label(text, 200))}</title>"
+
+
+def _svg(title: str, parts: Sequence[str], height: float) -> str:
+    head = (
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}" '
+        f'role="img" aria-label={quoteattr(label(title, 200))}>'
+    )
+    return "\n".join([head, *parts, "</svg>"])

@@ -1,0 +1,230 @@
+"""The page of a board: standings, pictures, slices and the dataset's card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from bench.leaderboard import numbers
+from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row
+from bench.leaderboard.boards.facts import Data
+from bench.leaderboard.boards.standings import RankedSystems
+from bench.leaderboard.exports.write import table_path
+from bench.leaderboard.pages import charts
+from bench.leaderboard.pages.explorer import Explorer
+from bench.leaderboard.pages.registry import Page
+from bench.leaderboard.pages.rendering import per_thousand, picture, render
+from bench.leaderboard.writer import Writer
+from bench.results.slices import slice_names, values_of
+from bench.text import label
+
+#: Methods in a picture and in a matrix.
+MOST_SHOWN = 30
+#: Methods beside each other in slices; values of one slice.
+_MOST_SLICED, _MOST_VALUES = 12, 16
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A picture of quality against a cost, and what is behind it."""
+
+    title: str
+    unit: str
+    text: Callable[[float], str]
+    points: tuple[charts.Point, ...]
+    front: tuple[charts.Point, ...]
+    picture: Markup
+
+
+@dataclass(frozen=True)
+class SliceTable:
+    """Means on the values of a slice: values with their numbers of queries, rows with a mean for each."""
+
+    name: str
+    values: tuple[tuple[str, int], ...]
+    rows: tuple[tuple[str, tuple[float, ...]], ...]
+    left: int
+
+
+def write_dataset(
+    board: Board,
+    data: Data,
+    explorer: Explorer | None,
+    query_ids: Sequence[str],
+    bundles: tuple[int, int] | None,
+    writer: Writer,
+) -> None:
+    """Write a board's page, and its explorer's.
+
+    Args:
+        board: the board.
+        data: its dataset, as far as it is at hand.
+        explorer: what `write_explorer` made.
+        query_ids: of the judged queries, in the order of the rows' values.
+        bundles: how many of them have a gold set that stands in train, of how many; None where that is not known.
+        writer: writes.
+    """
+    standing = board.standings.get(RANKED[0])
+    ranked = 0 if standing is None else len(standing.ids)
+    slices = _slices(board, data, query_ids)
+    costs = _costs(board)
+    recall = _curves(board)
+    sections = [("Board", "#board"), ("Tiers", "#tiers" if standing else ""), ("Cost", "#cost" if costs else "")]
+    sections += [("Curves", "#curves" if recall["picture"] else ""), ("Slices", "#slices"), ("The dataset", "#card")]
+    sections += [("Queries", f"../e/{board.slug}.html" if explorer else "")]
+    page = render(
+        "dataset",
+        "../",
+        board=board,
+        data=board.first.manifest.dataset,
+        card=data.card,
+        sections=[item for item in sections if item[1]],
+        columns=[name for name in COLUMNS if any(name in row.result.metrics.metrics for row in board.rows)],
+        primary=RANKED[0],
+        standing=standing,
+        tiers=[_tiers(board, own) for name in RANKED if (own := board.standings.get(name))],
+        shown=min(ranked, MOST_SHOWN),
+        hidden=max(0, ranked - MOST_SHOWN),
+        costs=costs,
+        cached=any(_cached(row) for row in board.rows),
+        uncounted=sum(_cached(row) for row in board.rows) if len(_timed(board)) < _with_latency(board) else 0,
+        paid=_paid(board),
+        curves=recall,
+        slices=slices,
+        why_not=data.why_not,
+        bundles=bundles,
+        explorer=explorer,
+        latex=table_path(board.first) if board.current else "",
+    )
+    writer.put(f"d/{board.slug}.html", page)
+    if explorer is not None:
+        writer.put(f"e/{board.slug}.html", render("explorer", "../", board=board, explorer=explorer))
+
+
+def _tiers(board: Board, standing: RankedSystems) -> dict[str, Any]:
+    metric = next(name for name in RANKED if board.standings.get(name) is standing)
+    rows = {row.id: row for row in board.rows}
+    order = np.argsort(-standing.means, kind="stable")[:MOST_SHOWN].tolist()
+    bars = []
+    for i in order:
+        value = rows[standing.ids[i]].result.metrics.metrics[metric]
+        bars.append(charts.Bar(rows[standing.ids[i]].name, value.mean, value.low, value.high, int(standing.tier[i])))
+    return {
+        "metric": metric,
+        "names": [label(rows[standing.ids[i]].name, 60) for i in order],
+        "pairs": standing.pairs[np.ix_(order, order)].tolist(),
+        "picture": picture(charts.tier_picture(f"{metric} on {board.name}", bars)),
+    }
+
+
+def _cached(row: Row) -> bool:
+    latency = row.result.manifest.latency
+    return latency is not None and latency.cached
+
+
+def _with_latency(board: Board) -> int:
+    return sum(row.result.manifest.latency is not None for row in board.rows)
+
+
+def _timed(board: Board) -> list[tuple[Row, float]]:
+    """Rows with their latency; those that did not encode are left out where enough others did."""
+    found = [(row, own.p50) for row in board.rows if (own := row.result.manifest.latency) is not None]
+    encoded = [(row, cost) for row, cost in found if not _cached(row)]
+    return encoded if len(encoded) > 2 else found
+
+
+def _costs(board: Board) -> list[Cost]:
+    latency = _timed(board)
+    tokens = [(row, row.result.metrics.tokens["top_5"]) for row in board.rows if "top_5" in row.result.metrics.tokens]
+    money = [(row, cost) for row in board.rows if (cost := per_thousand(row.result.manifest)) is not None]
+    found = []
+    for title, unit, text, values in (
+        (f"{RANKED[0]} against latency", "latency of one query, p50", numbers.seconds, latency),
+        (f"{RANKED[0]} against tokens", "tokens of the first five tools", numbers.count, tokens),
+        (
+            f"{RANKED[0]} against money",
+            "money for 1,000 queries, at the prices each run was told",
+            numbers.money,
+            money,
+        ),
+    ):
+        points = [
+            charts.Point(row.name, float(cost), row.result.metrics.metrics[RANKED[0]].mean)
+            for row, cost in values
+            if not row.oracle and (cost > 0 or values is money) and RANKED[0] in row.result.metrics.metrics
+        ]
+        # With tokens, a dataset has nearly the same for all methods: a picture of fewer than three says nothing.
+        if len(points) > 2 and any(point.cost for point in points):
+            drawn = charts.cost_picture(f"{title} on {board.name}", points, unit, RANKED[0], text)
+            points.sort(key=lambda point: (point.cost, -point.quality, point.name))
+            found.append(Cost(title, unit, text, tuple(points), tuple(charts.front(points)), picture(drawn)))
+    return found
+
+
+def _paid(board: Board) -> str:
+    """What the pictures cannot say of money."""
+    costs = [per_thousand(row.result.manifest) for row in board.rows if not row.oracle]
+    unknown = sum(cost is None for cost in costs)
+    words = "" if any(costs) else "No result here is known to have paid for calls: what it costs in money is 0."
+    if unknown:
+        words += f" Results whose price is not known (run files, models or embeddings without prices): {unknown}."
+    return words.strip()
+
+
+def _curves(board: Board) -> dict[str, Any]:
+    seen: set[str] = set()
+    series = []
+    for row in board.rows:
+        if row.family in seen or row.oracle:
+            continue
+        seen.add(row.family)
+        series.append(charts.Series(row.name, tuple(_recall(row))))
+    series = [item for item in series if len(item.values) > 1][: charts.MOST_SERIES]
+    return {
+        "series": series,
+        "cutoffs": sorted({k for item in series for k, _ in item.values}),
+        "picture": picture(charts.curves(f"recall@k on {board.name}", series, "recall@k")),
+    }
+
+
+def _recall(row: Row) -> list[tuple[int, float]]:
+    found = []
+    for name, value in row.result.metrics.metrics.items():
+        head, _, k = name.partition("@")
+        if head == "recall" and k.isascii() and k.isdigit() and 0 < len(k) < 6:
+            found.append((int(k), value.mean))
+    return sorted(found)
+
+
+def slice_masks(data: Data, query_ids: Sequence[str]) -> dict[str, dict[str, NDArray[np.bool_]]]:
+    """Slice -> value -> (judged queries,) which of them have it; slices that do not divide the queries are left out."""
+    if data.dataset is None:
+        return {}
+    found = {name: values_of(data.dataset, name, query_ids) for name in slice_names(data.dataset)}
+    return {name: values for name, values in found.items() if len(values) > 1}
+
+
+def _slices(board: Board, data: Data, query_ids: Sequence[str]) -> list[SliceTable]:
+    rows = [row for row in board.rows if row.values is not None][:_MOST_SLICED]
+    found = []
+    for name, masks in slice_masks(data, query_ids).items() if rows else ():
+        sizes = {value: int(mask.sum()) for value, mask in masks.items()}
+        # The largest, in a reader's order.
+        kept = set(sorted(sizes, key=lambda value: -sizes[value])[:_MOST_VALUES])
+        shown = [value for value in masks if value in kept]
+        table = tuple(
+            (row.name, tuple(float(row.values[masks[value], 0].mean()) for value in shown))
+            for row in rows
+            if row.values is not None
+        )
+        left = len(masks) - len(shown)
+        found.append(SliceTable(name, tuple((value, sizes[value]) for value in shown), table, left))
+    return found
+
+
+PAGE = Page("board", "d/*.html")

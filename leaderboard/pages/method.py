@@ -1,0 +1,75 @@
+"""The page of a method: what it is, its parameters, its results everywhere, and what papers state of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
+from bench.leaderboard.boards.facts import facts_of
+from bench.leaderboard.boards.traits import learns, needs_llm
+from bench.leaderboard.exports.write import index_path
+from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.rendering import render
+from bench.leaderboard.writer import Writer
+from bench.reproduce.report import CellReport, Reproduction
+from bench.reproduce.wording import cell_row
+from bench.text import unique_slug
+
+
+def _write(content: Content, writer: Writer) -> None:
+    published = _published_by_family(content.report)
+    rows: dict[str, list[tuple[Board, Row]]] = {}
+    for board in content.boards:
+        for row in board.rows:
+            rows.setdefault(row.family, []).append((board, row))
+    for family, own in sorted(rows.items()):
+        writer.put(f"m/{unique_slug(family)}.html", _page(family, own, published.get(family, ())))
+
+
+def _page(family: str, rows: Sequence[tuple[Board, Row]], published: Sequence[tuple[CellReport, list[str]]]) -> str:
+    boards = list({board.slug: board for board, _ in rows}.values())
+    settings: dict[str, list[tuple[Board, Row]]] = {}
+    for board, row in rows:
+        settings.setdefault(row.key, []).append((board, row))
+    found = []
+    # The setting with no parameters of its own first: the others are read against it.
+    for key in sorted(settings, key=lambda key: (len(key), key)):
+        own = settings[key]
+        at = {board.slug: row for board, row in own}
+        found.append(
+            {
+                "key": key,
+                "name": own[0][1].name,
+                "rows": own,
+                "cells": [at.get(board.slug) for board in boards],
+                "index": next((index_path(row.result) for board, row in own if board.current), ""),
+            }
+        )
+    return render(
+        "method",
+        "../",
+        family=family,
+        facts=facts_of(family),
+        llm=any(needs_llm(row) for _, row in rows),
+        learns=any(learns(row) for _, row in rows),
+        run_file=any(row.result.manifest.method.run_file for _, row in rows),
+        settings=found,
+        boards=boards,
+        ranked=RANKED,
+        primary=RANKED[0],
+        published=published,
+    )
+
+
+def _published_by_family(report: Reproduction | None) -> dict[str, list[tuple[CellReport, list[str]]]]:
+    """Family -> the published cells that were measured by it, with their texts."""
+    found: dict[str, list[tuple[CellReport, list[str]]]] = {}
+    for cell in report.cells if report else ():
+        block = report.blocks[cell.block] if report and 0 <= cell.block < len(report.blocks) else None
+        if block is not None and block.measurement is not None:
+            texts = cell_row(cell, block)
+            found.setdefault(family_of(block.measurement.method), []).append((cell, texts))
+    return found
+
+
+PAGE = Page("method", "m/*.html", _write)

@@ -1,0 +1,31 @@
+"""The list of methods."""
+
+from __future__ import annotations
+
+from bench.leaderboard.boards.facts import facts_of
+from bench.leaderboard.boards.overall import families
+from bench.leaderboard.boards.traits import learns, needs_llm
+from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.rendering import render
+from bench.leaderboard.writer import Writer
+
+
+def _write(content: Content, writer: Writer) -> None:
+    found = []
+    for family in families(content.boards):
+        rows = [(board, row) for board in content.boards for row in board.rows if row.family == family]
+        found.append(
+            {
+                "family": family,
+                "facts": facts_of(family),
+                "llm": any(needs_llm(row) for _, row in rows),
+                "learns": any(learns(row) for _, row in rows),
+                "settings": len({row.key for _, row in rows}),
+                "datasets": len({board.spec for board, _ in rows}),
+                "results": len(rows),
+            }
+        )
+    writer.put("methods.html", render("methods", "", "methods.html", methods=found))
+
+
+PAGE = Page("methods", "methods.html", _write, entry="Methods", place=3)

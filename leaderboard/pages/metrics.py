@@ -1,0 +1,28 @@
+"""The page of the metrics: formulas, definitions, edge cases and sources."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from bench.leaderboard.pages.mathml import formula
+from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.rendering import render
+from bench.leaderboard.writer import Writer
+from bench.metrics import measures
+
+_FORMS = {"k": "@k", "gold": "@gold", "none": "bare"}
+
+
+def _write(content: Content, writer: Writer) -> None:
+    metrics = [
+        {
+            "measure": measure,
+            "forms": ", ".join(text for form, text in _FORMS.items() if form in measure.cutoffs),
+            "formula": Markup(formula(name)),
+        }
+        for name, measure in measures().items()
+    ]
+    writer.put("metrics.html", render("metrics", "", "metrics.html", metrics=metrics))
+
+
+PAGE = Page("metrics", "metrics.html", _write, entry="Metrics", place=4)

@@ -1,0 +1,73 @@
+"""The kinds of pages of the site, found by what this folder holds.
+
+A module of this folder that has a `PAGE` is a kind of page. The build, the navigation and the browser tests take
+their lists from here, so a new page is a module with its template (and a test), and nothing else changes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.leaderboard.boards.board import Board, Rejected
+from bench.leaderboard.writer import Writer
+from bench.reproduce.report import Reproduction
+
+
+@dataclass(frozen=True)
+class Content:
+    """What pages are made from.
+
+    Attributes:
+        boards: by dataset.
+        masks: slug of a board -> `seen`, `unseen` -> (judged queries,).
+        rejected: what is not shown, and why.
+        report: of a reproduction, if there is one.
+        shown: ids of the results that have a page.
+    """
+
+    boards: Sequence[Board]
+    masks: Mapping[str, Mapping[str, NDArray[np.bool_]]]
+    rejected: Sequence[Rejected]
+    report: Reproduction | None
+    shown: Collection[str]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A kind of page.
+
+    Attributes:
+        name: what it is called in tests.
+        path: where its pages are, such as `metrics.html` or `m/*.html`.
+        write: writes them; None for pages that are written with their board.
+        entry: its text in the navigation; empty for a kind that is reached from others.
+        place: where in the navigation its entry is, from left to right.
+    """
+
+    name: str
+    path: str
+    write: Callable[[Content, Writer], None] | None = None
+    entry: str = ""
+    place: int = 0
+
+
+@cache
+def pages() -> tuple[Page, ...]:
+    """Every kind of page: those of the navigation in its order, then the others by name."""
+    package = importlib.import_module(__name__.rpartition(".")[0])
+    names = sorted(item.name for item in pkgutil.iter_modules(package.__path__))
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    found = [module.PAGE for module in modules if hasattr(module, "PAGE")]
+    return tuple(sorted(found, key=lambda page: (not page.entry, page.place, page.name)))
+
+
+def navigation() -> list[tuple[str, str]]:
+    """Text and path of each entry of the navigation."""
+    return [(page.entry, page.path) for page in pages() if page.entry]

@@ -1,0 +1,119 @@
+"""Templates and what they share."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from bench.leaderboard import numbers
+from bench.leaderboard.pages.registry import navigation
+from bench.protocol import PROTOCOL_VERSION
+from bench.results.costs import money_per_query
+from bench.results.manifest import Manifest
+from bench.text import clean, label, unique_slug
+
+STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "icon.svg")
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The templates; everything that they print is escaped, and free of what no page can hold."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+        # The templates of an installation do not change while it runs: nobody need look for each of ten thousand pages.
+        auto_reload=False,
+    )
+    made.filters.update(
+        num=numbers.fixed,
+        span=numbers.interval_of,
+        secs=numbers.seconds,
+        money=numbers.money,
+        per_thousand=per_thousand,
+        count=numbers.count,
+        label=label,
+        clean=clean,
+        p=numbers.p_text,
+        at=_at,
+        measure=lambda name: name.partition("@")[0],
+        ticks=_ticks,
+        web=lambda url: url.startswith(("https://", "http://")),
+    )
+    made.globals.update(
+        ranks=numbers.ranks,
+        ival=numbers.interval,
+        slug=unique_slug,
+        navigation=navigation(),
+        anchor=anchor,
+        quoted=quoted,
+        protocol=PROTOCOL_VERSION,
+    )
+    return made
+
+
+def render(template: str, root: str, here: str = "", **context: Any) -> str:
+    """A page's HTML.
+
+    Args:
+        template: its name, without endings.
+        root: the relative path to the site's root: empty, or `../`.
+        here: the path of the page's entry in the navigation.
+        context: what the template reads.
+    """
+    return environment().get_template(f"{template}.html.j2").render(root=root, here=here, **context)
+
+
+def static_files() -> dict[str, bytes]:
+    """Path -> content of the files that are the same on every site."""
+    folder = Path(__file__).parent / "static"
+    return {f"static/{name}": (folder / name).read_bytes() for name in STATIC}
+
+
+def picture(svg: str) -> Markup:
+    """An SVG of `charts`, which has escaped its texts."""
+    return Markup(svg)
+
+
+def anchor(key: str) -> str:
+    """The id of a part of a page."""
+    return f"s{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def per_thousand(manifest: Manifest) -> float | None:
+    """What a thousand queries cost in money; None where that is not known."""
+    cost = money_per_query(manifest)
+    return None if cost is None else 1000 * cost
+
+
+def quoted(text: str) -> str:
+    """A word as a shell takes it."""
+    return shlex.quote(label(text))
+
+
+def _finalize(value: object) -> object:
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _ticks(text: str) -> Markup:
+    """A sentence of ours or of a card, with what stands between back quotes as code."""
+    parts = clean(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape(clean(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
+    )
+
+
+def _at(values: Sequence[tuple[int, float]], k: int) -> str:
+    return next((numbers.fixed(value) for cutoff, value in values if cutoff == k), "")

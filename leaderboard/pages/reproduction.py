@@ -1,0 +1,58 @@
+"""The page of a reproduction: published numbers and claims beside what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from bench.errors import UsageError
+from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.rendering import render
+from bench.leaderboard.writer import Writer
+from bench.reproduce.outcomes import CELL_VERDICTS
+from bench.reproduce.report import CellReport, Reproduction
+from bench.reproduce.verdicts import TOLERANCE
+from bench.reproduce.wording import cell_row, claim_state, printed_state
+from bench.storage.records import first_fault
+
+
+def read_reproduction(path: Path) -> Reproduction:
+    """What `bench reproduce` wrote.
+
+    Raises:
+        UsageError: it cannot be read, or does not follow its schema.
+    """
+    try:
+        report = Reproduction.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}.") from None
+    except ValidationError as error:
+        raise UsageError(f"{path} is no report of `bench reproduce` ({first_fault(error)}).") from None
+    if any(not 0 <= cell.block < len(report.blocks) for cell in report.cells):
+        raise UsageError(f"{path} is no report of `bench reproduce` (a cell has no block).")
+    return report
+
+
+def _write(content: Content, writer: Writer) -> None:
+    report = content.report
+    context: dict[str, Any] = {"report": report}
+    if report is not None:
+        cells: dict[str, list[tuple[CellReport, list[str], list[str]]]] = {table.table: [] for table in report.tables}
+        for cell in report.cells:
+            block = report.blocks[cell.block]
+            data = block.measurement.data if block.measurement else []
+            ids = [item.result for item in data if item.result in content.shown]
+            cells.setdefault(cell.table, []).append((cell, cell_row(cell, block), ids))
+        context |= {
+            "cells": cells,
+            "verdicts": CELL_VERDICTS,
+            "tolerance": TOLERANCE,
+            "states": [claim_state(claim) for claim in report.claims],
+            "printed": [printed_state(claim) for claim in report.claims],
+        }
+    writer.put("reproduction.html", render("reproduction", "", "reproduction.html", **context))
+
+
+PAGE = Page("reproduction", "reproduction.html", _write, entry="Reproduction", place=5)

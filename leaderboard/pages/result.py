@@ -1,0 +1,127 @@
+"""The page of a result: the command that made it, all its numbers, its manifest, and what can be downloaded."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
+from bench.leaderboard.pages.registry import Page
+from bench.leaderboard.pages.rendering import render
+from bench.leaderboard.writer import Writer
+from bench.results.store import PER_QUERY, RUN, Result
+from bench.run.runfile import write_trec
+from bench.text import label
+
+Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
+_MOST_VALUES = 40
+#: What a result's files are called, after its id.
+ENDINGS = (".html", "-manifest.json", ".run.gz", ".csv.gz")
+
+
+def write_results(board: Board, slices: Slices, downloads: bool, writer: Writer) -> None:
+    """Write the pages and downloads of all results of a board, those included that a newer one has taken the place of.
+
+    Args:
+        board: the board.
+        slices: slice -> value -> (judged queries,).
+        downloads: whether rankings and per-query values are written.
+        writer: writes.
+    """
+    for row in board.rows:
+        tables = _tables(row, slices)
+        _write(row.result, row.name, row.family, row.marks, "", tables, board, downloads, writer)
+    for item in board.superseded:
+        method = item.result.manifest.method
+        family = method.spec if method.run_file else family_of(method.spec)
+        _write(item.result, label(method.spec), family, item.marks, item.newer, [], board, downloads, writer)
+
+
+def _write(
+    result: Result,
+    name: str,
+    family: str,
+    marks: Sequence[Any],
+    newer: str,
+    slices: Sequence[Mapping[str, Any]],
+    board: Board,
+    downloads: bool,
+    writer: Writer,
+) -> None:
+    manifest = result.manifest
+    page = render(
+        "result",
+        "../",
+        m=manifest,
+        metrics=result.metrics,
+        name=name,
+        family=family,
+        marks=marks,
+        newer=newer,
+        slices=slices,
+        ranked=RANKED,
+        board_name=board.name,
+        board_slug=board.slug,
+        downloads=downloads,
+        has_run=result.has_run,
+    )
+    start = f"r/{manifest.result_id}"
+    writer.put(f"{start}.html", page)
+    # By pydantic itself: the json module indents in Python, which took a third of the time of a large site.
+    stated, numbers = manifest.model_dump_json(indent=1), result.metrics.model_dump_json(indent=1)
+    writer.put(f"{start}-manifest.json", f'{{"manifest": {stated},\n"metrics": {numbers}}}\n')
+    if downloads:
+        run, values = (manifest.files.get(name, "") for name in (RUN, PER_QUERY))
+        if result.has_run:
+            writer.put_made(f"{start}.run.gz", _key(run), partial(_trec, result))
+        writer.put_made(f"{start}.csv.gz", _key(values), partial(_csv, result))
+
+
+def _key(digest: str) -> str:
+    return hashlib.sha256(f"1 {digest}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _gzip(data: bytes) -> bytes:
+    # No name and no time: the same run is the same bytes.
+    return gzip.compress(data, compresslevel=6, mtime=0)
+
+
+def _trec(result: Result) -> bytes:
+    return _gzip("".join(write_trec(result)).encode("utf-8", "surrogatepass"))
+
+
+def _csv(result: Result) -> bytes:
+    import pyarrow.csv as pc
+
+    table = result.per_query
+    plain = [name for name in table.column_names if not pa.types.is_nested(table.schema.field(name).type)]
+    out = io.BytesIO()
+    pc.write_csv(table.select(plain), out)
+    return _gzip(out.getvalue())
+
+
+def _tables(row: Row, slices: Slices) -> list[dict[str, Any]]:
+    """Means and 1.96 standard errors on the values of each slice."""
+    if row.values is None:
+        return []
+    found = []
+    for name, masks in slices.items():
+        rows = []
+        for value, mask in list(masks.items())[:_MOST_VALUES]:
+            own = row.values[mask]
+            n = len(own)
+            errors = own.std(axis=0, ddof=1) / np.sqrt(n) * 1.96 if n > 1 else np.full(len(RANKED), np.nan)
+            rows.append((value, n, list(zip(own.mean(axis=0).tolist(), errors.tolist(), strict=True))))
+        found.append({"name": name, "rows": rows})
+    return found
+
+
+PAGE = Page("result", "r/*.html")

@@ -1,0 +1,79 @@
+"""Pages are found by their modules: a module in the folder of pages is built, and has its entry in the navigation."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+package = importlib.import_module("bench.leaderboard.pages")
+registry = importlib.import_module("bench.leaderboard.pages.registry")
+rendering = importlib.import_module("bench.leaderboard.pages.rendering")
+
+NEWS = """
+from bench.leaderboard.pages.registry import Page
+from bench.leaderboard.pages.rendering import render
+
+
+def _write(content, writer):
+    writer.put("news.html", render("rejected", "", "news.html", rejected=content.rejected))
+
+
+PAGE = Page("news", "news.html", _write, entry="News", place=5)
+"""
+
+
+@pytest.fixture
+def news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One more module among the pages."""
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "news.py").write_text(NEWS)
+
+    def forget() -> None:
+        registry.pages.cache_clear()
+        rendering.environment.cache_clear()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(package, "__path__", [*package.__path__, str(tmp_path / "more")])
+        forget()
+        yield
+    forget()
+
+
+def _entries(text: str) -> list[str]:
+    navigation = text[text.index("<nav ") : text.index("</nav>")]
+    return re.findall(r'<a href="[./]*([a-z]+\.html)"', navigation)
+
+
+@pytest.mark.usefixtures("ready")
+def test_every_page_is_of_a_kind_and_every_entry_leads_to_a_page(build: Callable[..., Any]) -> None:
+    site = build()
+    kinds = [page.path for page in registry.pages()]
+    entries = [path for _, path in registry.navigation()]
+    assert entries[0] == "index.html"
+    for page in site.pages():
+        path = str(page.path.relative_to(site.folder))
+        assert any(fnmatch(path, kind) for kind in kinds) or path.startswith("overall-")
+        assert _entries(page.text) == entries
+    assert all((site.folder / path).is_file() for path in entries)
+
+
+@pytest.mark.usefixtures("news")
+def test_a_new_module_is_built_and_named_on_every_page(build: Callable[..., Any]) -> None:
+    site = build()
+    assert (site.folder / "news.html").is_file()
+    for page in site.pages():
+        assert "news.html" in _entries(page.text)
+    assert 'href="news.html" aria-current="page"' in (site.folder / "news.html").read_text("utf-8")
+
+
+def test_kinds_have_names_and_places_of_their_own() -> None:
+    found = registry.pages()
+    assert len({page.name for page in found}) == len(found)
+    places = [page.place for page in found if page.entry]
+    assert places == sorted(set(places))
