@@ -7,7 +7,6 @@ spec on the same data, and are shown only where it gives the stored scores today
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from bench.results.manifest import DatasetIdentity, Manifest
 from bench.results.slices import slice_values
 from bench.results.store import Result
 from bench.run.guard import method_errors
+from bench.session import session
 from bench.specs.spec import Spec, parse
 
 #: How much of the ranking is shown, and how many of the tools right above a gold tool that stands deeper.
@@ -304,12 +304,5 @@ def _case(
 @contextmanager
 def _offline() -> Iterator[None]:
     """An explanation fetches nothing and spends nothing: what is not on this machine is not explained."""
-    before = os.environ.get("BENCH_OFFLINE")
-    os.environ["BENCH_OFFLINE"] = "1"
-    try:
+    with session(offline=True):
         yield
-    finally:
-        if before is None:
-            del os.environ["BENCH_OFFLINE"]
-        else:
-            os.environ["BENCH_OFFLINE"] = before

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 
 def truncated(seen: NDArray[np.bool_], seen_depth: int, unseen_depth: int) -> NDArray[np.int64]:
@@ -79,11 +81,6 @@ def components(alike: NDArray[np.bool_]) -> NDArray[np.int64]:
     Args:
         alike: (length, length), symmetric.
     """
-    names = np.arange(len(alike))
-    reached = alike | np.eye(len(alike), dtype=np.bool_)
-    while True:
-        # Each node takes the lowest name among its neighbours, until no name changes.
-        lowest = np.where(reached, names[None, :], len(alike)).min(axis=1, initial=len(alike))
-        if (lowest == names).all():
-            return names
-        names = lowest
+    _, labels = connected_components(csr_array(alike), directed=False)
+    _, lowest = np.unique(labels, return_index=True)
+    return np.asarray(lowest[labels], dtype=np.int64)
