@@ -129,7 +129,7 @@ def carried_out(work: Sequence[Job], jobs: int | None) -> list[Done]:
 
 def _one_thread() -> None:
     """Processes compute with one thread each: else they fight for the cores."""
-    import threadpoolctl
+    import threadpoolctl  # type: ignore[import-untyped]
 
     threadpoolctl.threadpool_limits(1)
 

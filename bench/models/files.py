@@ -100,7 +100,7 @@ def _remembered_sha256(path: Path) -> str:
 
 def quiet_transformers() -> None:
     """Keep transformers from drawing bars and writing warnings of its own; ours are drawn by the caller."""
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars
     from transformers.utils import logging
 
     disable_progress_bars()

@@ -1,7 +1,7 @@
 """Functional coverage: which tools of a bundle serve a query, and what they leave unsolved.
 
 "PTR: Precision-Driven Tool Recommendation for Large Language Models", section 3.2. What maps functionalities to tools
-is a language model (`bench.datasets.rectools.dialogue`) or rules that stand in for one (`bench.methods.ptr.rules`).
+is a language model (`bench.methods.ptr.dialogue`) or rules that stand in for one (`bench.methods.ptr.rules`).
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class PrecisionDrivenToolRecommendation(Method):
         """The views, and the mapping of stage 2."""
         self._views = self._views_of(history)
         if not self._ruled:
-            from bench.datasets.rectools.dialogue import Dialogue
+            from bench.methods.ptr.dialogue import Dialogue
 
             self._mapping: Mapping = Dialogue(self._model, library.tools)
             return

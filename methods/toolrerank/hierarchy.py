@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 
@@ -81,6 +80,6 @@ def components(alike: NDArray[np.bool_]) -> NDArray[np.int64]:
     Args:
         alike: (length, length), symmetric.
     """
-    _, labels = connected_components(csr_array(alike), directed=False)
+    _, labels = connected_components(alike, directed=False)
     _, lowest = np.unique(labels, return_index=True)
     return np.asarray(lowest[labels], dtype=np.int64)
