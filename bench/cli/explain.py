@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import complete_results, go_offline, json_option, results_option, source_options
+from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
 from bench.cli.output import console, number, plain_table, print_json
 from bench.storage.paths import results_folder
 
@@ -65,7 +65,7 @@ def command(
     from bench.evidence.explain_json import explained_json
     from bench.registry import load_dataset
 
-    go_offline(offline)
+    use_session(offline=offline)
     folder, bars = results or results_folder(), progress()
     found = open_result(result, folder, progress=bars)
     data = found.manifest.dataset.spec
