@@ -7,9 +7,8 @@ result's full spec on the same data, and are shown only where it gives the store
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +24,7 @@ from bench.results.manifest import Manifest
 from bench.results.slices import slice_values
 from bench.results.store import Result
 from bench.run.guard import method_errors
+from bench.session import session
 from bench.specs.spec import Spec, parse
 
 #: How much of the ranking is shown, and how many of the tools right above a gold tool that stands deeper.
@@ -252,7 +252,7 @@ def _answer_today(
     case = Case(library, history, Queries.of(dataset, rows), gold, tools, _rivals(shown))
     try:
         # An explanation fetches nothing and spends nothing: what is not on this machine is not explained.
-        with _offline():
+        with session(offline=True):
             method = build_method(result.manifest.method.full_spec, progress=progress)
             with method_errors(method, "being made again"):
                 method.preflight(library, history)
@@ -291,16 +291,3 @@ def _rivals(shown: tuple[ShownTool, ...]) -> dict[int, int]:
 def _of(position: Position) -> str:
     rank = "no rank" if position.rank is None else f"rank {position.rank}"
     return rank if position.score is None else f"{rank} (score {position.score:.6g})"
-
-
-@contextmanager
-def _offline() -> Iterator[None]:
-    before = os.environ.get("BENCH_OFFLINE")
-    os.environ["BENCH_OFFLINE"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["BENCH_OFFLINE"]
-        else:
-            os.environ["BENCH_OFFLINE"] = before
