@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -124,25 +123,16 @@ def carried_out(work: Sequence[Job], jobs: int | None) -> list[Done]:
         found |= {i: _made(work[i]) for i in order}
     else:
         # Spawned: Arrow's threads do not survive a fork.
-        with _one_thread_each(), ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _one_thread) as pool:
             found |= dict(zip(order, pool.map(_made, [work[i] for i in order]), strict=True))
     return [found[i] for i in range(len(work))]
 
 
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Processes that are started meanwhile compute with one thread each: else they fight for the cores."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+def _one_thread() -> None:
+    """Processes compute with one thread each: else they fight for the cores."""
+    import threadpoolctl  # type: ignore[import-untyped]
+
+    threadpoolctl.threadpool_limits(1)
 
 
 def _made(job: Job) -> Done:

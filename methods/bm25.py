@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.protocol import Library, Method, Queries, Ranking
+from bench.protocol.explanation import Case, Explanation
 from bench.search.lexical import Counts, LexicalIndex
 from bench.search.topk import top_k
 from bench.search.words import whitespace, words
@@ -43,6 +44,11 @@ class BM25(Method):
         # Every weight is positive: a score of zero means that no word is shared.
         scores[scores == 0] = -np.inf
         return top_k(scores, depth)
+
+    def explain(self, case: Case) -> Explanation:
+        from bench.search.explain_words import explain_words
+
+        return explain_words(self, case, self._split)
 
 
 def bm25_weights(counts: Counts, k1: float, b: float) -> sp.csr_matrix:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.protocol import Library, Method, Queries, Ranking
+from bench.protocol.explanation import Case, Explanation
 from bench.search.lexical import LexicalIndex, count_matrix
 from bench.search.topk import top_k
 from bench.search.words import whitespace, words
@@ -60,3 +61,8 @@ class BM25Okapi(Method):
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         return top_k(self.score(queries), depth)
+
+    def explain(self, case: Case) -> Explanation:
+        from bench.search.explain_words import explain_words
+
+        return explain_words(self, case, self._split)

@@ -8,10 +8,14 @@ from pydantic import Field
 
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
+from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
 from bench.protocol.method import Similarity
 from bench.search.dense import similarities
 from bench.search.topk import top_k
 from bench.specs.parameters import ParameterSet
+
+#: How much of a tool's text a reason holds.
+_MOST_TEXT = 200
 
 
 class Dense(Method):
@@ -63,3 +67,37 @@ class Dense(Method):
             "texts_encoded": sum(encoder.computed for encoder in encoders),
             "texts_from_cache": sum(encoder.from_cache for encoder in encoders),
         }
+
+    def explain(self, case: Case) -> Explanation:
+        """The similarity of the query's vector with that of each tool's text, and how like gold the tools are.
+
+        `like gold` is the cosine of a tool's vector with the most similar gold tool's, itself left out: near 1, the
+        tool says the same as gold does; far below, it drew the query for reasons of its own.
+        """
+        tools = np.array(case.tools, dtype=np.int64)
+        scores = similarities(self.query_vectors(case.query), self._vectors[tools], self.similarity)[0]
+        found = dict(zip(case.tools, scores.tolist(), strict=True))
+        gold = np.array(sorted(case.gold), dtype=np.int64)
+        likeness = np.zeros((len(tools), 0))
+        if len(gold):
+            likeness = similarities(self._vectors[tools], self._vectors[gold], "cosine")
+        likeness[tools[:, None] == gold[None, :]] = -np.inf
+        nearest = likeness.max(axis=1, initial=-np.inf)
+        measure = "cosine" if self.similarity == "cosine" else f"{self.similarity} similarity"
+        reasons = {}
+        for i, tool in enumerate(case.tools):
+            because, rival = "", case.rivals.get(tool)
+            if rival is not None:
+                between = similarities(self._vectors[[tool]], self._vectors[[rival]], "cosine")[0, 0]
+                because = (
+                    f"{measure} with the query {number(found[tool])}, {case.id_of(rival)} has {number(found[rival])}; "
+                    f"the two texts: cosine {number(between)}"
+                )
+            like_gold = float(nearest[i]) if np.isfinite(nearest[i]) else None
+            reasons[tool] = Reason(
+                found[tool], (), (like_gold,), excerpt(case.library.texts[tool], _MOST_TEXT), because
+            )
+        notes = (
+            f"Score: {measure} with the query. Like gold: cosine of its text with that of the most similar gold tool.",
+        )
+        return Explanation("how its text begins", ("like gold",), reasons, notes=notes)

@@ -9,6 +9,7 @@ from pydantic import Field
 from bench.data.tables import Tool
 from bench.errors import UsageError
 from bench.protocol import Context, History, Library, Method, Queries, Ranking, ScoringMethod, ToolSets
+from bench.protocol.explanation import Case, Explanation, Reason
 from bench.search.topk import top_k
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
@@ -71,3 +72,26 @@ class NearestBundle(Method):
 
     def facts(self) -> dict[str, str | int | float | bool]:
         return {"past_bundles": len(self._bundles), **self._base.facts()}
+
+    def explain(self, case: Case) -> Explanation:
+        """The past bundle whose text is most like the query, among those that hold the tool."""
+        scores = self._bundle_scores(case.query)[0]
+        ranks = np.empty(len(scores), dtype=np.int64)
+        ranks[np.lexsort((np.arange(len(scores)), -scores))] = np.arange(1, len(scores) + 1)
+        reasons = {}
+        for tool in case.tools:
+            holding = [i for i, bundle in enumerate(self._bundles) if tool in bundle]
+            if not holding:
+                because = "it is in no past bundle" if tool in case.gold else ""
+                reasons[tool] = Reason(None, (), (None,), "in no past bundle", because)
+                continue
+            best = max(holding, key=lambda i: (scores[i], -i))
+            bundle = self._bundles[best].tolist()
+            because = ""
+            if tool in case.rivals:
+                others = len(bundle) - 1
+                beside = f", with {others} other tool{'s' * (others != 1)}" if others else ""
+                because = f"the best past bundle that holds it is number {ranks[best]} of {len(scores)}{beside}"
+            names = ", ".join(case.id_of(other) for other in bundle)
+            reasons[tool] = Reason(float(scores[best]), (), (int(ranks[best]),), names, because)
+        return Explanation("the best past bundle that holds it", ("bundle",), reasons)

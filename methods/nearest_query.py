@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -9,9 +11,13 @@ from pydantic import Field
 
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Context, History, Library, Method, Queries, Ranking, ToolSets
+from bench.protocol.explanation import Case, Contribution, Explanation, Reason, excerpt, number
 from bench.search.dense import similarities
 from bench.search.topk import top_k
 from bench.specs.parameters import ParameterSet
+
+#: A past query on the other side of the space still votes, but with next to nothing.
+_LEAST_VOTE = 1e-6
 
 
 class NearestQuery(Method):
@@ -57,8 +63,7 @@ class NearestQuery(Method):
         found = self._neighbours(queries, self.parameters.neighbours)
         assert found.scores is not None
         rows = np.repeat(np.arange(len(queries)), found.tools.shape[1])
-        # A past query on the other side of the space still votes, but with next to nothing.
-        weights = np.maximum(found.scores.ravel().astype(np.float64), 1e-6)
+        weights = np.maximum(found.scores.ravel().astype(np.float64), _LEAST_VOTE)
         votes = sp.csr_matrix((weights, (rows, found.tools.ravel())), shape=(len(queries), self._used.shape[0]))
         scores: NDArray[np.float64] = (votes @ self._used).toarray()
         return scores
@@ -78,3 +83,59 @@ class NearestQuery(Method):
             "texts_encoded": self._encoder.computed,
             "texts_from_cache": self._encoder.from_cache,
         }
+
+    def explain(self, case: Case) -> Explanation:
+        """The past queries that vote for a tool, each with its similarity; a score is their sum."""
+        found = self._neighbours(case.query, len(self._gold))
+        assert found.scores is not None
+        texts = [case.history.texts[row] for row in np.flatnonzero(case.history.gold.counts)]
+        nearest = [
+            _PastQuery(texts[past], float(cosine), frozenset(self._gold.row(int(past)).tolist()))
+            for past, cosine in zip(found.tools[0], found.scores[0], strict=True)
+        ]
+        voting = min(self.parameters.neighbours, len(nearest))
+        reasons = {}
+        for tool in case.tools:
+            users = [place for place, past in enumerate(nearest) if tool in past.used]
+            voters = [nearest[place] for place in users if place < voting]
+            parts = tuple(Contribution(past.quoted(40), max(past.cosine, _LEAST_VOTE)) for past in voters)
+            because = _votes_in_words(tool, case, nearest, users, voting) if tool in case.gold else ""
+            reasons[tool] = Reason(sum(part.value for part in parts), parts, (len(users),), "", because)
+        return Explanation(f"which of the {voting} nearest past queries used it, and their votes", ("used",), reasons)
+
+
+@dataclass(frozen=True)
+class _PastQuery:
+    """A past query: its text, its cosine with the query in single precision, and the tools that it used."""
+
+    text: str
+    cosine: float
+    used: frozenset[int]
+
+    def quoted(self, most: int) -> str:
+        return f'"{excerpt(self.text, most)}"'
+
+
+def _votes_in_words(tool: int, case: Case, nearest: list[_PastQuery], users: list[int], voting: int) -> str:
+    """Why a gold tool does not rank higher.
+
+    Args:
+        tool: the gold tool.
+        case: the query and the tools that are shown.
+        nearest: the past queries, the nearest first.
+        users: places among them of those that used the tool.
+        voting: how many of them vote.
+    """
+    if not users:
+        return "no past query used it, so nothing can vote for it"
+    first = users[0]
+    if first >= voting:
+        return (
+            f"only the {voting} nearest past queries vote, and the first that used it is number {first + 1} "
+            f"({number(nearest[first].cosine)}): {nearest[first].quoted(70)}"
+        )
+    rival = case.rivals.get(tool)
+    if rival is None:
+        return ""
+    votes, others = (sum(code in past.used for past in nearest[:voting]) for code in (tool, rival))
+    return f"{votes} of the {voting} nearest past queries used it, {others} used {case.id_of(rival)}"

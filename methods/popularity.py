@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bench.protocol import History, Library, Method, Queries, Ranking
+from bench.protocol.explanation import Case, Explanation, Reason
 from bench.search.topk import top_k
 
 
@@ -24,3 +25,13 @@ class Popularity(Method):
     def rank(self, queries: Queries, depth: int) -> Ranking:
         one = top_k(self._counts[None, :], depth)
         return one.take(np.zeros(len(queries), dtype=np.int64))
+
+    def explain(self, case: Case) -> Explanation:
+        counts = {tool: int(max(self._counts[tool], 0)) for tool in case.tools}
+        return Explanation(
+            "the score is the number of past queries that used it",
+            reasons={
+                tool: Reason(float(count), because=f"{count} past queries used it" if tool in case.gold else "")
+                for tool, count in counts.items()
+            },
+        )

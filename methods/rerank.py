@@ -7,8 +7,9 @@ from pydantic import Field
 
 from bench.errors import UsageError
 from bench.models.classifiers import Backend
-from bench.models.crossencoders import CrossEncoder
+from bench.models.crossencoders import CrossEncoder, probability
 from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking
+from bench.protocol.explanation import Case, Explanation, Reason, number
 from bench.protocol.ranking import PAD
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
@@ -71,3 +72,27 @@ class Rerank(Method):
 
     def facts(self) -> dict[str, str | int | float | bool]:
         return {**self._base.facts(), **self._scorer.facts()}
+
+    def explain(self, case: Case) -> Explanation:
+        """The base's rank of a tool beside the cross-encoder's logit, which is its score where it was reranked."""
+        answer, depth, name = case.answer(self._base), self.parameters.depth, self._base.name
+        ranks = {tool: answer.positions[tool].rank for tool in case.tools}
+        taken = [tool for tool, rank in ranks.items() if rank is not None and rank <= depth]
+        scores = self._scorer.score([(case.text, self._texts[tool]) for tool in taken])
+        logits: dict[int, float] = dict(zip(taken, scores.tolist(), strict=True))
+        reasons = {}
+        for tool, rank in ranks.items():
+            logit, rival = logits.get(tool), case.rivals.get(tool)
+            because = ""
+            if rival is not None and logit is None:
+                because = f"{name} puts it at rank {rank or '-'}, and only the first {depth} are reranked"
+            elif rival is not None and logit is not None:
+                others = f"{number(logits[rival])} ({name} rank {ranks[rival]})" if rival in logits else "less"
+                because = (
+                    f"{name} puts it at rank {rank}; the cross-encoder gives it {number(logit)}, and "
+                    f"{case.id_of(rival)} {others}"
+                )
+            relevance = None if logit is None else float(probability(np.array(logit)))
+            note = "reranked" if logit is not None else f"below the first {depth}: in the base's order"
+            reasons[tool] = Reason(logit, (), (rank, relevance), note, because)
+        return Explanation("whether it was reranked", ("base rank", "relevance"), reasons, bases=(answer,))

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from bench.errors import UsageError
 from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking
+from bench.protocol.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, listed
 from bench.search.topk import top_k
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
@@ -66,3 +67,29 @@ class ReciprocalRankFusion(Method):
 
     def facts(self) -> dict[str, str | int | float | bool]:
         return {f"{part.name}.{key}": value for part in self._parts for key, value in part.facts().items()}
+
+    def explain(self, case: Case) -> Explanation:
+        """What each method adds, 1 / (constant + rank), and why it put the tool there."""
+        answers = tuple(case.answer(part) for part in self._parts)
+        reasons = {}
+        for tool in case.tools:
+            ranks = [answer.positions[tool].rank for answer in answers]
+            parts = tuple(
+                Contribution(f"{answer.label} rank {rank}", 1 / (self.parameters.constant + rank))
+                for answer, rank in zip(answers, ranks, strict=True)
+                if rank is not None and rank <= self.parameters.pool
+            )
+            because = _fused_in_words(tool, case, answers, parts) if tool in case.gold else ""
+            reasons[tool] = Reason(sum(part.value for part in parts), parts, (), "", because)
+        return Explanation("what each method adds", (), reasons, bases=answers)
+
+
+def _fused_in_words(
+    tool: int, case: Case, answers: tuple[ExplainedAnswer, ...], parts: tuple[Contribution, ...]
+) -> str:
+    has = listed(parts, len(parts)) or "no method has it in its pool"
+    rival = case.rivals.get(tool)
+    if rival is None:
+        return has
+    others = ", ".join(f"{answer.label} rank {answer.positions[rival].rank or '-'}" for answer in answers)
+    return f"{has}; {case.id_of(rival)}: {others}"

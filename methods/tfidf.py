@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.protocol import Library, Method, Queries, Ranking
+from bench.protocol.explanation import Case, Explanation
 from bench.search.lexical import Counts, LexicalIndex
 from bench.search.topk import top_k
 from bench.search.words import whitespace, words
@@ -51,3 +52,11 @@ class TfIdf(Method):
         scores = self.score(queries)
         scores[scores == 0] = -np.inf
         return top_k(scores, depth)
+
+    def explain(self, case: Case) -> Explanation:
+        from bench.search.explain_words import explain_words
+
+        query = self._weighted(self._index.counts([self._split(case.text)]))
+        found = dict(zip(query.indices.tolist(), query.data.tolist(), strict=True))
+        words = {word: found[column] for word, column in self._index.vocabulary.items() if column in found}
+        return explain_words(self, case, self._split, words)

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
-from bench.methods.toolrerank.method import HierarchyAwareReranker, ToolRerankParameters
+from bench.methods.toolrerank.method import HierarchyAwareReranker
+from bench.methods.toolrerank.parameters import ToolRerankParameters
 from bench.protocol import OracleMethod, Queries
 
 

@@ -1,41 +1,117 @@
-"""Rooms import only rooms below them."""
+"""Rooms import only rooms of lower layers, by the table that docs/architecture.md shows."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Rooms beside `bench/`, which are imported as a part of it.
+BESIDE = ("methods", "datasets", "leaderboard")
+#: Imports that go upwards: (module, room). The table's section names them.
+UPWARDS = {("bench.results.slices", "run")}
+#: Who may import what is else found by name through the registry.
+BY_NAME = {"methods": {"training", "cli", "datasets"}, "datasets": {"cli"}}
 
 
-def imported(path: Path) -> Iterator[str]:
-    """Names of modules that a file imports, wherever in the file."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+def layers(text: str) -> dict[str, int]:
+    """Room -> layer, from the table of the section "Rooms and layers"."""
+    section = re.search(r"^## Rooms and layers$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert section is not None, "docs/architecture.md has no section 'Rooms and layers'"
+    rows = re.findall(r"^\| (\d+) \| (.*?) \|", section[1], re.MULTILINE)
+    found = [(room, int(layer)) for layer, rooms in rows for room in re.findall(r"`(\w+)`", rooms)]
+    assert len(found) == len(dict(found)), "a room has two rows"
+    return dict(found)
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module by its name; `bench/__init__.py`, the public face, is not among them."""
+    found = {}
+    for top in ("bench", *BESIDE):
+        for path in (ROOT / top).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            name = ".".join(parts if top == "bench" else ("bench", *parts)).removesuffix(".__init__")
+            found[name] = path
+    del found["bench"]
+    return found
+
+
+def room(module: str) -> str:
+    return module.split(".")[1]
+
+
+def imported(source: str) -> Iterator[str]:
+    """Names of modules that a source imports, wherever in it: `a.b` for `import a.b` and for `from a import b`."""
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                assert node.level == 1, "relative imports stay in their folder"
+                continue
             yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
-@pytest.mark.parametrize(
-    ("room", "users"),
-    [
-        ("bench.leaderboard", ()),
-        ("bench.cli", ("bench/cli", "bench/__main__.py", "bench/gate/pytest_plugin.py")),
-        ("bench.evidence", ("bench/cli", "bench/evidence", "bench/schemas", "bench/gate", "bench/reproduce")),
-    ],
-)
-def test_what_lies_above_is_not_imported(room: str, users: tuple[str, ...]) -> None:
-    """The leaderboard itself may use all of bench; the command line finds it by name."""
-    found = [
-        str(path.relative_to(ROOT))
-        for folder in ("bench", "methods", "datasets")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        if not str(path.relative_to(ROOT)).startswith(users)
-        if any(name == room or name.startswith(f"{room}.") for name in imported(path))
-    ]
-    assert not found
+def arrows(sources: Mapping[str, str], rooms: Mapping[str, int]) -> set[tuple[str, str]]:
+    """(module, room) for each room that a module imports and does not lie in; `bench` alone is the version."""
+    return {
+        (name, room(other))
+        for name, source in sources.items()
+        for other in imported(source)
+        if other.startswith("bench.") and room(other) in rooms and room(other) != room(name)
+    }
+
+
+def upwards(found: set[tuple[str, str]], rooms: Mapping[str, int]) -> set[tuple[str, str]]:
+    return {(module, other) for module, other in found if rooms[other] >= rooms[room(module)]}
+
+
+@cache
+def table() -> dict[str, int]:
+    return layers((ROOT / "docs" / "architecture.md").read_text("utf-8"))
+
+
+@cache
+def own_arrows() -> set[tuple[str, str]]:
+    return arrows({name: path.read_text("utf-8") for name, path in modules().items()}, table())
+
+
+def test_the_table_has_every_room_and_no_other() -> None:
+    assert set(table()) == {room(name) for name in modules()}
+
+
+def test_every_import_goes_downwards() -> None:
+    assert upwards(own_arrows(), table()) == UPWARDS
+
+
+@pytest.mark.parametrize("found", BY_NAME)
+def test_methods_and_datasets_are_imported_by_few(found: str) -> None:
+    assert {room(module) for module, other in own_arrows() if other == found} <= BY_NAME[found]
+
+
+def test_a_broken_rule_is_found() -> None:
+    rooms = {"cli": 2, "run": 1, "results": 1, "errors": 0}
+    sources = {
+        "bench.run.a": "from bench.errors import BenchError\nimport bench\nfrom bench import __version__",
+        "bench.results.b": "def late():\n    from bench.run.a import late",
+        "bench.errors": "import numpy\nimport bench.cli.show",
+        "bench.cli.show": "from bench import run, results\nfrom bench.cli.other import b",
+    }
+    found = arrows(sources, rooms)
+    assert found == {
+        *{("bench.run.a", "errors"), ("bench.results.b", "run"), ("bench.errors", "cli")},
+        *{("bench.cli.show", "run"), ("bench.cli.show", "results")},
+    }
+    assert upwards(found, rooms) == {("bench.results.b", "run"), ("bench.errors", "cli")}
+
+
+def test_the_table_is_read_whatever_stands_around_it() -> None:
+    before, after = "# A\n| 9 | `x` | no |\n", "## B\n| 2 | `e` | |\n"
+    text = f"{before}## Rooms and layers\nwords\n| 1 | `a`, `b` | of `c` |\n| 0 | `d` | - |\n{after}"
+    assert layers(text) == {"a": 1, "b": 1, "d": 0}

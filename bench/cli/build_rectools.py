@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, go_offline, json_option, source_options
+from bench.cli.options import complete_datasets, json_option, source_options, use_session
 from bench.cli.output import console, plain_table, print_json
 from bench.errors import UsageError
 from bench.storage.paths import storage_errors
@@ -92,11 +92,9 @@ def command(
     less. The same command goes on where it was stopped: every reply is kept in the journal. `bench data add` reads
     the folder.
     """
-    go_offline(offline)
+    use_session(offline=offline)
     if model == "rules":
         raise UsageError("rules cannot write requests: name a language model, as in --llm gpt-4o-mini.")
-    if spend_limit is not None:
-        os.environ["BENCH_LLM_LIMIT"] = str(spend_limit)
     with storage_errors(str(out)):
         if out.is_dir() and any(out.iterdir()):
             raise UsageError(f"the folder {out} is not empty; name a new one.")
@@ -105,11 +103,12 @@ def command(
     from bench.data.derive import SplitOptions
     from bench.datasets.rectools.building import DROPPED, BuildSettings, build_dataset
     from bench.llm.client import LanguageModel
+    from bench.llm.settings import chat_settings
     from bench.storage.locks import replaced_folder
 
     bars = progress()
     tools, card = _library(library, mirror, offline)
-    writer = LanguageModel(model, progress=bars)
+    writer = LanguageModel(model, settings=chat_settings(limit=spend_limit), progress=bars)
     options = SplitOptions.model_validate({"split": split, "seed": seed, "test_share": test_share})
     made, built = build_dataset(tools, card, BuildSettings(sizes, bundles, requests, seed), options, writer, bars)
     with replaced_folder(Path(os.path.abspath(out))) as fresh:

@@ -9,7 +9,7 @@ import click
 
 from bench.checks.method import check_method
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, complete_methods, go_offline, json_option, source_options
+from bench.cli.options import complete_datasets, complete_methods, json_option, source_options, use_session
 from bench.cli.output import print_json, whoever_reads
 from bench.data.sources import Sources
 from bench.errors import CheckFailed
@@ -39,7 +39,7 @@ def method(method: str, dataset: str, mirror: Path | None, offline: bool, as_jso
     It tests determinism, independence from the order and the batches of queries, depth, odd queries and libraries, and
     that nothing leaks from one dataset into the next.
     """
-    go_offline(offline)
+    use_session(offline=offline)
     bars = progress()
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
     build_method(method)

@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, complete_results, go_offline, results_option, source_options
+from bench.cli.options import complete_datasets, complete_results, results_option, source_options, use_session
 from bench.cli.output import console, plain_table, print_json
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
@@ -90,7 +90,7 @@ def command(
     Every difference comes with its 95% interval, a paired randomisation test, and the smallest difference that so
     many queries could have shown. What is not on the same queries is refused.
     """
-    go_offline(offline)
+    use_session(offline=offline)
     folder = results or results_folder()
     bars = progress()
 

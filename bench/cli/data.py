@@ -12,7 +12,7 @@ import click
 
 from bench.cli.bars import progress
 from bench.cli.build_rectools import command as build_rectools
-from bench.cli.options import complete_datasets, go_offline, json_option, source_options, template_option
+from bench.cli.options import complete_datasets, json_option, source_options, template_option, use_session
 from bench.cli.output import console, number, plain_table, print_field, print_json, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.parents import parent_of
@@ -113,7 +113,7 @@ def info(dataset: str, as_json: bool) -> None:
 @json_option
 def fetch(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
     """Download a dataset's files, check them, and build its tables."""
-    go_offline(offline)
+    use_session(offline=offline)
     bars = progress()
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
     if as_json:
@@ -141,7 +141,7 @@ def _sizes(dataset: Dataset) -> dict[str, Any]:
 @json_option
 def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
     """Check a dataset from its files up: checksums, counts, content hash of the stored tables."""
-    go_offline(offline)
+    use_session(offline=offline)
     from bench.registry.verify import verify_dataset
 
     report = verify_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
@@ -170,7 +170,7 @@ def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> N
 @json_option
 def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
     """Sizes: tools, hierarchy, queries by split and slice, gold, text lengths, tokens."""
-    go_offline(offline)
+    use_session(offline=offline)
     from bench.models.tokens import count_tokens
     from bench.search.words import words
 
@@ -210,7 +210,7 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
 @json_option
 def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
     """What is wrong with a dataset: duplicates, leaks, contradictions, with numbers and examples."""
-    go_offline(offline)
+    use_session(offline=offline)
     from bench.checks.dataset import audit as run_audit
 
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
@@ -259,7 +259,7 @@ def export(
     as_json: bool,
 ) -> None:
     """Write a dataset's tables in another form, into a folder that is new or empty."""
-    go_offline(offline)
+    use_session(offline=offline)
     if template is not None and form != "beir":
         raise UsageError(f"--template goes with --format beir: in the form {form} a tool is its fields, not one text.")
     with storage_errors(str(out)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import complete_results, go_offline, json_option, results_option, source_options
+from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
 from bench.cli.output import console, number, plain_table, print_json
 from bench.storage.paths import results_folder
 from bench.text import one_line
@@ -17,8 +17,8 @@ from bench.text import one_line
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bench.evidence.explain import Explained, Standing
-    from bench.evidence.explain_vocabulary import Cell, Explanation, Reason, Told
+    from bench.evidence.explain import Explained, ShownTool
+    from bench.protocol.explanation import Cell, ExplainedAnswer, Explanation, Reason
 
 #: Metrics shown of the query.
 _METRICS = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "mmrr@100", "tracc")
@@ -66,7 +66,7 @@ def command(
     from bench.evidence.explain_json import explained_json
     from bench.registry import load_dataset
 
-    go_offline(offline)
+    use_session(offline=offline)
     folder, bars = results or results_folder(), progress()
     found = open_result(result, folder, progress=bars)
     data = found.manifest.dataset.spec
@@ -96,7 +96,7 @@ def _print_one(explained: Explained) -> None:
     out = console()
     _print_query(explained, [explained])
     out.print(_gold_table(explained))
-    if any(item.place.rank is None for item in explained.gold):
+    if any(item.position.rank is None for item in explained.gold):
         known = any("(" in _rank(explained, item) for item in explained.gold)
         place = "in brackets: the rank in the whole library, " if known else "-: "
         out.print(f"{place}not in the stored ranking of {len(explained.ranking)} tools")
@@ -104,13 +104,13 @@ def _print_one(explained: Explained) -> None:
         hits = len(set(explained.recommended) & set(explained.query.gold))
         names = ", ".join(explained.recommended) or "none"
         out.print(_plain(f"recommended set: {len(explained.recommended)} tools, {hits} of them gold: {names}"))
-    explanation = None if explained.told is None else explained.told.explanation
+    explanation = None if explained.answer is None else explained.answer.explanation
     out.print(_tools_table(_ranking(explained, explanation), explanation))
     if explained.missing:
         out.print(_plain(explained.missing))
-    if explained.told is not None:
-        _print_notes(explained.told.explanation)
-        for base in explained.told.explanation.bases:
+    if explained.answer is not None:
+        _print_notes(explained.answer.explanation)
+        for base in explained.answer.explanation.bases:
             _print_base(base, explained)
 
 
@@ -144,21 +144,21 @@ def _names(explained: Sequence[Explained]) -> list[str]:
 def _gold_table(explained: Explained) -> Table | str:
     if not explained.gold:
         return "The query has no gold tool: the best answer is none."
-    reasons = {} if explained.told is None else explained.told.explanation.reasons
+    reasons = {} if explained.answer is None else explained.answer.explanation.reasons
     because = any(reason.because for reason in reasons.values())
     table = plain_table("gold tool", "rank", "score", *(["why not higher"] if because else []), right=(1, 2))
     _fit(table, 0, ["gold tool", *(_plain(gold.title) for gold in explained.gold)])
-    digits = _digits(item.place.score for item in explained.shown)
+    digits = _digits(item.position.score for item in explained.shown)
     for gold in explained.gold:
         why = _because(explained, gold)
-        cells = [_plain(gold.title), _rank(explained, gold), number(gold.place.score, digits)]
+        cells = [_plain(gold.title), _rank(explained, gold), number(gold.position.score, digits)]
         table.add_row(*cells, *([why] if because else []), style="green" if _stands_first(explained, gold) else "red")
     return table
 
 
-def _because(explained: Explained, gold: Standing) -> str:
+def _because(explained: Explained, gold: ShownTool) -> str:
     """Why a gold tool does not stand higher, in words."""
-    reason = None if explained.told is None else explained.told.explanation.reasons.get(gold.tool)
+    reason = None if explained.answer is None else explained.answer.explanation.reasons.get(gold.tool)
     why = "" if reason is None else reason.because
     if reason is not None and not why and _stands_first(explained, gold):
         why = "nothing but gold stands above it"
@@ -166,17 +166,17 @@ def _because(explained: Explained, gold: Standing) -> str:
     return _plain("; ".join(filter(None, [why, tied])))
 
 
-def _stands_first(explained: Explained, gold: Standing) -> bool:
+def _stands_first(explained: Explained, gold: ShownTool) -> bool:
     """Whether nothing but gold stands above it."""
-    above = explained.ranking[: gold.place.rank - 1] if gold.place.rank is not None else ("?",)
+    above = explained.ranking[: gold.position.rank - 1] if gold.position.rank is not None else ("?",)
     return set(above) <= set(explained.query.gold)
 
 
-def _rank(explained: Explained, gold: Standing) -> str:
+def _rank(explained: Explained, gold: ShownTool) -> str:
     """The stored rank; beyond the stored ranking, how deep, where that is known."""
-    if gold.place.rank is not None:
-        return str(gold.place.rank)
-    place = None if explained.told is None else explained.told.places[gold.tool].rank
+    if gold.position.rank is not None:
+        return str(gold.position.rank)
+    place = None if explained.answer is None else explained.answer.positions[gold.tool].rank
     return "-" if place is None else f"({place})"
 
 
@@ -185,7 +185,7 @@ class _Row:
     """One tool in a table: where it stands there, and why. `after_gap`: tools between it and the last are not shown."""
 
     rank: str
-    standing: Standing
+    entry: ShownTool
     score: float | None
     reason: Reason | None
     after_gap: bool = False
@@ -195,23 +195,23 @@ def _ranking(explained: Explained, explanation: Explanation | None) -> list[_Row
     """The stored ranking, as far as it is shown."""
     rows = []
     before: int | None = 0
-    for standing in explained.shown:
-        rank = standing.place.rank
+    for entry in explained.shown:
+        rank = entry.position.rank
         gap = before is not None and (rank is None or rank > before + 1)
-        reason = None if explanation is None else explanation.reasons.get(standing.tool)
-        rows.append(_Row(_rank(explained, standing), standing, standing.place.score, reason, gap))
+        reason = None if explanation is None else explanation.reasons.get(entry.tool)
+        rows.append(_Row(_rank(explained, entry), entry, entry.position.score, reason, gap))
         before = rank
     return rows
 
 
-def _base_ranking(told: Told, explained: Explained) -> list[_Row]:
+def _base_ranking(answer: ExplainedAnswer, explained: Explained) -> list[_Row]:
     """The same tools in the order of a method that the explained one is built on."""
-    last = len(told.places)
+    last = len(answer.positions)
     rows = []
-    for standing in sorted(explained.shown, key=lambda item: told.places[item.tool].rank or 10**9 + last):
-        place = told.places[standing.tool]
+    for entry in sorted(explained.shown, key=lambda item: answer.positions[item.tool].rank or 10**9 + last):
+        place = answer.positions[entry.tool]
         rank = "-" if place.rank is None else str(place.rank)
-        rows.append(_Row(rank, standing, place.score, told.explanation.reasons.get(standing.tool)))
+        rows.append(_Row(rank, entry, place.score, answer.explanation.reasons.get(entry.tool)))
     return rows
 
 
@@ -231,7 +231,7 @@ def _tools_table(rows: list[_Row], explanation: Explanation | None) -> Table:
     numeric = [i for i in range(len(columns)) if any(isinstance(r.cells[i], int | float) for r in reasons)]
     lines = []
     for row in rows:
-        cells = [row.rank, "*" if row.standing.gold else "", _plain(row.standing.title)]
+        cells = [row.rank, "*" if row.entry.gold else "", _plain(row.entry.title)]
         cells += [number(row.score, digits)] if scored else []
         cells += [_cell(cell) for cell in row.reason.cells] if row.reason else [""] * len(columns)
         lines.append(cells)
@@ -246,7 +246,7 @@ def _tools_table(rows: list[_Row], explanation: Explanation | None) -> Table:
         if row.after_gap:
             table.add_row("…")
         why = [_why(row.reason, digits, room)] if titles and row.reason else []
-        table.add_row(*cells, *why, style="bold green" if row.standing.gold else None)
+        table.add_row(*cells, *why, style="bold green" if row.entry.gold else None)
     return table
 
 
@@ -285,14 +285,14 @@ def _print_notes(explanation: Explanation) -> None:
         out.print(Text(_plain(note), style="dim"))
 
 
-def _print_base(told: Told, explained: Explained) -> None:
+def _print_base(answer: ExplainedAnswer, explained: Explained) -> None:
     """A method that the explained one is built on: the same tools in its order."""
     from rich.text import Text
 
     out = console()
-    out.print(Text(f"\n{_plain(told.label)} alone", style="bold"))
-    explanation = told.explanation
-    out.print(_tools_table(_base_ranking(told, explained), explanation))
+    out.print(Text(f"\n{_plain(answer.label)} alone", style="bold"))
+    explanation = answer.explanation
+    out.print(_tools_table(_base_ranking(answer, explained), explanation))
     _print_notes(explanation)
     for base in explanation.bases:
         _print_base(base, explained)
@@ -327,33 +327,33 @@ def _gold_beside(both: tuple[Explained, Explained], names: list[str]) -> Table:
     _fit(table, 0, ["gold tool", *(_plain(gold.title) for gold in both[0].gold)])
     for gold in both[0].gold:
         found = [next(item for item in explained.gold if item.tool == gold.tool) for explained in both]
-        ranks = [item.place.rank or float("inf") for item in found]
+        ranks = [item.position.rank or float("inf") for item in found]
         for i, (explained, item) in enumerate(zip(both, found, strict=True)):
             style = "green" if ranks[i] < ranks[1 - i] else "red" if ranks[i] > ranks[1 - i] else None
-            score = number(item.place.score, _digits(item.place.score for item in explained.shown))
+            score = number(item.position.score, _digits(item.position.score for item in explained.shown))
             cells = [_plain(gold.title) if i == 0 else "", names[i], _rank(explained, item), score]
             table.add_row(*cells, _because(explained, item), style=style)
     return table
 
 
-def _head(explained: Explained) -> Iterator[Standing]:
+def _head(explained: Explained) -> Iterator[ShownTool]:
     from bench.evidence.explain import FIRST
 
-    return (item for item in explained.shown if item.place.rank is not None and item.place.rank <= FIRST)
+    return (item for item in explained.shown if item.position.rank is not None and item.position.rank <= FIRST)
 
 
 def _ranked(item: Explained, other: Explained, place: int) -> list[Any]:
     """A tool and its score, as a cell of the side-by-side ranking."""
     from rich.text import Text
 
-    standings = list(_head(item))
-    if place >= len(standings):
+    entries = list(_head(item))
+    if place >= len(entries):
         return ["", ""]
-    standing = standings[place]
-    rank = str(other.ranking.index(standing.tool_id) + 1) if standing.tool_id in other.ranking else "-"
-    text = f"{'*' if standing.gold else ' '} {_plain(standing.title)} ({rank})"
-    style = "bold green" if standing.gold else ""
+    entry = entries[place]
+    rank = str(other.ranking.index(entry.tool_id) + 1) if entry.tool_id in other.ranking else "-"
+    text = f"{'*' if entry.gold else ' '} {_plain(entry.title)} ({rank})"
+    style = "bold green" if entry.gold else ""
     return [
         Text(text, style=style),
-        Text(number(standing.place.score, _digits(standing.place.score for standing in item.shown)), style=style),
+        Text(number(entry.position.score, _digits(entry.position.score for entry in item.shown)), style=style),
     ]

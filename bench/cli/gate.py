@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_results, go_offline, json_option, results_option, source_options
+from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.errors import BenchError, UsageError
@@ -85,7 +85,7 @@ def command(
       2  inconclusive, or not comparable (other data, split, limit, protocol, scoring or queries)
       3  could not run: something is missing, damaged or failed. Not run is never pass
     """
-    go_offline(offline)
+    use_session(offline=offline)
     report = _gated(candidate, baseline, policy, results, mirror, offline)
     # Files and the code first: neither hangs on whether somebody reads what is printed.
     code = report.exit_code

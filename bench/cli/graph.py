@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, go_offline, json_option, source_options
+from bench.cli.options import complete_datasets, json_option, source_options, use_session
 from bench.cli.output import console, number, plain_table, print_json
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS
@@ -70,7 +70,7 @@ def command(
     Where the dataset has annotated edges, the graph is held against them: as a whole, and for a discriminator also on
     its own, as the paper of TGR tests it.
     """
-    go_offline(offline)
+    use_session(offline=offline)
     bars = progress()
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
     library = Library.of(loaded, loaded.card.template)

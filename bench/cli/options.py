@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from bench.data.tables import TEMPLATES
+from bench.session import session
 from bench.storage.paths import results_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -79,7 +79,7 @@ def split_option(function: F) -> F:
     )(function)
 
 
-def go_offline(offline: bool) -> None:
-    """Make `--offline` hold for everything that reads the environment, encoders included."""
-    if offline:
-        os.environ["BENCH_OFFLINE"] = "1"
+def use_session(*, offline: bool = False, cache: bool = True, mirror: Path | None = None) -> None:
+    """Make `--offline`, `--no-cache` and `--mirror` hold until the command ends, for the models of methods too."""
+    opened = session(offline=offline or None, cache=None if cache else False, mirror=mirror)
+    click.get_current_context().with_resource(opened)

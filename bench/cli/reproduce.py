@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from bench.cli.bars import progress
-from bench.cli.options import go_offline, json_option, results_option, source_options
+from bench.cli.options import json_option, results_option, source_options, use_session
 from bench.cli.output import print_json
 from bench.cli.reproduction import print_list, print_reproduction, print_summary
 from bench.data.sources import Sources
@@ -72,7 +72,7 @@ def command(
     if not what:
         raise UsageError("say what to reproduce: list, all, claims, a table (tgr-2) or a paper (tgr).")
     if what[0] == "train":
-        go_offline(offline)
+        use_session(offline=offline)
         _train(what[1:], mirror, quiet)
         return
     if what == ("list",):
@@ -81,7 +81,7 @@ def command(
     tables, chosen = _chosen(what)
     sources = Sources.from_environment(mirror, offline, bars)
     # Encoders of gigabytes are not fetched unasked; datasets are, as everywhere.
-    go_offline(offline or not download)
+    use_session(offline=offline or not download)
     runs = MethodRuns(
         results or results_folder(),
         load=lambda spec: load_dataset(spec, sources),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -11,12 +10,12 @@ from bench.cli.bars import progress
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
-    go_offline,
     json_option,
     results_option,
     source_options,
     split_option,
     template_option,
+    use_session,
 )
 from bench.cli.output import print_comparison, print_json, print_result, result_json
 from bench.data.sources import Sources
@@ -91,9 +90,7 @@ def command(
     'dense(similarity=l2)' or 'rectools(split=bundle-disjoint)'. EXPERIMENT is a TOML file that names methods and
     datasets in place of the options.
     """
-    go_offline(offline)
-    if no_cache:
-        os.environ["BENCH_NO_CACHE"] = "1"
+    use_session(offline=offline, cache=not no_cache)
     if experiment is not None:
         given = [methods, datasets, settings, split, limit, depth, template, cut, metrics]
         if any(given):

@@ -12,12 +12,12 @@ import click
 from bench.cli.bars import progress
 from bench.cli.options import (
     complete_datasets,
-    go_offline,
     json_option,
     results_option,
     source_options,
     split_option,
     template_option,
+    use_session,
 )
 from bench.cli.output import print_json, print_result, result_json
 from bench.data.sources import Sources
@@ -57,7 +57,7 @@ def command(
     A line of JSON is {"query_id": "...", "tools": ["best", "next", ...]} with, if you like, "scores", "recommended"
     (a tool set) and "failed". Queries that the file does not mention count as failed.
     """
-    go_offline(offline)
+    use_session(offline=offline)
     extra = parse_metrics(metrics)
     data, file = _read(run_file)
     name = name or ("stdin" if file == "-" else Path(file).stem)

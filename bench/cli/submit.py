@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_results, go_offline, json_option, results_option, source_options
+from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
 from bench.cli.output import print_json, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
@@ -74,7 +74,7 @@ def check(path: Path, without_runs: bool, mirror: Path | None, offline: bool, as
     interval and per-query value must come out as submitted. Nothing of an archive is written to disk. What cannot be
     checked is whether the method named made the ranking.
     """
-    go_offline(offline)
+    use_session(offline=offline)
     sources = Sources.from_environment(mirror, offline, progress())
 
     @lru_cache(maxsize=_KEPT)

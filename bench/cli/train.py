@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import click
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, go_offline, json_option, source_options, template_option
+from bench.cli.options import complete_datasets, json_option, source_options, template_option, use_session
 from bench.cli.output import console, plain_table, print_json
 from bench.data.sources import Sources
 from bench.data.tables import Template
@@ -52,10 +51,8 @@ def command(
     A training that was interrupted, or killed, goes on when the same command is typed again. Use the folder as the
     model's name: `bench run --method 'dense(encoder=FOLDER)'`.
     """
-    go_offline(offline)
-    if mirror is not None:
-        # As --offline: a kind may need a second dataset.
-        os.environ["BENCH_MIRROR"] = str(mirror)
+    # The mirror as well: a kind may need a second dataset.
+    use_session(offline=offline, mirror=mirror)
     if list_settings:
         _print_settings(kind, as_json)
         return

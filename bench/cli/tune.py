@@ -10,10 +10,10 @@ from bench.cli.bars import progress
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
-    go_offline,
     json_option,
     source_options,
     template_option,
+    use_session,
 )
 from bench.cli.output import console, plain_table, print_json
 from bench.data.sources import Sources
@@ -60,7 +60,7 @@ def command(
 
     Methods learn from train alone meanwhile, and no test query is looked at.
     """
-    go_offline(offline)
+    use_session(offline=offline)
     bars = progress(quiet)
     spec = parse(method)
     points = tune(

@@ -10,51 +10,22 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.data.arrowtables import SCHEMAS, SLICE_PREFIX, arrow_tables, rows_from
 from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.errors import DataError
 from bench.storage.paths import replacing, write_text
 from bench.storage.records import Record
 
 FORMAT_VERSION = 1
 MANIFEST = "dataset.json"
-SLICE_PREFIX = "slice_"
 #: Bytes of one table, decompressed. Full-size ToolBench takes a fiftieth.
 _LARGEST_TABLE = 4 << 30
-
-_PARAMETER = pa.struct(
-    [
-        ("name", pa.string()),
-        ("type", pa.string()),
-        ("description", pa.string()),
-        ("required", pa.bool_()),
-        ("default", pa.string()),
-    ]
-)
-_TOOLS = pa.schema(
-    [
-        ("tool_id", pa.string()),
-        ("name", pa.string()),
-        ("description", pa.string()),
-        ("category", pa.string()),
-        ("parent", pa.string()),
-        ("parameters", pa.list_(_PARAMETER)),
-        ("returns", pa.string()),
-        ("source", pa.string()),
-    ]
-)
-_QUERIES = pa.schema([("query_id", pa.string()), ("text", pa.string()), ("split", pa.string())])
-_GOLD = pa.schema([("query_id", pa.string()), ("tool_id", pa.string()), ("relevance", pa.int32())])
-_EDGES = pa.schema(
-    [("dependent", pa.string()), ("prerequisite", pa.string()), ("reason", pa.string()), ("note", pa.string())]
-)
-_SCHEMAS = {"tools": _TOOLS, "queries": _QUERIES, "gold": _GOLD, "edges": _EDGES}
 
 
 class DatasetManifest(Record):
@@ -69,65 +40,10 @@ class DatasetManifest(Record):
     card: Card
 
 
-def table_schemas() -> dict[str, pa.Schema]:
-    """The columns of each table; `queries` may have further text columns, its slices."""
-    return dict(_SCHEMAS)
-
-
-def arrow_tables(dataset: Dataset) -> dict[str, pa.Table]:
-    """The four tables. `queries` has one further text column `slice_NAME` for each slice."""
-    tools = [
-        {
-            "tool_id": t.tool_id,
-            "name": t.name,
-            "description": t.description,
-            "category": t.category,
-            "parent": t.parent,
-            "parameters": [
-                {
-                    "name": p.name,
-                    "type": p.type,
-                    "description": p.description,
-                    "required": p.required,
-                    "default": p.default,
-                }
-                for p in t.parameters
-            ],
-            "returns": t.returns,
-            "source": t.source,
-        }
-        for t in dataset.tools
-    ]
-    queries = pa.table(
-        {
-            "query_id": [q.query_id for q in dataset.queries],
-            "text": [q.text for q in dataset.queries],
-            "split": [q.split for q in dataset.queries],
-        },
-        _QUERIES,
-    )
-    for name in dataset.slice_names:
-        values = [q.slices.get(name) for q in dataset.queries]
-        queries = queries.append_column(SLICE_PREFIX + name, pa.array(values, pa.string()))
-    judged = [(q.query_id, tool, grade) for q in dataset.queries for tool, grade in sorted(q.gold.items())]
-    edges = [
-        {"dependent": e.dependent, "prerequisite": e.prerequisite, "reason": e.reason, "note": e.note}
-        for e in dataset.edges
-    ]
-    return {
-        "tools": pa.Table.from_pylist(tools, _TOOLS),
-        "queries": queries,
-        "gold": pa.table(dict(zip(_GOLD.names, zip(*judged, strict=True), strict=True)), _GOLD)
-        if judged
-        else _GOLD.empty_table(),
-        "edges": pa.Table.from_pylist(edges, _EDGES),
-    }
-
-
 def write_dataset(dataset: Dataset, folder: Path) -> None:
     """Write the folder; `dataset.json` comes last, so a folder without it is not a dataset yet."""
     digests: dict[str, str] = {}
-    for name, table in arrow_tables(dataset).items():
+    for name, table in arrow_tables(dataset.tools, dataset.queries, dataset.edges).items():
         with replacing(folder / f"{name}.parquet") as temporary:
             pq.write_table(table, temporary, compression="zstd")
             digests[f"{name}.parquet"] = hashlib.sha256(temporary.read_bytes()).hexdigest()
@@ -154,7 +70,7 @@ def read_dataset(folder: Path) -> Dataset:
         if version != FORMAT_VERSION:
             raise DataError(f"{path} has format version {version!r}; this bench reads {FORMAT_VERSION}.")
         manifest = DatasetManifest.model_validate(raw)
-        tables = {name: _read_table(folder / f"{name}.parquet", manifest.files[f"{name}.parquet"]) for name in _SCHEMAS}
+        tables = {name: _read_table(folder / f"{name}.parquet", manifest.files[f"{name}.parquet"]) for name in SCHEMAS}
         _check_columns(folder, tables)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the dataset in {folder}: {error}.") from None
@@ -194,7 +110,7 @@ _NULLABLE = frozenset({"returns", "source"})
 
 def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:
     """Refuse a table whose columns are not those that `write_dataset` writes."""
-    for name, schema in _SCHEMAS.items():
+    for name, schema in SCHEMAS.items():
         table = tables[name]
         for field in schema:
             if field.name not in table.column_names or not table.schema.field(field.name).type.equals(field.type):
@@ -205,33 +121,3 @@ def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:
         for column in table.column_names:
             if column not in schema.names and not (slices and column.startswith(SLICE_PREFIX)):
                 raise DataError(f"{folder / name}.parquet has the unknown column {column!r}.")
-
-
-def rows_from(tables: dict[str, pa.Table]) -> Tables:
-    """Rows from the four tables, as `arrow_tables` makes them."""
-    gold: dict[str, dict[str, int]] = {}
-    for query, tool, grade in zip(*(tables["gold"][name].to_pylist() for name in _GOLD.names), strict=True):
-        gold.setdefault(query, {})[tool] = grade
-    return Tables(
-        tools=[_tool(row) for row in tables["tools"].to_pylist()],
-        queries=[
-            Query(
-                row["query_id"],
-                row["text"],
-                gold.get(row["query_id"], {}),
-                row["split"],
-                {
-                    key.removeprefix(SLICE_PREFIX): value
-                    for key, value in row.items()
-                    if key.startswith(SLICE_PREFIX) and value is not None
-                },
-            )
-            for row in tables["queries"].to_pylist()
-        ],
-        edges=[Edge(**row) for row in tables["edges"].to_pylist()],
-    )
-
-
-def _tool(row: dict[str, Any]) -> Tool:
-    parameters = tuple(Parameter(**parameter) for parameter in row["parameters"])
-    return Tool(**{**row, "parameters": parameters})

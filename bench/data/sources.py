@@ -19,8 +19,9 @@ from urllib.parse import quote
 
 from bench.errors import DataError, UnavailableError
 from bench.progress import QUIET, Progress
+from bench.session import current_session
 from bench.storage.locks import locked
-from bench.storage.paths import cache_folder, env_flag, expanded, sha256_of, storage_errors
+from bench.storage.paths import cache_folder, expanded, sha256_of, storage_errors
 
 if TYPE_CHECKING:
     import httpx
@@ -59,11 +60,11 @@ class Sources:
 
     @staticmethod
     def from_environment(mirror: Path | None = None, offline: bool = False, progress: Progress = QUIET) -> Sources:
-        """Options first, then `BENCH_MIRROR` and `BENCH_OFFLINE`."""
-        named = os.environ.get("BENCH_MIRROR")
+        """Options first, then the session's, which are those of `BENCH_MIRROR` and `BENCH_OFFLINE` by default."""
+        session = current_session()
         return Sources(
-            mirror=mirror or (expanded(named) if named else None),
-            offline=offline or env_flag("BENCH_OFFLINE"),
+            mirror=mirror or (expanded(session.mirror) if session.mirror else None),
+            offline=offline or session.offline,
             progress=progress,
         )
 

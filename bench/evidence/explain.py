@@ -1,15 +1,14 @@
-"""Why one query went as it did: where its gold tools stood in a stored result, what stood above them, and why.
+"""Why one query went as it did: the ranks of its gold tools in a stored result, what ranks above them, and why.
 
-The ranks and scores shown are the stored ones. The reasons come from the method, made again from the result's full
-spec on the same data, and are shown only where it gives the stored scores today.
+The ranks and scores shown are the stored ones. The reasons come from the method (`Method.explain`), made again from the
+result's full spec on the same data, and are shown only where it gives the stored scores today.
 """
 
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,15 +16,15 @@ import numpy as np
 from bench.data.dataset import Dataset
 from bench.data.tables import Query
 from bench.errors import BenchError, ResultError, UsageError
-from bench.evidence.explain_methods import close, tell
-from bench.evidence.explain_vocabulary import Case, Place, Told, called
 from bench.progress import QUIET, Progress
-from bench.protocol import History, Library, Method, OracleMethod, Queries
+from bench.protocol import History, Library, OracleMethod, Queries
+from bench.protocol.explanation import Case, ExplainedAnswer, Position, agrees, called
 from bench.registry import build_method
-from bench.results.manifest import DatasetIdentity, Manifest
+from bench.results.manifest import Manifest
 from bench.results.slices import slice_values
 from bench.results.store import Result
 from bench.run.guard import method_errors
+from bench.session import session
 from bench.specs.spec import Spec, parse
 
 #: How much of the ranking is shown, and how many of the tools right above a gold tool that stands deeper.
@@ -35,7 +34,7 @@ _MOST_IDS = 5
 
 
 @dataclass(frozen=True)
-class Standing:
+class ShownTool:
     """One tool of a ranking.
 
     Attributes:
@@ -43,7 +42,7 @@ class Standing:
         tool_id: its id.
         title: what it is called: its id, with its name where the id is only a number.
         gold: whether it answers the query.
-        place: its stored rank and score; rank None where it is not in the stored ranking.
+        position: its stored rank and score; rank None where it is not in the stored ranking.
         tied: how many other tools of the stored ranking have the same score.
     """
 
@@ -51,7 +50,7 @@ class Standing:
     tool_id: str
     title: str
     gold: bool
-    place: Place
+    position: Position
     tied: int
 
 
@@ -69,7 +68,7 @@ class Explained:
         ranking: ids of the stored ranking, best first.
         shown: the first of the ranking, the gold tools and what stands right above them, by rank; gold that is not in
             the ranking comes last.
-        told: the method's answer today and why; None where there are only the stored numbers.
+        answer: the method's answer today and why; None where there are only the stored numbers.
         missing: why there are only these, in a sentence.
     """
 
@@ -80,14 +79,14 @@ class Explained:
     failed: bool
     recommended: tuple[str, ...] | None
     ranking: tuple[str, ...]
-    shown: tuple[Standing, ...]
-    told: Told | None
+    shown: tuple[ShownTool, ...]
+    answer: ExplainedAnswer | None
     missing: str
 
     @property
-    def gold(self) -> tuple[Standing, ...]:
+    def gold(self) -> tuple[ShownTool, ...]:
         """The gold tools, by rank."""
-        return tuple(standing for standing in self.shown if standing.gold)
+        return tuple(entry for entry in self.shown if entry.gold)
 
 
 def query_named(result: Result, name: str) -> str:
@@ -159,12 +158,12 @@ def explain(result: Result, dataset: Dataset, query_id: str, progress: Progress 
     asked = result.per_query["query_id"].to_pylist().index(query_id)
     ranking, scores = _stored(result, query_id)
     shown = _shown(dataset, query, ranking, scores)
-    told, missing = None, _unexplainable(result.manifest)
+    answer, missing = None, _unexplainable(result.manifest)
     failed = bool(result.per_query["failed"][asked].as_py())
     if failed and not ranking:
         missing = "The method failed on this query or gave no answer: there is nothing to explain."
     if not missing:
-        told, missing = _told(result, dataset, row, shown, progress)
+        answer, missing = _answer_today(result, dataset, row, shown, progress)
     recommended = result.per_query["recommended"][asked].as_py()
     values = {name: result.per_query[name][asked].as_py() for name in result.metrics.metrics}
     return Explained(
@@ -176,7 +175,7 @@ def explain(result: Result, dataset: Dataset, query_id: str, progress: Progress 
         None if recommended is None else tuple(recommended),
         tuple(ranking),
         shown,
-        told,
+        answer,
         missing,
     )
 
@@ -189,7 +188,7 @@ def _stored(result: Result, query_id: str) -> tuple[list[str], list[float | None
     return rows["tool_id"].to_pylist(), rows["score"].to_pylist()
 
 
-def _shown(dataset: Dataset, query: Query, ranking: list[str], scores: list[float | None]) -> tuple[Standing, ...]:
+def _shown(dataset: Dataset, query: Query, ranking: list[str], scores: list[float | None]) -> tuple[ShownTool, ...]:
     ranks = {tool: place for place, tool in enumerate(ranking)}
     wanted = set(range(min(FIRST, len(ranking))))
     for tool in query.gold:
@@ -202,9 +201,9 @@ def _shown(dataset: Dataset, query: Query, ranking: list[str], scores: list[floa
         place = ranks.get(tool)
         score = None if place is None else scores[place]
         tied = 0 if score is None else scores.count(score) - 1
-        stands = Place(None if place is None else place + 1, score)
+        position = Position(None if place is None else place + 1, score)
         code = dataset.tool_codes[tool]
-        found.append(Standing(code, tool, called(dataset.tools[code]), tool in query.gold, stands, tied))
+        found.append(ShownTool(code, tool, called(dataset.tools[code]), tool in query.gold, position, tied))
     return tuple(found)
 
 
@@ -226,7 +225,7 @@ def _unexplainable(manifest: Manifest) -> str:
         return "A run file has ranks and scores alone: what made them is not known."
     if method.needs_llm:
         return "The method asks a paid language model, which an explanation does not: ranks and scores alone."
-    with suppress(UsageError):  # a spec that this bench cannot read is told where the method is made again
+    with suppress(UsageError):  # a spec that this bench cannot read is reported where the method is made again
         if _writes(parse(method.full_spec)):
             return "A language model on this machine would have to write again: ranks and scores alone."
     return ""
@@ -240,45 +239,21 @@ def _writes(spec: Spec) -> bool:
     return nested or any(name == "llm" and str(value).startswith("local:") for name, value in spec.arguments)
 
 
-def _told(
-    result: Result, dataset: Dataset, row: int, shown: tuple[Standing, ...], progress: Progress
-) -> tuple[Told | None, str]:
-    """What the method says today; or None, and why that cannot be shown beside the stored numbers."""
-    case = _case(result.manifest.dataset, dataset, row, shown, progress)
-    try:
-        with _offline():
-            told = tell(case.prepare(result.manifest.method.full_spec), case)
-    except BenchError as error:
-        return None, f"Only the stored numbers can be shown, because the method cannot be made again: {error}"
-    for standing in shown:
-        now = told.places[standing.tool]
-        if standing.place.rank is None:
-            continue
-        scored = standing.place.score is not None and now.score is not None
-        if now.rank is None or not (close(standing.place, now.score) if scored else now.rank == standing.place.rank):
-            return None, (
-                f"Only the stored numbers can be shown: {standing.tool_id} has {_of(standing.place)} in the result and "
-                f"{_of(now)} today, so code, models or packages have changed since; `bench run` makes a new result."
-            )
-    return told, ""
-
-
-def _of(place: Place) -> str:
-    rank = "no rank" if place.rank is None else f"rank {place.rank}"
-    return rank if place.score is None else f"{rank} (score {place.score:.6g})"
-
-
-def _case(
-    identity: DatasetIdentity, dataset: Dataset, row: int, shown: tuple[Standing, ...], progress: Progress
-) -> Case:
+def _answer_today(
+    result: Result, dataset: Dataset, row: int, shown: tuple[ShownTool, ...], progress: Progress
+) -> tuple[ExplainedAnswer | None, str]:
+    """What the method answers today; or None, and why that cannot be shown beside the stored numbers."""
+    identity = result.manifest.dataset
     library = Library.of(dataset, identity.template)
     history = History.of(dataset, library, dataset.rows(identity.split))
     rows = np.array([row])
-    made: dict[str, Method] = {}
-
-    def prepare(spec: str) -> Method:
-        if spec not in made:
-            method = build_method(spec, progress=progress)
+    gold = frozenset(entry.tool for entry in shown if entry.gold)
+    tools = tuple(entry.tool for entry in shown)
+    case = Case(library, history, Queries.of(dataset, rows), gold, tools, _rivals(shown))
+    try:
+        # An explanation fetches nothing and spends nothing: what is not on this machine is not explained.
+        with session(offline=True):
+            method = build_method(result.manifest.method.full_spec, progress=progress)
             with method_errors(method, "being made again"):
                 method.preflight(library, history)
                 if isinstance(method, OracleMethod):
@@ -286,30 +261,33 @@ def _case(
                 if len(history):
                     method.fit(history)
                 method.index(library)
-            made[spec] = method
-        return made[spec]
+            with method_errors(method, "ranking the query that is explained"):
+                answer = case.answer(method)
+    except BenchError as error:
+        return None, f"Only the stored numbers can be shown, because the method cannot be made again: {error}"
+    for entry in shown:
+        now = answer.positions[entry.tool]
+        if entry.position.rank is None:
+            continue
+        scored = entry.position.score is not None and now.score is not None
+        if now.rank is None or not (agrees(entry.position, now.score) if scored else now.rank == entry.position.rank):
+            return None, (
+                f"Only the stored numbers can be shown: {entry.tool_id} has {_of(entry.position)} in the result and "
+                f"{_of(now)} today, so code, models or packages have changed since; `bench run` makes a new result."
+            )
+    return answer, ""
 
-    others = [standing for standing in shown if not standing.gold and standing.place.rank is not None]
-    rivals = {}
-    for standing in shown:
-        if standing.gold and others:
-            best = others[0]
-            if standing.place.rank is None or (best.place.rank or 0) < standing.place.rank:
-                rivals[standing.tool] = best.tool
-    gold = frozenset(standing.tool for standing in shown if standing.gold)
-    tools = tuple(standing.tool for standing in shown)
-    return Case(library, history, Queries.of(dataset, rows), gold, tools, rivals, prepare)
+
+def _rivals(shown: tuple[ShownTool, ...]) -> dict[int, int]:
+    """Gold tool -> the best tool above it that is not gold; gold tools that have none are missing."""
+    best = next((entry for entry in shown if not entry.gold and entry.position.rank is not None), None)
+    if best is None or best.position.rank is None:
+        return {}
+    first = best.position.rank
+    below = (entry for entry in shown if entry.gold and (entry.position.rank is None or entry.position.rank > first))
+    return {entry.tool: best.tool for entry in below}
 
 
-@contextmanager
-def _offline() -> Iterator[None]:
-    """An explanation fetches nothing and spends nothing: what is not on this machine is not explained."""
-    before = os.environ.get("BENCH_OFFLINE")
-    os.environ["BENCH_OFFLINE"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["BENCH_OFFLINE"]
-        else:
-            os.environ["BENCH_OFFLINE"] = before
+def _of(position: Position) -> str:
+    rank = "no rank" if position.rank is None else f"rank {position.rank}"
+    return rank if position.score is None else f"{rank} (score {position.score:.6g})"

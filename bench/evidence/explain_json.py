@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bench.evidence.explain import Explained, Standing
-from bench.evidence.explain_vocabulary import Told
+from bench.evidence.explain import Explained, ShownTool
+from bench.protocol.explanation import ExplainedAnswer
 
 
 def explained_json(explained: Explained) -> dict[str, Any]:
@@ -14,12 +14,12 @@ def explained_json(explained: Explained) -> dict[str, Any]:
     manifest = explained.result.manifest
     gold = []
     for item in explained.gold:
-        rank = item.place.rank
+        rank = item.position.rank
         gold.append(
             {
-                **_standing_json(item),
+                **_shown_json(item),
                 "relevance": explained.query.gold[item.tool_id],
-                "rank_of_library": None if explained.told is None else explained.told.places[item.tool].rank,
+                "rank_of_library": None if explained.answer is None else explained.answer.positions[item.tool].rank,
                 "above": list(explained.ranking if rank is None else explained.ranking[: rank - 1]),
             }
         )
@@ -33,32 +33,32 @@ def explained_json(explained: Explained) -> dict[str, Any]:
         "failed": explained.failed,
         "recommended": None if explained.recommended is None else list(explained.recommended),
         "gold": gold,
-        "shown": [_standing_json(item) for item in explained.shown],
+        "shown": [_shown_json(item) for item in explained.shown],
         "missing": explained.missing or None,
-        "why": None if explained.told is None else _told_json(explained.told, explained.shown),
+        "why": None if explained.answer is None else _answer_json(explained.answer, explained.shown),
     }
 
 
-def _standing_json(item: Standing) -> dict[str, Any]:
-    return {"tool_id": item.tool_id, "gold": item.gold, "rank": item.place.rank, "score": item.place.score} | {
+def _shown_json(item: ShownTool) -> dict[str, Any]:
+    return {"tool_id": item.tool_id, "gold": item.gold, "rank": item.position.rank, "score": item.position.score} | {
         "tied": item.tied
     }
 
 
-def _told_json(told: Told, shown: Iterable[Standing]) -> dict[str, Any]:
-    explanation = told.explanation
+def _answer_json(answer: ExplainedAnswer, shown: Iterable[ShownTool]) -> dict[str, Any]:
+    explanation = answer.explanation
     tools = []
     for item in shown:
-        place, reason = told.places[item.tool], explanation.reasons.get(item.tool)
+        place, reason = answer.positions[item.tool], explanation.reasons.get(item.tool)
         row: dict[str, Any] = {"tool_id": item.tool_id, "rank": place.rank, "score": place.score}
         if reason is not None:
             row["parts"] = [{"name": part.name, "value": part.value} for part in reason.parts]
             row["columns"] = dict(zip(explanation.columns, reason.cells, strict=True))
             row |= {"note": reason.note, "because": reason.because}
         tools.append(row)
-    bases = [_told_json(base, shown) for base in explanation.bases]
+    bases = [_answer_json(base, shown) for base in explanation.bases]
     return {
-        "method": told.label,
+        "method": answer.label,
         "title": explanation.title,
         "notes": list(explanation.notes),
         "tools": tools,

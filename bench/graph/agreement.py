@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.tables import Tool
-from bench.graph.edges import Edges, connected_share
-from bench.methods.tgr.discriminator import LABELS, NEITHER, Discriminator
+from bench.graph.edges import LABELS, NEITHER, Edges, connected_share
 
 #: Pairs without a dependency in the paper's test of its discriminator.
 _NEITHER_PAIRS = 500
+
+
+class PairClassifier(Protocol):
+    """Says what holds of pairs of tools, as TGR's discriminator does."""
+
+    def probabilities(self, tools: Sequence[Tool], pairs: Edges) -> NDArray[np.float64]:
+        """(pairs, 3) probabilities of `LABELS`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -57,11 +63,10 @@ def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
     """Wilson's interval of a share (Wilson 1927); (0, 1) where nothing was counted."""
     if not of:
         return 0.0, 1.0
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    share = right / of
-    middle = share + z * z / (2 * of)
-    half = z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    return (middle - half) / (1 + z * z / of), (middle + half) / (1 + z * z / of)
+    from scipy.stats import binomtest  # takes half a second, and only one verb wants it
+
+    interval = binomtest(right, of).proportion_ci(level, method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def macro_scores(labels: NDArray[np.int64], found: NDArray[np.int64]) -> tuple[float, float, float]:
@@ -75,7 +80,9 @@ def macro_scores(labels: NDArray[np.int64], found: NDArray[np.int64]) -> tuple[f
     return precision, recall, f1
 
 
-def three_way(discriminator: Discriminator, tools: Sequence[Tool], annotated: Edges, seed: int = 0) -> dict[str, float]:
+def three_way(
+    discriminator: PairClassifier, tools: Sequence[Tool], annotated: Edges, seed: int = 0
+) -> dict[str, float]:
     """The discriminator tested as the paper tests it (Table 3): each annotated edge in both orders, and drawn others.
 
     The category of a pair is the most probable one; no threshold, no candidates.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,10 @@ from bench.errors import DataError
 
 #: (edges, 2) int32 codes [dependent, prerequisite].
 Edges = NDArray[np.int32]
+
+#: What may hold of a pair of tools (a, b), in the order of a classifier's outputs.
+LABELS = ("a depends on b", "neither", "b depends on a")
+NEITHER: Final = 1
 
 
 def coded(edges: list[Edge], codes: Mapping[str, int], where: str) -> Edges:

@@ -19,10 +19,10 @@ from bench.llm.budget import Held, Stopped
 from bench.llm.completion import Completion, input_bound, payload, read_completion
 from bench.llm.journal import Answer, Journal, JournalLine, JournalRequest, journal_at
 from bench.llm.messages import Failure, Message, Reply, Request, Usage, described, request_key
-from bench.llm.meter import note_request
-from bench.llm.settings import Settings, chat_settings
+from bench.llm.settings import OFFLINE, Settings, chat_settings
 from bench.llm.transport import GaveUp, Refused, Transport, Unsupported
 from bench.progress import QUIET, Progress
+from bench.session import bound_session
 from bench.text import one_line
 
 __all__ = ["Failure", "LanguageModel", "Message", "Reply", "Request", "Usage"]
@@ -38,16 +38,19 @@ _SHOWN = 80  # characters of a prompt that an error shows
 
 
 class LanguageModel:
-    """A model behind an endpoint; `docs/llm.md` has the variables of the environment that say which.
+    """A model behind an endpoint.
 
     Args:
         model: the name that the endpoint knows it by.
+        settings: the endpoint [default: what the environment names, see `docs/llm.md`].
         progress: where waiting for replies is reported.
     """
 
-    def __init__(self, model: str, *, progress: Progress = QUIET) -> None:
+    def __init__(self, model: str, *, settings: Settings | None = None, progress: Progress = QUIET) -> None:
         self.model = model
+        self._given = settings
         self._progress = progress
+        self._session = bound_session()
         self._in_a_row = 0
         self._counting = threading.Lock()
         self._counted: set[str] = set()
@@ -58,7 +61,12 @@ class LanguageModel:
 
     @cached_property
     def _settings(self) -> Settings:
-        return chat_settings()
+        return self._given or chat_settings()
+
+    @property
+    def _reachable(self) -> bool:
+        """Whether calls may be made at all."""
+        return self._settings.named and not self._session().offline
 
     @cached_property
     def _journal(self) -> Journal:
@@ -92,7 +100,7 @@ class LanguageModel:
         """
         # Read in any case: damage is told before work, not in the middle of it.
         recorded = self._journal.endpoints(self.model)
-        if not self._settings.reachable and not recorded:
+        if not self._reachable and not recorded:
             raise UnavailableError(
                 f"there is no way to ask {self.model}: {self._obstacle()}, and the journal {self._settings.journal} "
                 f"holds no reply of it. {self._remedy()}"
@@ -111,11 +119,11 @@ class LanguageModel:
         missing: dict[str, Request] = {}
         for key, request in zip(keys, requests, strict=True):
             answer = self._journal.find(key)
-            if answer is None or (answer.kind == "gave-up" and self._settings.reachable):
+            if answer is None or (answer.kind == "gave-up" and self._reachable):
                 missing[key] = request
             else:
                 answers[key] = answer
-        if missing and not self._settings.reachable:
+        if missing and not self._reachable:
             raise self._lacking(list(missing.values()))
         for key, answer in answers.items():
             self._count(key, answer, asked=False)
@@ -265,13 +273,14 @@ class LanguageModel:
             self._input += answer.input_tokens
             self._output += answer.output_tokens
             price = self._settings.price
-            note_request(
-                asked=asked,
-                failed=answer.kind != "reply",
-                input_tokens=answer.input_tokens,
-                output_tokens=answer.output_tokens,
-                cost=None if price is None else price.of(answer.input_tokens, answer.output_tokens),
-            )
+            for meter in self._session().meters:
+                meter.count(
+                    asked=asked,
+                    failed=answer.kind != "reply",
+                    input_tokens=answer.input_tokens,
+                    output_tokens=answer.output_tokens,
+                    cost=None if price is None else price.of(answer.input_tokens, answer.output_tokens),
+                )
 
     def _tell_of_another_endpoint(self, answer: Answer) -> None:
         """Say once that replies were made elsewhere than the identity says."""
@@ -292,11 +301,11 @@ class LanguageModel:
         )
 
     def _obstacle(self) -> str:
-        return "BENCH_OFFLINE is set" if self._settings.offline else "no endpoint is named"
+        return OFFLINE if self._session().offline else "no endpoint is named"
 
     def _remedy(self) -> str:
-        if self._settings.offline and self._settings.named:
-            return "Unset BENCH_OFFLINE, or name the recorded journal in BENCH_LLM_JOURNAL."
+        if self._session().offline and self._settings.named:
+            return "Go online, or name the recorded journal in BENCH_LLM_JOURNAL."
         return (
             "Name an endpoint in BENCH_LLM_URL (its key in BENCH_LLM_KEY), or a recorded journal in BENCH_LLM_JOURNAL."
         )

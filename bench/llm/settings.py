@@ -11,12 +11,15 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from bench.errors import UsageError
-from bench.storage.paths import cache_folder, env_flag
+from bench.storage.paths import cache_folder
 
 N = TypeVar("N", int, float)
 
 #: Where OpenAI's own service is; taken where no URL is named.
 OPENAI_URL = "https://api.openai.com/v1"
+
+#: Why nobody is asked.
+OFFLINE = "bench is offline (--offline or BENCH_OFFLINE)"
 
 _OPENAI_KEY = "OPENAI_API_KEY"
 _PER = 1_000_000  # prices are for a million tokens
@@ -43,7 +46,6 @@ class Settings:
         key: the secret it wants; empty for none. Never printed, never recorded.
         url_name, key_name: the variables of the environment to mend when it refuses.
         named: whether the user named the endpoint, by a URL or by OpenAI's own key.
-        offline: never to use the network.
         journal: the file of requests and replies.
         price: None where the user gave none.
         limit: the most that the journal may record as paid; None for no limit.
@@ -56,31 +58,28 @@ class Settings:
     url_name: str
     key_name: str
     named: bool
-    offline: bool
     journal: Path
     price: Price | None
     limit: float | None
     concurrency: int
     timeout: float
 
-    @property
-    def reachable(self) -> bool:
-        """Whether calls may be made at all."""
-        return self.named and not self.offline
-
     def without_key(self, text: str) -> str:
         """A text from outside (an endpoint may repeat the key that it refuses) with the key taken out."""
         return text.replace(self.key, "[the key]") if self.key else text
 
 
-def chat_settings() -> Settings:
+def chat_settings(limit: float | None = None) -> Settings:
     """Settings of the endpoint for chat completions.
+
+    Args:
+        limit: the most to spend, in the currency of the prices [default: `BENCH_LLM_LIMIT`].
 
     Raises:
         UsageError: a variable of the environment holds what it cannot mean.
     """
     urls, keys = ("BENCH_LLM_URL", "OPENAI_BASE_URL"), ("BENCH_LLM_KEY", _OPENAI_KEY)
-    return _settings(urls, keys, "BENCH_LLM_PRICE", _pair)
+    return _settings(urls, keys, "BENCH_LLM_PRICE", _pair, limit)
 
 
 def embedding_settings() -> Settings:
@@ -91,7 +90,11 @@ def embedding_settings() -> Settings:
 
 
 def _settings(
-    url_names: tuple[str, ...], key_names: tuple[str, ...], price_name: str, read_price: Callable[[str], Price]
+    url_names: tuple[str, ...],
+    key_names: tuple[str, ...],
+    price_name: str,
+    read_price: Callable[[str], Price],
+    limit: float | None = None,
 ) -> Settings:
     url_name, url = next(((name, os.environ[name]) for name in url_names if os.environ.get(name)), ("", OPENAI_URL))
     # Set and empty means no key: an endpoint of one's own need not get the key of OpenAI's.
@@ -99,7 +102,8 @@ def _settings(
     key = os.environ.get(key_name, "").strip()
     if not all("!" <= sign <= "~" for sign in key):
         raise UsageError(f"{key_name} holds a character that no key has (a space, a line end, an accent); set it anew.")
-    limit = _number("BENCH_LLM_LIMIT", float, "an amount of money such as 2.50")
+    if limit is None:
+        limit = _number("BENCH_LLM_LIMIT", float, "an amount of money such as 2.50")
     prices = os.environ.get(price_name, "").strip()
     if limit is not None and not prices:
         raise UsageError(f"BENCH_LLM_LIMIT needs prices to count with: set {price_name} as well.")
@@ -111,7 +115,6 @@ def _settings(
         # Nobody is told to put another's key into OpenAI's own variable.
         key_name=key_names[0] if key_name == _OPENAI_KEY and (url_name or not key) else key_name,
         named=bool(url_name) or (key_name == _OPENAI_KEY and bool(key)),
-        offline=env_flag("BENCH_OFFLINE"),
         journal=Path(journal).expanduser() if journal else cache_folder() / "llm" / "journal.jsonl",
         price=read_price(prices) if prices else None,
         limit=limit,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench.errors import UnavailableError
 from bench.models.batches import token_batches
 from bench.models.files import folder_revision, model_folder, quiet_transformers
-from bench.models.prompts import Prompt
 from bench.progress import QUIET, Progress
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ _LONGEST_PROMPT = 1024
 _CONTEXT = 2048  # of a model that does not say
 #: Tokens, those to be generated included, whose keys and values are held at once.
 _BUDGET = 16384
-#: In a model's config.json: the prompt that it was trained on.
+#: In a model's config.json: the name of the prompt that it was trained on.
 PROMPT_KEY = "query_prompt"
 
 
@@ -54,10 +53,10 @@ class CausalModel:
         self.context = int(getattr(network.config, "max_position_embeddings", None) or _CONTEXT)
 
     @property
-    def trained_prompt(self) -> Prompt | None:
-        """The prompt that `bench train generator` trained it on; None for other models."""
+    def trained_prompt(self) -> str | None:
+        """The name of the prompt that it was trained on; None for models that do not say."""
         named = getattr(self.network.config, PROMPT_KEY, None)
-        return named if named in get_args(Prompt) else None
+        return named if isinstance(named, str) else None
 
     def prompt(self, write: Callable[[str], str], utterance: str, most_tokens: int) -> list[int]:
         """The tokens of a prompt, in the model's chat format if it has one.

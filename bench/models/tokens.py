@@ -6,36 +6,63 @@ all-MiniLM-L6-v2) is here on every machine, so figures compare.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.models.encoders import embedded_model, use_cache
+from bench.models.cache import CachedModel, Row
+from bench.models.files import EMBEDDED, embedded_model
+from bench.progress import Progress
 from bench.storage.paths import sha256_of
-from bench.storage.vectorcache import VectorCache, text_key
+from bench.storage.vectorcache import text_key
 
 _PART = 2000
 
 
 def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
-    """(texts,) number of WordPiece tokens, without special ones; cached by content."""
-    path = embedded_model() / "tokenizer.json"
-    cache = VectorCache(f"tokens {sha256_of(path)}") if use_cache() else None
-    keys = [text_key(text) for text in texts]
-    found = {key: int(vector[0]) for key, vector in (cache.get(keys) if cache else {}).items()}
-    missing = [(key, text) for key, text in dict(zip(keys, texts, strict=True)).items() if key not in found]
-    if missing:
-        from tokenizers import Tokenizer
+    """(texts,) number of WordPiece tokens, without special ones; cached by content.
 
-        tokenizer = Tokenizer.from_file(str(path))
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        for start in range(0, len(missing), _PART):
-            part = missing[start : start + _PART]
+    Raises:
+        UnavailableError: the embedded model is not installed.
+    """
+    return _Tokeniser(EMBEDDED).count(texts)
+
+
+class _Tokeniser(CachedModel[str]):
+    @cached_property
+    def _file(self) -> Path:
+        return embedded_model() / "tokenizer.json"
+
+    @property
+    def identity(self) -> str:
+        return f"tokens {sha256_of(self._file)}"
+
+    def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        return np.array([int(row[0]) for row in self._rows(texts)], dtype=np.int64)
+
+    def _key(self, given: str) -> bytes:
+        return text_key(given)
+
+    def _compute(self, missing: dict[bytes, str], progress: Progress) -> Iterator[dict[bytes, Row]]:
+        tokenizer = _load(self._file)
+        items = list(missing.items())
+        for start in range(0, len(items), _PART):
+            part = items[start : start + _PART]
             encoded = tokenizer.encode_batch([text for _, text in part], add_special_tokens=False)
-            fresh = {key: len(tokens.ids) for (key, _), tokens in zip(part, encoded, strict=True)}
-            if cache:
-                cache.put({key: np.array([count], dtype=np.float32) for key, count in fresh.items()})
-            found.update(fresh)
-    return np.array([found[key] for key in keys], dtype=np.int64)
+            yield {
+                key: np.array([len(tokens.ids)], dtype=np.float32)
+                for (key, _), tokens in zip(part, encoded, strict=True)
+            }
+
+
+def _load(path: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer

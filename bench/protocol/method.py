@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from bench.data.gold import Gold
 from bench.progress import QUIET, Progress
+from bench.protocol.explanation import Case, Explanation
 from bench.protocol.ranking import Ranking, ToolSets
 from bench.protocol.views import History, Library, Queries
 from bench.specs.parameters import ParameterSet, full_spec, short_spec
@@ -110,6 +111,13 @@ class Method(ABC):
     def facts(self) -> dict[str, str | int | float | bool]:
         """What a reader of the result should know: edges of the graph, texts taken from the cache, ..."""
         return {}
+
+    def explain(self, case: Case) -> Explanation | None:
+        """Why the tools of a case have their ranks; None where the method does not say. Called when it can rank.
+
+        `bench explain` shows it only where its scores, or its order, are those of `rank`.
+        """
+        return None
 
 
 class OracleMethod(Method):

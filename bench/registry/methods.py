@@ -15,6 +15,7 @@ import bench
 from bench.errors import BenchError, MethodError, UsageError
 from bench.progress import QUIET, Progress
 from bench.protocol.method import Context, Method
+from bench.session import joined_session
 from bench.specs.parameters import check_parameters, suggestion
 from bench.specs.spec import Spec, Value, parse
 
@@ -126,7 +127,9 @@ def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, prog
     context = Context(lambda nested: build_method(nested, progress=progress), progress)
     parameters = check_parameters(kind.Parameters, spec, "method")
     try:
-        method = kind(parameters, context)
+        # One session for the encoders of a method and of those it is built on: they share a model in memory.
+        with joined_session():
+            method = kind(parameters, context)
     except BenchError:
         raise
     except (Exception, SystemExit) as error:

@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, ResultError, UsageError
 from bench.identity.sources import scoring_hash
-from bench.llm.meter import Meter, metered
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.models.encoders import uncached_queries
 from bench.progress import QUIET, Progress
 from bench.protocol import PROTOCOL_VERSION, History, Library, Method, OracleMethod, Queries, RecommendingMethod
 from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity, ModelUse
@@ -34,6 +32,7 @@ from bench.run.machine import git_state, hardware, package_versions, peak_memory
 from bench.run.plan import Plan, method_code, method_hash, parts_of, result_id
 from bench.run.rescore import rescore, up_to_date
 from bench.run.scoring import BOOTSTRAP_SEED, score
+from bench.session import Meter, current_session, metered, session, uncached_queries
 from bench.storage.locks import recover
 from bench.storage.paths import write_text
 
@@ -86,16 +85,23 @@ class Runner:
         Raises:
             BenchError: the first problem found by the checks; nothing has been run then.
         """
-        prepared = [self._prepare(plan) for plan in plans]
+        # Loaded models are shared by the plans, and each run counts for itself.
+        shared = current_session()
+        with session(shared):
+            prepared = [self._prepare(plan) for plan in plans]
         for item in prepared:
             if self.overwrite == "never" and is_complete(item.folder):
                 raise UsageError(f"the result {item.folder} is there already, and --overwrite is never.")
         check_writable(self.results)
         for item in prepared:
+            outcome: Result | BenchError
             try:
-                yield self._run(item)
+                # Closed before the result is handed out: a generator shares the context of its caller.
+                with session(shared):
+                    outcome = self._run(item)
             except BenchError as error:
-                yield error
+                outcome = error
+            yield outcome
 
     def _dataset(self, plan: Plan) -> Dataset:
         spec = str(plan.dataset)

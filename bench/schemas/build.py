@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 from pydantic import BaseModel
 
+from bench.data.arrowtables import SCHEMAS
 from bench.data.card import Card
-from bench.data.parquet import DatasetManifest, table_schemas
+from bench.data.parquet import DatasetManifest
 from bench.evidence.export import Export
 from bench.evidence.report import Comparison
 from bench.gate.baseline import Baseline
@@ -44,7 +45,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "submission": Submission,
     }
     found = {name: _titled(name, model.model_json_schema()) for name, model in models.items()}
-    tables: dict[str, pa.Schema] = {"run": RUN_SCHEMA, "per_query": PER_QUERY_SCHEMA, **table_schemas()}
+    tables: dict[str, pa.Schema] = {"run": RUN_SCHEMA, "per_query": PER_QUERY_SCHEMA, **SCHEMAS}
     for name, table in tables.items():
         columns = {field.name: _column(field.type) for field in table}
         open_ended = {"per_query": {"type": ["number", "null"]}, "queries": {"type": ["string", "null"]}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -58,37 +57,8 @@ def bca_intervals(
         shifted = [bias + (bias + tail) / (1 - acceleration[column] * (bias + tail)) for tail in tails]
         # Rounded, since the jackknife's sums may differ in the last bits from one processor to the next.
         points = [round(normal.cdf(point), 12) for point in shifted]
-        intervals[column] = outer_quantiles(sums[column] * unit[column] / queries, points)
+        intervals[column] = np.quantile(sums[column] * unit[column] / queries, points)
     return intervals
-
-
-def outer_quantiles(values: NDArray[np.float64], points: Sequence[float]) -> NDArray[np.float64]:
-    """Quantiles as `numpy.quantile` gives them, to the last bit; of those in the tails, only the tails are sorted.
-
-    Args:
-        values: (n,) finite.
-        points: between 0 and 1.
-    """
-    # One standard deviation and a half, roughly: the ends of a 95% interval lie at about two.
-    some = values[:500]
-    mean, reach = some.mean(), 1.5 * some.std()
-    lower, upper = np.sort(values[values < mean - reach]), np.sort(values[values > mean + reach])
-    inner = len(values) - len(upper)
-    found = np.empty(len(points))
-    for position, point in enumerate(points):
-        place = (len(values) - 1) * point
-        before = int(place)
-        after = min(before + 1, len(values) - 1)
-        if after < len(lower):
-            one, other = lower[before], lower[after]
-        elif before >= inner:
-            one, other = upper[before - inner], upper[after - inner]
-        else:
-            return np.asarray(np.quantile(values, points))
-        share = place - before
-        # From the nearer end, as NumPy does.
-        found[position] = one + (other - one) * share if share < 0.5 else other - (other - one) * (1 - share)
-    return found
 
 
 def as_integers(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -21,15 +21,9 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.graph.agreement import macro_scores
+from bench.graph.edges import LABELS, NEITHER
 from bench.methods.tgr.candidates import NEAREST, candidate_pairs
-from bench.methods.tgr.discriminator import (
-    LABELS,
-    NEITHER,
-    SETTINGS,
-    DiscriminatorSettings,
-    best_threshold,
-    mean_of_orders,
-)
+from bench.methods.tgr.discriminator import SETTINGS, DiscriminatorSettings, best_threshold, mean_of_orders
 from bench.methods.tgr.documents import document
 from bench.models.batches import token_batches
 from bench.models.encoders import EMBEDDED, Encoder

@@ -19,8 +19,8 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Template, Tool
 from bench.errors import UsageError
 from bench.llm.replies import text_lines
+from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
 from bench.models.causal import PROMPT_KEY, CausalModel, Sampling, causal_revision, load_causal
-from bench.models.prompts import Prompt, query_prompt
 from bench.progress import QUIET, Progress
 from bench.specs.parameters import MethodSpec, full_spec
 from bench.specs.spec import Spec
@@ -115,7 +115,9 @@ class GeneratorTrainer(Trainer):
         targets = [gold_lines([dataset.tools[tool] for tool in dataset.gold.row(int(row))]) for row in train]
         self._causal = self._begin([*texts, *dict.fromkeys(targets)])
         made_ready(self._causal.network, chosen.dropout)
-        trained: Prompt = "utterance" if self.base == SCRATCH else self._causal.trained_prompt or "plain"
+        trained: Prompt = (
+            "utterance" if self.base == SCRATCH else trained_prompt(self._causal.trained_prompt) or "plain"
+        )
         self._prompt: Prompt = trained if chosen.prompt == "auto" else chosen.prompt
         setattr(self._causal.network.config, PROMPT_KEY, self._prompt)
         self._search = Searcher(chosen.retriever, dataset, template, chosen.include_utterance, self.progress)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.parents import parent_of
 from bench.data.tables import Tool
-from bench.graph.edges import coded
-from bench.methods.tgr.discriminator import LABELS, NEITHER
+from bench.graph.edges import LABELS, NEITHER, coded
 from bench.methods.tgr.documents import document
 from bench.models.trainingcard import tool_digest
 

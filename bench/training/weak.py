@@ -26,7 +26,7 @@ import numpy as np
 
 from bench.data.parents import families
 from bench.data.tables import Tool
-from bench.methods.tgr.discriminator import NEITHER
+from bench.graph.edges import NEITHER
 from bench.methods.tgr.documents import document
 from bench.methods.tgr.rules import handle_of, name_words
 from bench.models.trainingcard import tool_digest

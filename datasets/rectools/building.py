@@ -20,9 +20,9 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.derive import SplitOptions, with_splits
 from bench.data.tables import Query, Tables, Tool
-from bench.datasets.rectools.dialogue import listed, request
 from bench.errors import DataError, UsageError
 from bench.methods.ptr.coverage import Assessment
+from bench.methods.ptr.dialogue import listed, request
 from bench.methods.ptr.replies import Reply, Sentence, read_reply
 from bench.progress import QUIET, Progress
 from bench.search.words import words

@@ -1,13 +1,14 @@
 """Functional coverage: which tools of a bundle serve a query, and what they leave unsolved.
 
 "PTR: Precision-Driven Tool Recommendation for Large Language Models", section 3.2. What maps functionalities to tools
-is a language model (`bench.datasets.rectools.dialogue`) or rules that stand in for one (`bench.methods.ptr.rules`).
+is a language model (`bench.methods.ptr.dialogue`) or rules that stand in for one (`bench.methods.ptr.rules`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol
 
 Assessment = Literal["exact", "over", "partial"]
@@ -35,6 +36,26 @@ class Coverage:
 
 
 FAILED = Coverage((), (), failed=True)
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The recommended set of one query, and how it came about.
+
+    Attributes:
+        bundle: the past bundle of stage 1; empty without one.
+        coverage: what stage 2 found out; without that stage, the bundle as it is.
+        added: (problem, tool): for each problem that was left, the tool that the views of stage 3 put first.
+    """
+
+    bundle: tuple[int, ...]
+    coverage: Coverage
+    added: tuple[tuple[str, int], ...] = ()
+
+    @cached_property
+    def tools(self) -> tuple[int, ...]:
+        """The set in the order in which its tools were found; a tool that is in it already adds nothing."""
+        return tuple(dict.fromkeys([*self.coverage.kept, *(tool for _, tool in self.added)]))
 
 
 class Mapping(Protocol):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -16,8 +15,8 @@ from pydantic import Field, field_validator
 from bench.data.gold import Gold
 from bench.errors import UsageError
 from bench.methods.nearest_bundle import NearestBundle
-from bench.methods.ptr.coverage import ASSESSMENTS, Coverage, Mapping
-from bench.methods.ptr.rules import KEEP_ALL, Cosines, Cut, HeldOut, Rules, held_out, learn_cut
+from bench.methods.ptr.coverage import ASSESSMENTS, Coverage, Mapping, Recommendation
+from bench.methods.ptr.rules import KEEP_ALL, Cosines, CosineThreshold, HeldOut, Rules, held_out, learn_threshold
 from bench.methods.ptr.views import VIEWS, View, Views
 from bench.methods.random_bundle import RandomBundle
 from bench.models.encoders import EMBEDDED, Encoder
@@ -32,21 +31,14 @@ from bench.protocol import (
     RecommendingMethod,
     ToolSets,
 )
+from bench.protocol.explanation import Case, Explanation
+from bench.search.clauses import clauses
 from bench.search.dense import normalized
 from bench.search.topk import top_k
 from bench.specs.parameters import MethodSpec, ParameterSet, check_parameters
 from bench.specs.spec import Spec
 
 RULES = "rules"
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """The recommended tools of one query, in the order in which they were found, and how they came about."""
-
-    tools: tuple[int, ...]
-    bundle: tuple[int, ...]
-    coverage: Coverage
 
 
 class PrecisionDrivenToolRecommendation(Method):
@@ -157,25 +149,25 @@ class PrecisionDrivenToolRecommendation(Method):
         self._scaled = normalized(self._vectors)
         if self._retriever is not None:
             self._retriever.index(library)
-        self._cut: Cut | None = None
+        self._threshold: CosineThreshold | None = None
         if self.parameters.coverage:
             self._prepare(library, history)
-        self._last: tuple[tuple[str, ...], list[_Answer]] | None = None
-        self._outcomes: dict[str, _Answer] = {}
+        self._last: tuple[tuple[str, ...], list[Recommendation]] | None = None
+        self._outcomes: dict[str, Recommendation] = {}
 
     def _prepare(self, library: Library, history: History | None) -> None:
         """The views, and the mapping of stage 2."""
         self._views = self._views_of(history)
         if not self._ruled:
-            from bench.datasets.rectools.dialogue import Dialogue
+            from bench.methods.ptr.dialogue import Dialogue
 
             self._mapping: Mapping = Dialogue(self._model, library.tools)
             return
         if history is not None and self._retriever is not None:
             with self.context.progress.stage("learn the cut of the rules"):
-                self._cut = self._learnt_cut(library, history)
-        cut = KEEP_ALL if self._cut is None else self._cut.value
-        self._mapping = Rules(self._encoder.encode, self._vectors, cut)
+                self._threshold = self._learnt_threshold(library, history)
+        threshold = KEEP_ALL if self._threshold is None else self._threshold.value
+        self._mapping = Rules(self._encoder.encode, self._vectors, threshold)
 
     def _views_of(self, history: History | None) -> Views:
         """The views over a history; without one the historical view is empty."""
@@ -184,26 +176,26 @@ class PrecisionDrivenToolRecommendation(Method):
         past = self._encoder.encode(texts if "history" in chosen.views else ())
         return Views(self._vectors, past, gold, chosen.views, chosen.view_size)
 
-    def _learnt_cut(self, library: Library, history: History) -> Cut:
-        """The cut of the rules, by a retriever and views that have not seen the past queries it is learnt on."""
+    def _learnt_threshold(self, library: Library, history: History) -> CosineThreshold:
+        """The threshold of the rules, by a retriever and views that have not seen the past queries it is learnt on."""
         seen, held = held_out(history, self.parameters.held_out)
         retriever = self._bundle_retriever()
         if not len(seen) or not len(held) or retriever is None:
-            return Cut(KEEP_ALL, 0)
+            return CosineThreshold(KEEP_ALL, 0)
         retriever.fit(history.take(seen))
         retriever.index(library)
         asked = history.take(held)
         bundles = _bundles(retriever, Queries(asked.texts, np.arange(len(held))))
         cosines = Cosines.of(asked.texts, bundles, self._encoder.encode, self._scaled)
         best = self._best(self._views_of(history.take(seen)), [text for part in cosines.clauses for text in part])
-        return learn_cut(cosines, asked, [[best[text] for text in part] for part in cosines.clauses])
+        return learn_threshold(cosines, asked, [[best[text] for text in part] for part in cosines.clauses])
 
     def _best(self, views: Views, problems: Iterable[str]) -> dict[str, int | None]:
         """The tool that re-ranking puts first for each problem."""
         distinct = list(dict.fromkeys(problems))
         return dict(zip(distinct, views.best(self._encoder.encode(distinct)), strict=True))
 
-    def _answers(self, queries: Queries) -> list[_Answer]:
+    def _answers(self, queries: Queries) -> list[Recommendation]:
         """The answer to each query; the runner asks for the ranking and the set of the same batch in turn."""
         if self._last is None or self._last[0] != queries.texts:
             texts = list(dict.fromkeys(queries.texts))
@@ -212,21 +204,20 @@ class PrecisionDrivenToolRecommendation(Method):
             self._last = (queries.texts, [found[text] for text in queries.texts])
         return self._last[1]
 
-    def _recommended(self, texts: Sequence[str]) -> list[_Answer]:
+    def _recommended(self, texts: Sequence[str]) -> list[Recommendation]:
         bundles = None
         if self._retriever is not None:
             bundles = _bundles(self._retriever, Queries(tuple(texts), np.arange(len(texts))))
         if not self.parameters.coverage:
             assert bundles is not None
-            return [_Answer(bundle, bundle, Coverage(bundle, ())) for bundle in bundles]
+            return [Recommendation(bundle, Coverage(bundle, ())) for bundle in bundles]
         coverages = self._mapping.cover(texts, bundles)
         best = self._best(self._views, (problem for coverage in coverages for problem in coverage.unsolved))
         answers = []
         for row, coverage in enumerate(coverages):
-            more = (best[problem] for problem in coverage.unsolved)
-            # A tool that is in the set already adds nothing.
-            tools = dict.fromkeys([*coverage.kept, *(tool for tool in more if tool is not None)])
-            answers.append(_Answer(tuple(tools), () if bundles is None else bundles[row], coverage))
+            found = ((problem, best[problem]) for problem in coverage.unsolved)
+            added = tuple((problem, tool) for problem, tool in found if tool is not None)
+            answers.append(Recommendation(() if bundles is None else bundles[row], coverage, added))
         return answers
 
     def recommend(self, queries: Queries) -> ToolSets:
@@ -260,14 +251,20 @@ class PrecisionDrivenToolRecommendation(Method):
         found["unsolved_problems"] = sum(len(answer.coverage.unsolved) for answer in answers)
         found["tools_dropped"] = sum(len(set(answer.bundle) - set(answer.coverage.kept)) for answer in answers)
         found["tools_added"] = sum(len(set(answer.tools) - set(answer.coverage.kept)) for answer in answers)
-        if self._cut is not None:
-            found |= {"cut": self._cut.value, "cut_learnt_on": self._cut.queries}
+        if self._threshold is not None:
+            found |= {"cut": self._threshold.value, "cut_learnt_on": self._threshold.queries}
         if self.needs_llm:
             usage = self._model.usage
             found["replies_unparsed"] = sum(answer.coverage.unparsed for answer in answers)
             found |= {"llm_calls": usage.calls, "llm_from_journal": usage.from_journal, "llm_failures": usage.failures}
             found |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
         return found
+
+    def explain(self, case: Case) -> Explanation:
+        from bench.methods.ptr.explain import explain_recommendation
+
+        named = clauses(case.text) if self._ruled else ()
+        return explain_recommendation(case, self._answers(case.query)[0], self.parameters.coverage, named)
 
 
 def _bundles(retriever: Method, queries: Queries) -> list[tuple[int, ...]]:

@@ -1,17 +1,16 @@
 """Functional coverage by rules, which stand in for a language model where there is none.
 
 The functionalities of a query are its clauses. A tool of the bundle serves a clause when the cosine of their vectors
-reaches a cut; a tool that serves no clause is dropped, and a clause that no tool serves is an unsolved problem.
+reaches a threshold; a tool that serves no clause is dropped, and a clause that no tool serves is an unsolved problem.
 
-The cut is learnt on the history alone (`learn_cut`): past queries are held out, the bundle retriever is fitted on
-others, and of the cosines that occur, the one is taken with which the sets for the held-out queries have the best mean
-TRACC. The lowest cut keeps every bundle as it is, the highest drops all of it; both take part.
+The threshold is learnt on the history alone (`learn_threshold`): past queries are held out, the bundle retriever is
+fitted on others, and of the cosines that occur, the one is taken with which the sets for the held-out queries have the
+best mean TRACC. The lowest threshold keeps every bundle as it is, the highest drops all of it; both take part.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -25,21 +24,14 @@ from bench.methods.ptr.coverage import Coverage
 from bench.metrics.evaluate import set_sizes
 from bench.metrics.measures import tracc
 from bench.protocol import History, ToolSets
+from bench.search.clauses import clauses
 from bench.search.dense import normalized
-from bench.search.words import words
-
-#: What ends a clause: the end of a sentence, a comma or semicolon, a word that joins two requests.
-_JOINING = r"(?:and|then|also|plus|as well as)\s+"
-_BOUNDARY = re.compile(
-    rf"[.!?;,][\"')\]]*\s+(?:{_JOINING})*|[\n。！？；，、]+\s*(?:{_JOINING})*|\s+(?:{_JOINING})+", re.IGNORECASE
-)
-_MOST_CLAUSES = 24
 
 #: Cosines below and above all that occur: every tool serves, none does.
 KEEP_ALL, DROP_ALL = -1.0, 1.01
-_CUTS = 100
+_THRESHOLDS = 100
 _HELD_OUT = 0.2
-#: More held-out queries do not make the cut better, only slower.
+#: More held-out queries do not make the threshold better, only slower.
 _MOST_HELD_OUT = 500
 _SEED = 0
 
@@ -48,41 +40,9 @@ Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 BestTools = Callable[[NDArray[np.float32]], list[int | None]]
 
 
-def clauses(query: str) -> list[str]:
-    """The clauses of a query, in order; a query without words has none.
-
-    A fragment too short to ask for anything ("Additionally", "Paris") is joined to the clause before it, or to the one
-    after it where it comes first.
-    """
-    # Single spaces: the boundaries' patterns would take long on long runs of white space.
-    lines = "\n".join(" ".join(line.split()) for line in query.splitlines())
-    parts = [part.strip(" \n.,;:!?\"'") for part in _BOUNDARY.split(lines)]
-    found: list[str] = []
-    pending = ""
-    for part in parts:
-        if not words(part):
-            continue
-        text = f"{pending} {part}".strip()
-        if not _asks(part) and found:
-            found[-1] = f"{found[-1]}, {part}"
-        elif len(found) == _MOST_CLAUSES or not _asks(text):
-            pending = text
-        else:
-            found.append(text)
-            pending = ""
-    if pending and found:
-        found[-1] = f"{found[-1]}, {pending}"
-    return found or ([pending] if pending else [])
-
-
-def _asks(text: str) -> bool:
-    """Whether a fragment can be a request: two words, or four signs of a script that puts no spaces between words."""
-    return len(words(text)) >= 2 or (not text.isascii() and len(text) >= 4)
-
-
 @dataclass(frozen=True)
-class Cut:
-    """A learnt cut.
+class CosineThreshold:
+    """From which cosine a tool serves a clause, learnt on past queries.
 
     Attributes:
         value: the cosine from which a tool serves a clause.
@@ -99,18 +59,18 @@ class Rules:
     Args:
         encode: gives vectors of texts.
         tools: (tools, dimensions) vectors of the library.
-        cut: the cosine from which a tool serves a clause.
+        threshold: the cosine from which a tool serves a clause.
     """
 
-    def __init__(self, encode: Encode, tools: NDArray[np.float32], cut: float) -> None:
+    def __init__(self, encode: Encode, tools: NDArray[np.float32], threshold: float) -> None:
         self._encode = encode
         self._tools = normalized(tools)
-        self._cut = cut
+        self._threshold = threshold
 
     def cover(self, queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> list[Coverage]:
         """The coverage of each query by its bundle; without bundles all its clauses are unsolved."""
         cosines = Cosines.of(queries, bundles, self._encode, self._tools)
-        return [cosines.coverage(row, self._cut) for row in range(len(queries))]
+        return [cosines.coverage(row, self._threshold) for row in range(len(queries))]
 
 
 @dataclass(frozen=True)
@@ -149,12 +109,12 @@ class Cosines:
         ]
         return Cosines(split, chosen, values)
 
-    def coverage(self, row: int, cut: float) -> Coverage:
-        """The coverage of one query with a cut."""
+    def coverage(self, row: int, threshold: float) -> Coverage:
+        """The coverage of one query with a threshold."""
         texts = self.clauses[row]
         if self.bundles is None:
             return Coverage((), tuple(texts))
-        bundle, serves = self.bundles[row], self.values[row] >= cut
+        bundle, serves = self.bundles[row], self.values[row] >= threshold
         # Clause by clause, the best tool of each first.
         order = [
             bundle[column]
@@ -170,7 +130,7 @@ class Cosines:
 
 
 def held_out(history: History, unit: HeldOut) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of the history to fit a retriever on, and rows to learn the cut on; either may be empty.
+    """Rows of the history to fit a retriever on, and rows to learn the threshold on; either may be empty.
 
     The dev split is held out. Without one a fifth of the train split is, chosen by the hash of the text (or of the
     bundle), so that the same queries are held out whatever their order; equal texts stay on one side.
@@ -197,8 +157,8 @@ def _key(text: str) -> bytes:
     return hashlib.sha256(f"{_SEED}:{text}".encode("utf-8", "surrogatepass")).digest()
 
 
-def learn_cut(cosines: Cosines, history: History, added: Sequence[Sequence[int | None]]) -> Cut:
-    """The cut with the best mean TRACC; of equally good ones the lowest, which changes bundles least.
+def learn_threshold(cosines: Cosines, history: History, added: Sequence[Sequence[int | None]]) -> CosineThreshold:
+    """The threshold with the best mean TRACC; of equally good ones the lowest, which changes bundles least.
 
     Args:
         cosines: of the held-out past queries, with bundles from a retriever that has not seen them.
@@ -206,19 +166,19 @@ def learn_cut(cosines: Cosines, history: History, added: Sequence[Sequence[int |
         added: for each of them, the tool that re-ranking would add for each clause, were it unsolved.
     """
     if not len(history):
-        return Cut(KEEP_ALL, 0)
+        return CosineThreshold(KEEP_ALL, 0)
     seen = np.concatenate([values.ravel() for values in cosines.values])
-    inner = np.quantile(seen, np.linspace(0, 1, _CUTS), method="nearest").tolist() if len(seen) else []
+    inner = np.quantile(seen, np.linspace(0, 1, _THRESHOLDS), method="nearest").tolist() if len(seen) else []
     candidates = [KEEP_ALL, *sorted(set(inner)), DROP_ALL]
-    scores = [_quality(cosines, history, added, cut) for cut in candidates]
-    return Cut(float(candidates[int(np.argmax(scores))]), len(history))
+    scores = [_quality(cosines, history, added, threshold) for threshold in candidates]
+    return CosineThreshold(float(candidates[int(np.argmax(scores))]), len(history))
 
 
-def _quality(cosines: Cosines, history: History, added: Sequence[Sequence[int | None]], cut: float) -> float:
-    """Mean TRACC of the sets that a cut makes."""
+def _quality(cosines: Cosines, history: History, added: Sequence[Sequence[int | None]], threshold: float) -> float:
+    """Mean TRACC of the sets that a threshold makes."""
     rows = []
     for row in range(len(history)):
-        serves = cosines.values[row] >= cut
+        serves = cosines.values[row] >= threshold
         assert cosines.bundles is not None
         kept = {tool for column, tool in enumerate(cosines.bundles[row]) if serves[:, column].any()}
         more = {tool for clause, tool in enumerate(added[row]) if tool is not None and not serves[clause].any()}

@@ -14,11 +14,12 @@ from pydantic import Field
 
 from bench.errors import UsageError
 from bench.llm.replies import text_lines
-from bench.methods.ptr.rules import clauses
+from bench.methods.query_generation.interleaving import round_robin, search
+from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
 from bench.models.causal import CausalModel, Sampling, causal_revision, load_causal
-from bench.models.prompts import Prompt, query_prompt
 from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking
-from bench.search.interleaving import round_robin
+from bench.protocol.explanation import Case, Explanation
+from bench.search.clauses import clauses
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
 
@@ -144,9 +145,9 @@ class QueryGeneration(Method):
     def _lines(self, reply: str) -> tuple[str, ...]:
         return tuple(text_lines(reply, self.parameters.queries))
 
-    def _prompt(self, trained: Prompt | None = None) -> Prompt:
+    def _prompt(self, trained: str | None = None) -> Prompt:
         chosen = self.parameters.prompt
-        return (trained or "plain") if chosen == "auto" else chosen
+        return trained_prompt(trained) or "plain" if chosen == "auto" else chosen
 
     def _by_endpoint(self, texts: Sequence[str]) -> list[_Written]:
         from bench.llm.client import Failure, Message, Request
@@ -199,3 +200,11 @@ class QueryGeneration(Method):
             found |= {"llm_calls": usage.calls, "llm_from_journal": usage.from_journal, "llm_failures": usage.failures}
             found |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
         return found
+
+    def explain(self, case: Case) -> Explanation:
+        from bench.methods.query_generation.explain import explain_queries
+
+        (written,) = self._written(case.query.texts)
+        asked = () if written.failed else self._asked(case.text, written.lines)
+        (lists,), _ = search(self._base, [asked], case.query.rows, self._tools, self._tools)
+        return explain_queries(case, asked, lists, self._base.name)

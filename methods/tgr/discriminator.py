@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from bench.data.tables import Tool
 from bench.errors import UnavailableError, UsageError
-from bench.graph.edges import Edges
+from bench.graph.edges import LABELS, NEITHER, Edges
 from bench.methods.tgr.candidates import NEAREST, Pairs, Within, candidate_pairs
 from bench.methods.tgr.documents import document
 from bench.models.classifiers import SequenceModel
@@ -24,9 +23,6 @@ from bench.models.encoders import EMBEDDED, Encoder
 from bench.progress import QUIET, Progress
 from bench.storage.records import Record
 
-#: What may hold of a pair (a, b), in the order of the classifier's outputs.
-LABELS = ("a depends on b", "neither", "b depends on a")
-NEITHER: Final = 1
 SETTINGS = "discriminator.json"
 
 

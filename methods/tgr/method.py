@@ -15,6 +15,7 @@ from bench.methods.tgr.candidates import NEAREST, Within
 from bench.methods.tgr.convolution import Direction, propagation
 from bench.methods.tgr.sources import GraphSource
 from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking, ScoringMethod
+from bench.protocol.explanation import Case, Explanation
 from bench.search.dense import normalized, similarities
 from bench.search.topk import top_k
 from bench.specs.parameters import MethodSpec, ParameterSet
@@ -82,15 +83,15 @@ class ToolGraphRetriever(Method):
 
     def index(self, library: Library) -> None:
         self._base.index(library)
-        edges = self._graph.edges(library)
-        self._facts = {"edges": len(edges), "connected_share": round(connected_share(edges, len(library)), 4)}
+        self._edges = self._graph.edges(library)
+        share = round(connected_share(self._edges, len(library)), 4)
+        self._facts = {"edges": len(self._edges), "connected_share": share}
         chosen = self.parameters
-        weights = propagation(edges, len(library), chosen.direction, chosen.alpha, chosen.layers)
+        self._weights = propagation(self._edges, len(library), chosen.direction, chosen.alpha, chosen.layers)
         if isinstance(self._base, EmbeddingMethod):
-            self._vectors = normalized(weights @ self._base.tool_vectors().astype(np.float64))
+            self._vectors = normalized(self._weights @ self._base.tool_vectors().astype(np.float64))
         else:
-            self._weights = weights
-            self._totals = np.asarray(weights.sum(axis=1)).ravel()
+            self._totals = np.asarray(self._weights.sum(axis=1)).ravel()
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
         if isinstance(self._base, EmbeddingMethod):
@@ -104,3 +105,10 @@ class ToolGraphRetriever(Method):
 
     def facts(self) -> dict[str, str | int | float | bool]:
         return {"graph": self.parameters.graph, **self._facts, **self._base.facts()}
+
+    def explain(self, case: Case) -> Explanation:
+        from bench.methods.tgr.explain import explain_graph, graph_notes
+
+        chosen = self.parameters
+        notes = graph_notes(chosen.graph, len(self._edges), chosen.direction, chosen.layers)
+        return explain_graph(case, self._base, self._edges, self._weights, notes)

@@ -10,6 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+Codes = NDArray[np.int64]
+#: Tools of one query, the most relevant first, and their logits.
+Scored = tuple[Codes, NDArray[np.float64]]
 
 
 def truncated(seen: NDArray[np.bool_], seen_depth: int, unseen_depth: int) -> NDArray[np.int64]:
@@ -26,10 +31,16 @@ def truncated(seen: NDArray[np.bool_], seen_depth: int, unseen_depth: int) -> ND
 
 @dataclass(frozen=True)
 class Split:
-    """Positions of a reranked list in two parts, F₁ and F₂, each in the list's order."""
+    """Positions of a reranked list in two parts, F₁ and F₂, each in the list's order.
+
+    Attributes:
+        first, rest: the two parts.
+        groups: (length,) of Algorithm 2, the group of each position, named by its lowest; None with Algorithm 1.
+    """
 
     first: NDArray[np.int64]
     rest: NDArray[np.int64]
+    groups: NDArray[np.int64] | None = None
 
     @property
     def order(self) -> NDArray[np.int64]:
@@ -70,7 +81,7 @@ def diversified(parents: NDArray[np.int64], similarity: NDArray[np.float64], thr
     groups = components(alike)
     for group in np.unique(groups):
         is_first[np.flatnonzero(groups == group)[:most]] = True
-    return Split(np.flatnonzero(is_first), np.flatnonzero(~is_first))
+    return Split(np.flatnonzero(is_first), np.flatnonzero(~is_first), groups)
 
 
 def components(alike: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -79,11 +90,41 @@ def components(alike: NDArray[np.bool_]) -> NDArray[np.int64]:
     Args:
         alike: (length, length), symmetric.
     """
-    names = np.arange(len(alike))
-    reached = alike | np.eye(len(alike), dtype=np.bool_)
-    while True:
-        # Each node takes the lowest name among its neighbours, until no name changes.
-        lowest = np.where(reached, names[None, :], len(alike)).min(axis=1, initial=len(alike))
-        if (lowest == names).all():
-            return names
-        names = lowest
+    _, labels = connected_components(alike, directed=False)
+    _, lowest = np.unique(labels, return_index=True)
+    return np.asarray(lowest[labels], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Reranking:
+    """What each stage made of one query: the ranking follows from it, and its explanation reads it.
+
+    Attributes:
+        retrieved: the base's tools, in its order.
+        reranked, logits: those that Adaptive Truncation keeps, the most relevant first, and their logits.
+        single: which of the two algorithms was applied: 1 (True) or 2; None where the hierarchy is left alone.
+        split: positions of `reranked` in F₁ and F₂; all of it is F₁ where the hierarchy is left alone.
+        brought, brought_logits: tools that likely parents bring to F₁, the most relevant first, and their logits.
+    """
+
+    retrieved: Codes
+    reranked: Codes
+    logits: NDArray[np.float64]
+    single: bool | None
+    split: Split
+    brought: Codes
+    brought_logits: NDArray[np.float64]
+
+    @property
+    def order(self) -> Codes:
+        """F₁ with what was brought to it, by relevance; F₂; then what was not reranked, in the base's order."""
+        first = np.append(self.reranked[self.split.first], self.brought)
+        logits = np.append(self.logits[self.split.first], self.brought_logits)
+        head = np.append(by_relevance(first, logits)[0], self.reranked[self.split.rest])
+        return np.concatenate([head, self.retrieved[~np.isin(self.retrieved, head)]])
+
+
+def by_relevance(tools: Codes, scores: NDArray[np.float64]) -> Scored:
+    """Tools by score, the highest first, ties by code."""
+    order = np.lexsort((tools, -scores))
+    return tools[order], scores[order]

@@ -15,33 +15,23 @@ from pydantic import Field
 from bench.data.parents import parent_codes
 from bench.data.tables import SPLITS
 from bench.errors import UnavailableError, UsageError
-from bench.methods.toolrerank.hierarchy import concentrated, diversified, truncated
-from bench.models.classifiers import Backend, SequenceModel
+from bench.methods.toolrerank.hierarchy import (
+    Codes,
+    Reranking,
+    Scored,
+    Split,
+    by_relevance,
+    concentrated,
+    diversified,
+    truncated,
+)
+from bench.methods.toolrerank.parameters import ToolRerankParameters
+from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import CrossEncoder, probability
 from bench.protocol import Context, EmbeddingMethod, History, Library, Method, OracleMethod, Queries, Ranking
+from bench.protocol.explanation import Case, Explanation
 from bench.protocol.ranking import PAD
 from bench.search.dense import normalized
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
-
-Codes = NDArray[np.int64]
-#: Tools of one query, the most relevant first, and their logits.
-Scored = tuple[Codes, NDArray[np.float64]]
-
-
-class ToolRerankParameters(ParameterSet):
-    """Parameters of ToolRerank with any classification; the numbers' defaults are the paper's (Table 2)."""
-
-    base: MethodSpec = Field(Spec("dense"), description="the retriever: a method with vectors")
-    reranker: str = Field("", description="the cross-encoder: a folder, or a name on the hub (required)")
-    backend: Backend = Field("torch", description="what computes the cross-encoder")
-    seen_depth: int = Field(10, ge=1, description="m_s: to what rank retrieved tools of seen parents are reranked")
-    unseen_depth: int = Field(50, ge=1, description="m_u: to what rank retrieved tools of unseen parents are reranked")
-    single_threshold: float = Field(0.85, description="τ_s: a parent is likely if one of its tools is more relevant")
-    multi_threshold: float = Field(0.7, description="τ_m: tools that are more similar are alike")
-    group_size: int = Field(3, ge=1, description="n: how many of a group of like tools come first")
-    extend_seen: bool = Field(False, description="whether likely parents that are seen bring all their tools")
-    extend_unseen: bool = Field(True, description="whether likely parents that are unseen bring all their tools")
 
 
 class HierarchyAwareReranker(Method):
@@ -90,61 +80,63 @@ class HierarchyAwareReranker(Method):
     def rank(self, queries: Queries, depth: int) -> Ranking:
         chosen = self.parameters
         base = self._base.rank(queries, max(chosen.seen_depth, chosen.unseen_depth, depth))
+        rows = [found.order[:depth].tolist() for found in self.stages(queries, base)]
+        return Ranking.of_lists(rows, None if base.failed is None else base.failed.tolist())
+
+    def stages(self, queries: Queries, base: Ranking) -> list[Reranking]:
+        """What each stage makes of what the base retrieved for each query."""
+        chosen = self.parameters
         retrieved: list[Codes] = [row[row != PAD].astype(np.int64) for row in base.tools]
         kept = [row[truncated(self._seen[row], chosen.seen_depth, chosen.unseen_depth)] for row in retrieved]
         reranked = self._scored(queries, kept)
         single = self.single(queries)
-        if single is not None:
-            reranked = self._by_hierarchy(queries, reranked, single)
-        rows = [
-            np.concatenate([head, row[~np.isin(row, head)]])[:depth].tolist()
-            for (head, _), row in zip(reranked, retrieved, strict=True)
+        algorithms = [None] * len(queries) if single is None else [bool(one) for one in single]
+        splits = [
+            self._split(tools, logits, algorithm)
+            for (tools, logits), algorithm in zip(reranked, algorithms, strict=True)
         ]
-        return Ranking.of_lists(rows, None if base.failed is None else base.failed.tolist())
+        brought = [
+            self._brought(tools[split.first]) if algorithm else tools[:0]
+            for (tools, _), algorithm, split in zip(reranked, algorithms, splits, strict=True)
+        ]
+        return [
+            Reranking(row, *ranked, algorithm, split, *more)
+            for row, ranked, algorithm, split, more in zip(
+                retrieved, reranked, algorithms, splits, self._scored(queries, brought), strict=True
+            )
+        ]
 
-    def _by_hierarchy(self, queries: Queries, reranked: list[Scored], single: NDArray[np.bool_]) -> list[Scored]:
-        """F of each query: F₁ and then F₂."""
+    def _split(self, tools: Codes, logits: NDArray[np.float64], single: bool | None) -> Split:
+        """F₁ and F₂ of a reranked list."""
         chosen = self.parameters
-        splits, more = [], []
-        for (tools, scores), is_single in zip(reranked, single, strict=True):
-            parents = self._parents[tools]
-            if is_single:
-                split = concentrated(parents, probability(scores), chosen.single_threshold)
-                more.append(np.setdiff1d(self._brought(parents[split.first]), tools[split.first]))
-            else:
-                vectors = self._vectors[tools]
-                split = diversified(parents, vectors @ vectors.T, chosen.multi_threshold, chosen.group_size)
-                more.append(tools[:0])
-            splits.append(split)
-        final = []
-        for split, (tools, scores), (new, new_scores) in zip(
-            splits, reranked, self._scored(queries, more), strict=True
-        ):
-            first = _ordered(np.append(tools[split.first], new), np.append(scores[split.first], new_scores))
-            final.append((np.append(first[0], tools[split.rest]), np.append(first[1], scores[split.rest])))
-        return final
+        if single is None:
+            return Split(np.arange(len(tools)), np.arange(0))
+        if single:
+            return concentrated(self._parents[tools], probability(logits), chosen.single_threshold)
+        vectors = self._vectors[tools]
+        return diversified(self._parents[tools], vectors @ vectors.T, chosen.multi_threshold, chosen.group_size)
 
-    def _brought(self, parents: Codes) -> Codes:
-        """All tools of those of the likely parents that bring them (the end of section 3.3's first half)."""
+    def _brought(self, first: Codes) -> Codes:
+        """What the parents of F₁ bring to it: all their other tools (the end of section 3.3's first half)."""
         brings = np.where(self._seen, self.parameters.extend_seen, self.parameters.extend_unseen)
-        return np.flatnonzero(brings & np.isin(self._parents, parents))
+        return np.setdiff1d(np.flatnonzero(brings & np.isin(self._parents, self._parents[first])), first)
 
     def _scored(self, queries: Queries, tools: list[Codes]) -> list[Scored]:
         """Each query's tools, the most relevant first, and their logits."""
         pairs = [(text, self._texts[code]) for text, row in zip(queries.texts, tools, strict=True) for code in row]
         ends = np.cumsum([len(row) for row in tools])[:-1]
         scores = np.split(self._scorer.score(pairs), ends)
-        return [_ordered(row, values) for row, values in zip(tools, scores, strict=True)]
+        return [by_relevance(row, values) for row, values in zip(tools, scores, strict=True)]
 
     def facts(self) -> dict[str, str | int | float | bool]:
         seen = round(float(self._seen.mean()), 4)
         return {"tools_of_seen_parents": seen, **self._base.facts(), **self._scorer.facts()}
 
+    def explain(self, case: Case) -> Explanation:
+        from bench.methods.toolrerank.explain import explain_stages
 
-def _ordered(tools: Codes, scores: NDArray[np.float64]) -> Scored:
-    """By score, ties by code."""
-    order = np.lexsort((tools, -scores))
-    return tools[order], scores[order]
+        (found,) = self.stages(case.query, self._base.rank(case.query, len(case.library)))
+        return explain_stages(case, found, self._seen, self.parameters, case.answer(self._base))
 
 
 class ToolRerank(HierarchyAwareReranker):

@@ -117,3 +117,120 @@ def test_a_query_without_gold_has_none_to_explain(bench: Bench, folder: Path) ->
     bench("data", "add", "mine", "--from", folder)
     bench("run", "-m", "bm25", "-d", "mine")
     assert "The query has no gold tool: the best answer is none." in bench("explain", "bm25@mine", "q4").out
+
+
+# Plug-ins -------------------------------------------------------------------------------------------------------------
+
+#: One file: the method, built on another, and its explanation.
+SHORTER = '''
+from bench.protocol import Contribution, Explanation, Method, Ranking, Reason
+from bench.specs.parameters import MethodSpec, ParameterSet
+from bench.specs.spec import Spec
+
+
+class Shorter(Method):
+    """Scores a tool by its base, less a little for each character of its text."""
+
+    class Parameters(ParameterSet):
+        base: MethodSpec = Spec("bm25")
+
+    def __init__(self, parameters, context):
+        super().__init__(parameters, context)
+        self.base = context.build(parameters.base)
+
+    def index(self, library):
+        self.base.index(library)
+        self.costs = [len(text) / 1000 for text in library.texts]
+
+    def score(self, queries):
+        return self.base.score(queries) - self.costs
+
+    def rank(self, queries, depth):
+        from bench.search.topk import top_k
+
+        return top_k(self.score(queries), depth)
+
+    def explain(self, case):
+        scores = self.base.score(case.query)[0]
+        reasons = {}
+        for tool in case.tools:
+            parts = (Contribution("base", float(scores[tool])), Contribution("length", -self.costs[tool]))
+            because = "its text is too long" if tool in case.gold else ""
+            score = sum(part.value for part in parts)
+            reasons[tool] = Reason(score, parts, (len(case.library.texts[tool]),), because=because)
+        return Explanation("base and length", ("characters",), reasons, bases=(case.answer(self.base),))
+'''
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, str], None]:
+    """Write a module into a folder that commands find plug-ins in."""
+    home = tmp_path / "plugins"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    monkeypatch.syspath_prepend(str(home))
+
+    def plugin(module: str, text: str) -> None:
+        (home / f"{module}.py").write_text(text)
+
+    return plugin
+
+
+def test_a_plug_in_explains_itself_and_what_it_is_built_on(
+    bench: Bench, folder: Path, plugin: Callable[[str, str], None]
+) -> None:
+    plugin("shorter_plugin", SHORTER)
+    bench("data", "add", "mine", "--from", folder)
+    bench("run", "-m", "shorter_plugin:Shorter", "-d", "mine")
+    said = bench("explain", "shorter_plugin:Shorter@mine", "q1")
+    assert re.search(r"characters\s+base and length", said.out)
+    assert re.search(r"crm.find +\S+ +45 +base \d+\.\d{3} · length -0\.0", said.out)
+    assert "its text is too long" in said.out
+    assert "bm25 alone" in said.out
+    assert "words shared with the query, and what each adds" in said.out
+    why = bench("explain", "shorter_plugin:Shorter@mine", "q1", "--json").json["why"]
+    assert [base["method"] for base in why["bases"]] == ["bm25"]
+    assert len(why["tools"]) == 3
+    for tool in why["tools"]:
+        assert [part["name"] for part in tool["parts"]] == ["base", "length"]
+        assert sum(part["value"] for part in tool["parts"]) == pytest.approx(tool["score"], abs=1e-5)
+        assert tool["parts"][1]["value"] == pytest.approx(-tool["columns"]["characters"] / 1000)
+
+
+@pytest.mark.parametrize(
+    ("explanation", "fault"),
+    [
+        ("'because'", "is a str and no Explanation"),
+        ("Explanation(reasons={0: Reason()})", "has not one reason for each tool that is shown"),
+        (
+            "Explanation(columns=('a',), reasons={t: Reason() for t in case.tools})",
+            "has not one value for each of its columns",
+        ),
+        ("Explanation(order=case.tools[1:])", "has not each tool that is shown in its order"),
+        ("Explanation(order=case.tools[::-1])", "does not add up to its scores"),
+        ("Explanation(reasons={t: Reason(float(t) + 9) for t in case.tools})", "does not add up to its scores"),
+    ],
+)
+def test_an_explanation_that_cannot_be_used_leaves_ranks_and_scores(
+    bench: Bench, folder: Path, plugin: Callable[[str, str], None], explanation: str, fault: str
+) -> None:
+    name = f"faulty_{abs(hash(explanation))}"
+    text = SHORTER[: SHORTER.index("    def explain")] + f"    def explain(self, case):\n        return {explanation}\n"
+    plugin(name, text)
+    bench("data", "add", "mine", "--from", folder)
+    bench("run", "-m", f"{name}:Shorter", "-d", "mine")
+    said = " ".join(bench("explain", f"{name}:Shorter@mine", "q1").out.split())
+    assert f"scores {fault}: ranks and scores alone." in said
+    assert "crm.find" in said
+
+
+def test_an_explanation_that_fails_leaves_the_stored_numbers(
+    bench: Bench, folder: Path, plugin: Callable[[str, str], None]
+) -> None:
+    text = SHORTER[: SHORTER.index("    def explain")] + "    def explain(self, case):\n        return case.nothing\n"
+    plugin("failing_plugin", text)
+    bench("data", "add", "mine", "--from", folder)
+    bench("run", "-m", "failing_plugin:Shorter", "-d", "mine")
+    said = " ".join(bench("explain", "failing_plugin:Shorter@mine", "q1").out.split())
+    assert "Only the stored numbers can be shown" in said
+    assert "AttributeError" in said

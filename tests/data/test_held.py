@@ -178,6 +178,30 @@ def test_no_tool_or_parent_of_an_out_of_domain_query_stands_in_train_or_dev(
     assert {query.query_id for query in (*outside, *inside)} == ids(made, "test") | ids(made, "dev")
 
 
+@given(tables(dev=True), seeds, shares)
+def test_a_query_is_left_out_only_if_it_needs_both_domains_or_the_paper_leaves_it_out(
+    source: Tables, seed: int, share: float
+) -> None:
+    made = derived(split_domains, source, seed=seed, share=share)
+    known = {tool.tool_id for tool in made.tools}
+    needs = {query.query_id: {PARENT[tool] for tool in query.gold} for query in source.queries}
+    held = parents([query for query in made.queries if query.slices.get("domain") == "out"], "test")
+    before = {query.query_id: query.split for query in source.queries}
+    wanted = {
+        query.query_id: "out" if needs[query.query_id] <= held else "in"
+        for query in source.queries
+        if 1 <= len(query.gold) <= 3 and query.gold.keys() <= known
+        if needs[query.query_id] <= held or not needs[query.query_id] & held
+    }
+    assert ids(made) == wanted.keys()
+    for query in made.queries:
+        if wanted[query.query_id] == "out":
+            assert (query.split, query.slices["domain"]) == ("test", "out")
+        else:
+            assert query.slices.get("domain") == (None if query.split == "train" else "in")
+            assert query.split == before[query.query_id] or (before[query.query_id], query.split) == ("train", "dev")
+
+
 @given(tables(), seeds)
 def test_only_tools_and_queries_that_the_paper_would_keep_are_there(source: Tables, seed: int) -> None:
     made = derived(split_domains, source, seed=seed)

@@ -14,9 +14,9 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.evidence.explain import Explained, explain
-from bench.evidence.explain_vocabulary import Reason
 from bench.models.classifiers import SequenceModel
 from bench.models.encoders import EMBEDDED, Encoder
+from bench.protocol.explanation import Reason
 from bench.registry import build_method
 from bench.results.store import Result
 from bench.run.plan import Plan
@@ -67,9 +67,9 @@ def reranked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_models: dict[
 
 
 def reason_of(explained: Explained, tool: str) -> Reason:
-    assert explained.told is not None, explained.missing
+    assert explained.answer is not None, explained.missing
     code = next(item.tool for item in explained.shown if item.tool_id == tool)
-    return explained.told.explanation.reasons[code]
+    return explained.answer.explanation.reasons[code]
 
 
 def test_a_reranker_says_what_it_scored_and_what_it_never_saw(reranked: Callable[..., Explained]) -> None:
@@ -98,8 +98,8 @@ def test_algorithm_1_says_which_tools_their_parent_brought(reranked: Callable[..
     parts = {item.tool_id: reason_of(explained, item.tool_id).cells[3] for item in explained.shown}
     rest = dict.fromkeys(["a2", "a1", "b1", "v1"], "rest")
     assert parts == {"u1": "first", "u2": "brought", "u3": "brought", "a3": "cut", **rest}
-    assert explained.told is not None
-    assert "2 more of their tools" in explained.told.explanation.notes[1]
+    assert explained.answer is not None
+    assert "2 more of their tools" in explained.answer.explanation.notes[1]
 
 
 def test_algorithm_2_says_which_group_a_tool_fell_into(reranked: Callable[..., Explained]) -> None:
@@ -115,5 +115,5 @@ def test_algorithm_2_says_which_group_a_tool_fell_into(reranked: Callable[..., E
 def test_the_oracle_variant_is_explained_with_the_gold_it_was_shown(reranked: Callable[..., Explained]) -> None:
     explained = reranked("toolrerank-oracle", seen_depth=8, unseen_depth=8)
     # Gold u2 and a3 have two parents: algorithm 2.
-    assert explained.told is not None
-    assert explained.told.explanation.notes[1].startswith("Algorithm 2")
+    assert explained.answer is not None
+    assert explained.answer.explanation.notes[1].startswith("Algorithm 2")

@@ -233,7 +233,8 @@ def test_offline_a_reply_that_is_not_recorded_is_named(
         ask("a", long, "c", sample=0)
     assert str(raised.value) == (
         f"the journal {journal} lacks 2 of the replies of m, the first to 'What is the weather in {'a' * 54}...' "
-        "(sample 0), and BENCH_OFFLINE is set. Unset BENCH_OFFLINE, or name the recorded journal in BENCH_LLM_JOURNAL."
+        "(sample 0), and bench is offline (--offline or BENCH_OFFLINE). Go online, or name the recorded journal in "
+        "BENCH_LLM_JOURNAL."
     )
     assert len(chat_server.requests) == 1
 
@@ -270,7 +271,8 @@ def test_without_an_endpoint_and_without_a_recorded_reply_the_preflight_says_wha
     with pytest.raises(UnavailableError) as raised:
         LanguageModel("m").preflight()
     assert str(raised.value) == (
-        f"there is no way to ask m: BENCH_OFFLINE is set, and the journal {place} holds no reply of it. {end}"
+        "there is no way to ask m: bench is offline (--offline or BENCH_OFFLINE), and the journal "
+        f"{place} holds no reply of it. {end}"
     )
     monkeypatch.delenv("BENCH_OFFLINE")
     with pytest.raises(UnavailableError, match="no endpoint is named"):

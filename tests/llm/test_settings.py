@@ -19,7 +19,6 @@ def test_without_any_variable_the_defaults_stand(tmp_path: Path, monkeypatch: py
         url_name="BENCH_LLM_URL",
         key_name="BENCH_LLM_KEY",
         named=False,
-        offline=True,
         journal=tmp_path / "llm" / "journal.jsonl",
         price=None,
         limit=None,
@@ -37,15 +36,13 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         "BENCH_LLM_LIMIT": "2.5",
         "BENCH_LLM_CONCURRENCY": "7",
         "BENCH_LLM_TIMEOUT": "3.5",
-        "BENCH_OFFLINE": "0",
     }
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     found = chat_settings()
-    assert (found.url, found.key, found.named, found.reachable) == (
+    assert (found.url, found.key, found.named) == (
         "https://example.org:8443/api/v1",
         "k-1",
-        True,
         True,
     )
     assert (found.journal, found.limit) == (Path.home() / "j.jsonl", 2.5)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from bench.data.gold import Gold
 from bench.data.tables import Tool
-from bench.methods.ptr.rules import DROP_ALL, KEEP_ALL, Cosines, clauses, held_out, learn_cut
+from bench.methods.ptr.rules import DROP_ALL, KEEP_ALL, Cosines, held_out, learn_threshold
 from bench.protocol import History, Library
+from bench.search.clauses import clauses
 from bench.search.words import words
 
 JOINING = {"and", "then", "also", "plus", "as", "well"}
@@ -130,16 +131,19 @@ def test_the_cut_is_where_held_out_queries_get_their_tools() -> None:
     # cut   1.0: {0} and 1                          1
     # above:     {} and 0, 1                        1, but the lower of the two is taken
     past = history([("do the first, do the second", [0, 1], "dev")])
-    cut = learn_cut(cosines(past.texts, [[0, 2]]), past, [[0, 1]])
+    cut = learn_threshold(cosines(past.texts, [[0, 2]]), past, [[0, 1]])
     assert (cut.value, cut.queries) == (1.0, 1)
     # Were 3 added in place of 1, 0.8 would give {0, 2, 3} = 1/3 and 1.0 {0, 3} = 1/2: the bundle as it is is as good.
-    assert learn_cut(cosines(past.texts, [[0, 2]]), past, [[0, 3]]).value == KEEP_ALL
+    assert learn_threshold(cosines(past.texts, [[0, 2]]), past, [[0, 3]]).value == KEEP_ALL
     # With a bundle that has nothing to do with it, all of it is dropped.
-    assert learn_cut(cosines(["do the first"], [[2]]), history([("do the first", [0], "dev")]), [[0]]).value == DROP_ALL
+    assert (
+        learn_threshold(cosines(["do the first"], [[2]]), history([("do the first", [0], "dev")]), [[0]]).value
+        == DROP_ALL
+    )
 
 
 def test_without_past_queries_nothing_is_learnt_and_bundles_stay() -> None:
-    cut = learn_cut(cosines([], []), history([]), [])
+    cut = learn_threshold(cosines([], []), history([]), [])
     assert (cut.value, cut.queries) == (KEEP_ALL, 0)
 
 

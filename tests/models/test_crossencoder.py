@@ -17,7 +17,7 @@ from bench.errors import BenchError, UnavailableError, UsageError
 from bench.models.batches import token_batches
 from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import CrossEncoder, probability
-from bench.models.encoders import uncached_queries
+from bench.session import session, uncached_queries
 
 PAIRS = [
     ("send a letter", "post: send mail"),
@@ -132,10 +132,11 @@ def test_other_weights_are_another_cache(reranker: str, tmp_path: Path) -> None:
 
 
 def test_latency_is_measured_on_fresh_scores_once_the_model_is_loaded(reranker: str) -> None:
-    scorer = CrossEncoder(reranker)
-    scores = scorer.score(PAIRS)
-    with uncached_queries() as timing:
-        assert scorer.score(PAIRS) == pytest.approx(scores, abs=1e-5)
+    with session():
+        scorer = CrossEncoder(reranker)
+        scores = scorer.score(PAIRS)
+        with uncached_queries() as timing:
+            assert scorer.score(PAIRS) == pytest.approx(scores, abs=1e-5)
     assert not timing.cached
     # What is measured is no part of the run.
     assert scorer.facts() == {"pairs_scored": len(PAIRS), "pairs_from_cache": 0}

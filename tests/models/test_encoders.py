@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from bench.errors import UnavailableError
 from bench.models import encoders
-from bench.models.encoders import EMBEDDED, Encoder, embedded_model, uncached_queries
+from bench.models.encoders import EMBEDDED, Encoder, embedded_model
+from bench.session import Session, current_session, session, uncached_queries
 
 LARGE = 2 << 20
 FILES = {
@@ -32,11 +33,11 @@ FILES = {
 
 
 @pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A cache of this test, and no model loaded."""
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A cache and a session of this test: no model is loaded."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(encoders, "_MODELS", {})
-    return tmp_path / "cache"
+    with session():
+        yield tmp_path / "cache"
 
 
 def put(folder: Path, name: str, data: bytes) -> Path:
@@ -231,15 +232,13 @@ def test_a_model_that_is_replaced_before_it_is_loaded_stores_no_vector(folder: P
     assert (again.computed, again.from_cache) == (1, 0)
 
 
-def test_vectors_are_computed_once_and_then_need_no_model(
-    folder: Path, model: Counting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_are_computed_once_and_then_need_no_model(folder: Path, model: Counting) -> None:
     first = Encoder(str(folder))
     vectors = first.encode(["b", "a", "b", ""])
     assert vectors.dtype == np.float32
     assert sorted(model.asked) == ["", "a", "b"]
     assert (first.computed, first.from_cache) == (3, 0)
-    monkeypatch.setattr(encoders, "_MODELS", {})
+    current_session().loaded.clear()
     second = Encoder(str(folder))
     np.testing.assert_array_equal(second.encode(["b", "a", "b", ""]), vectors)
     assert (second.computed, second.from_cache, len(model.loaded)) == (0, 3, 1)
@@ -251,8 +250,9 @@ def test_without_the_cache_they_are_computed_every_time(
     folder: Path, model: Counting, monkeypatch: pytest.MonkeyPatch, own_cache: Path, value: str, times: int
 ) -> None:
     monkeypatch.setenv("BENCH_NO_CACHE", value)
-    for _ in range(2):
-        Encoder(str(folder)).encode(["a"])
+    with session(Session.from_environment()):
+        for _ in range(2):
+            Encoder(str(folder)).encode(["a"])
     assert model.asked == ["a"] * times
     assert (own_cache / "vectors").exists() == (times == 1)
 
@@ -271,10 +271,10 @@ def test_while_latencies_are_measured_a_loaded_model_encodes_anew_whoever_loaded
 
 
 def test_while_latencies_are_measured_a_model_that_is_not_loaded_uses_the_cache_and_says_so(
-    folder: Path, model: Counting, monkeypatch: pytest.MonkeyPatch
+    folder: Path, model: Counting
 ) -> None:
     Encoder(str(folder)).encode(["a"])
-    monkeypatch.setattr(encoders, "_MODELS", {})
+    current_session().loaded.clear()
     with uncached_queries() as timing:
         Encoder(str(folder)).encode(["a"])
     assert model.asked == ["a"]

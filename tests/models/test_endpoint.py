@@ -16,8 +16,9 @@ from bench.errors import BenchError, UnavailableError, UsageError
 from bench.llm import LanguageModel, Message, Request
 from bench.llm.transport import Transport
 from bench.models import endpoints as endpoint
-from bench.models.encoders import Encoder, uncached_queries
+from bench.models.encoders import Encoder
 from bench.registry import build_method
+from bench.session import uncached_queries
 from bench.storage.vectorcache import VectorCache
 
 NAME = "openai:emb-1"
@@ -145,7 +146,8 @@ def test_offline_a_text_that_is_not_cached_is_told(chat_server: ChatServer, monk
     with pytest.raises(UnavailableError) as raised:
         Encoder(NAME).encode(["oat", "tea", "seat"])
     assert str(raised.value) == (
-        f"the cache lacks 2 vectors of emb-1 at {chat_server.url}, and BENCH_OFFLINE is set; unset it to ask for them."
+        f"the cache lacks 2 vectors of emb-1 at {chat_server.url}, and bench is offline "
+        "(--offline or BENCH_OFFLINE); go online to ask for them."
     )
     monkeypatch.delenv("BENCH_OFFLINE")
     monkeypatch.delenv("BENCH_LLM_URL")

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import bootstrap
 
-from bench.stats.bootstrap import bca_intervals, outer_quantiles
+from bench.stats.bootstrap import bca_intervals
 
 RESAMPLES = 60_000
 
@@ -183,13 +183,3 @@ def test_intervals_cover_the_true_mean_as_often_as_they_say(shape: str) -> None:
     above, below = (true > intervals[:, 1]).mean(), (true < intervals[:, 0]).mean()
     assert 0.005 < above < 0.055
     assert 0.005 < below < 0.055
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 10, 999, 10_000])
-def test_quantiles_are_numpy_s_to_the_last_bit(size: int) -> None:
-    random = np.random.default_rng(12)
-    for values in (random.normal(0.4, 0.1, size), random.integers(0, 40, size) / 3, random.exponential(1, size)):
-        for points in ([0.025, 0.975], [0.0, 1.0], [0.1, 0.9], [0.5], [0.000123, 0.0456], random.random(20).tolist()):
-            assert outer_quantiles(values, points).tolist() == np.quantile(values, points).tolist()
-            each = [float(outer_quantiles(values, [point])[0]) for point in points]
-            assert each == np.quantile(values, points).tolist()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bench.stats.bootstrap import resampled_sums
 from bench.stats.tiers import rank_intervals, tiers
 from bench.stats.tukey import randomised_tukey
 
@@ -44,6 +47,23 @@ def test_the_interval_is_that_of_counted_ranks() -> None:
     assert rank_intervals(values, level=0.92).tolist() == [[1, 2], [1, 2]]
     assert rank_intervals(values, level=0.5).tolist() == [[1, 2], [1, 2]]  # a tie, 54 of 256, is both
     assert rank_intervals(values, level=0.3).tolist() == [[1, 1], [2, 2]]
+
+
+@pytest.mark.parametrize("resamples", [6, 8])
+@pytest.mark.parametrize("level", [0.3, 0.5, 0.9])
+def test_the_ends_are_ranks_of_resamples_taken_outwards(resamples: int, level: float) -> None:
+    """The best rank is the order statistic below (1 - level) / 2, the worst the one above (1 + level) / 2."""
+    values = np.random.default_rng(7).integers(0, 5, (12, 6)).astype(np.float64)
+    means = resampled_sums(values, resamples, np.random.default_rng(3))
+    found = rank_intervals(values, level, resamples, seed=3)
+    parted = 0
+    for system in range(6):
+        best = sorted(1 + int((row > row[system]).sum()) for row in means)
+        worst = sorted(int((row >= row[system]).sum()) for row in means)
+        low, high = (resamples - 1) * (1 - level) / 2, (resamples - 1) * (1 + level) / 2
+        assert found[system].tolist() == [best[math.floor(low)], worst[math.ceil(high)]]
+        parted += best[math.floor(low)] != best[math.ceil(low)] or worst[math.floor(high)] != worst[math.ceil(high)]
+    assert parted, "another rule would give other ranks"
 
 
 def test_with_a_single_query_every_rank_is_possible() -> None:

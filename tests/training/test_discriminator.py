@@ -15,7 +15,8 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.errors import UnavailableError, UsageError
-from bench.methods.tgr.discriminator import LABELS, SETTINGS, Discriminator, best_threshold, edges_above, mean_of_orders
+from bench.graph.edges import LABELS
+from bench.methods.tgr.discriminator import SETTINGS, Discriminator, best_threshold, edges_above, mean_of_orders
 from bench.methods.tgr.documents import document
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.models.trainingcard import TrainingCard, tool_digest

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.data.tables import Parameter, Tool
-from bench.methods.tgr.discriminator import NEITHER
+from bench.graph.edges import NEITHER
 from bench.models.trainingcard import tool_digest
 from bench.training.weak import weak_edges, weak_pairs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 #: `plain` asks for descriptions of tools, `intent` for the user's intents; `utterance` is the request and nothing else,
 #: for models that were trained on that.
@@ -31,3 +31,8 @@ def query_prompt(prompt: Prompt, utterance: str, queries: int) -> str:
     if prompt == "utterance":
         return utterance
     return (_PLAIN if prompt == "plain" else _INTENT).format(queries=queries, utterance=" ".join(utterance.split()))
+
+
+def trained_prompt(name: str | None) -> Prompt | None:
+    """The prompt that a local model says it was trained on; None where it names none of these."""
+    return next((prompt for prompt in get_args(Prompt) if prompt == name), None)

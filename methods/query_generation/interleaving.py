@@ -35,7 +35,19 @@ def interleaved(lists: Sequence[Sequence[int]], depth: int) -> list[int]:
 def round_robin(
     base: Method, asked: Sequence[Sequence[str]], rows: NDArray[np.int64], library: int, depth: int
 ) -> tuple[list[list[int]], list[bool]]:
-    """Rank the library for each row by all of its queries, interleaved.
+    """Rank the library for each row by all of its queries, interleaved; arguments and errors are those of `search`.
+
+    Returns:
+        Tool codes of each row, and whether the base failed on all of its queries.
+    """
+    lists, failed = search(base, asked, rows, library, depth)
+    return [interleaved(part, depth) for part in lists], failed
+
+
+def search(
+    base: Method, asked: Sequence[Sequence[str]], rows: NDArray[np.int64], library: int, depth: int
+) -> tuple[list[list[list[int]]], list[bool]]:
+    """Rank the library for each row by each of its queries.
 
     Args:
         base: an indexed method, asked for each query by itself.
@@ -45,7 +57,7 @@ def round_robin(
         depth: the most tools of a row.
 
     Returns:
-        Tool codes of each row, and whether the base failed on all of its queries.
+        Tool codes of each row by each of its queries, and whether the base failed on all of a row's queries.
 
     Raises:
         Violation: the base breaks the protocol.
@@ -63,7 +75,7 @@ def round_robin(
     found, unanswered, start = [], [], 0
     for queries in asked:
         end = start + len(queries)
-        found.append(interleaved(lists[start:end], depth))
+        found.append(lists[start:end])
         unanswered.append(bool(queries) and bool(failed[start:end].all()))
         start = end
     return found, unanswered

@@ -1,4 +1,4 @@
-"""Why a method with vectors ranked as it did: texts that lie near the query, and neighbours in the graph."""
+"""Why TGR ranked as it did: what a tool scores alone, and what its neighbours in the graph add."""
 
 from __future__ import annotations
 
@@ -6,56 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bench.evidence.explain_methods import tell
-from bench.evidence.explain_vocabulary import Case, Explanation, Part, Reason, Told, excerpt, number, parts_of_sum
-from bench.methods.tgr.convolution import propagation
-from bench.methods.tgr.sources import GraphSource
-from bench.protocol import EmbeddingMethod, Method, ScoringMethod
+from bench.graph.edges import Edges
+from bench.methods.tgr.convolution import Direction
+from bench.protocol import Case, Contribution, EmbeddingMethod, Explanation, Method, Reason, ScoringMethod
+from bench.protocol.explanation import ExplainedAnswer, number, parts_of_sum
 from bench.search.dense import normalized, similarities
 
 #: What a tool's share in its own smoothed vector is called.
 OWN = "own text"
 #: A change of a score that three decimals do not show.
 _NOTHING = 0.0005
-#: How much of a tool's text a reason holds.
-_MOST_TEXT = 200
-
-
-def explain_dense(method: Method, case: Case) -> Explanation:
-    """dense: the similarity of the query's vector with that of each tool's text, and how like gold its rivals are.
-
-    `like gold` is the cosine of a tool's vector with the most similar gold tool's, itself left out: a rival near 1 says
-    the same as gold does, and one far below drew the query for reasons of its own.
-    """
-    assert isinstance(method, EmbeddingMethod)
-    tools = np.array(case.tools, dtype=np.int64)
-    vectors = method.tool_vectors()
-    scores = similarities(method.query_vectors(case.query), vectors[tools], method.similarity)[0]
-    found = dict(zip(case.tools, scores.tolist(), strict=True))
-    gold = np.array(sorted(case.gold), dtype=np.int64)
-    likeness = similarities(vectors[tools], vectors[gold], "cosine") if len(gold) else np.zeros((len(tools), 0))
-    likeness[tools[:, None] == gold[None, :]] = -np.inf
-    nearest = likeness.max(axis=1, initial=-np.inf)
-    measure = "cosine" if method.similarity == "cosine" else f"{method.similarity} similarity"
-    reasons = {}
-    for i, tool in enumerate(case.tools):
-        cell = float(nearest[i]) if np.isfinite(nearest[i]) else None
-        because = ""
-        rival = case.rivals.get(tool)
-        if rival is not None:
-            between = similarities(vectors[[tool]], vectors[[rival]], "cosine")[0, 0]
-            because = (
-                f"{measure} with the query {number(found[tool])}, {case.id_of(rival)} has {number(found[rival])}; "
-                f"the two texts: cosine {number(between)}"
-            )
-        text = excerpt(case.library.texts[tool], _MOST_TEXT)
-        reasons[tool] = Reason(found[tool], (), (cell,), text, because)
-    notes = (
-        f"Score: {measure} with the query. Like gold: cosine of its text with that of the most similar gold tool.",
-    )
-    return Explanation("how its text begins", ("like gold",), reasons, notes=notes)
 
 
 @dataclass(frozen=True)
@@ -67,45 +30,41 @@ class _Smoothed:
     additive: bool
 
 
-def explain_graph(method: Method, case: Case) -> Explanation:
-    """tgr: what a tool scores by its own text, and what each neighbour adds through the convolution.
+def explain_graph(
+    case: Case, base: Method, edges: Edges, weights: sp.csr_matrix, notes: tuple[str, ...]
+) -> Explanation:
+    """What a tool scores by its own text, and what each neighbour adds through the convolution.
 
     With X' = P X, rows scaled to length 1, the similarity of a query q with tool i is the sum over tools j of
     P_ij (q·x_j) / |X'_i|, for cosine and dot; with scores in place of vectors, of P_ij s_j / Σ_k P_ik. So the parts sum
     to the score. Distances are no such sum: neighbours are then listed by name.
+
+    Args:
+        case: the query and the tools that are shown.
+        base: the method whose vectors or scores are smoothed.
+        edges: (edges, 2) of the graph.
+        weights: (tools, tools) P.
+        notes: what there is to say of the graph.
     """
-    chosen = method.parameters
-    base = case.prepare(str(chosen.base))
-    source = GraphSource(
-        chosen.graph,
-        chosen.most_producers,
-        chosen.discriminator,
-        chosen.nearest,
-        chosen.within,
-        method.context.progress,
-    )
-    edges = source.edges(case.library)
-    weights = propagation(edges, len(case.library), chosen.direction, chosen.alpha, chosen.layers)
-    tools = np.array(case.tools, dtype=np.int64)
-    smoothed = _smoothed(base, case, weights[tools].toarray())
-    told = tell(base, case)
+    rows = weights[np.array(case.tools, dtype=np.int64)].toarray()
+    smoothed = _smoothed(base, case, rows)
+    answer = case.answer(base)
     labels = _Labels({(int(a), int(b)) for a, b in edges}, case)
-    neighbours = {tool: weights[[tool]].nnz - 1 for tool in case.tools}
+    flows = {tool: np.flatnonzero(row) for tool, row in zip(case.tools, rows, strict=True)}
+    neighbours = {tool: len(flowing) - 1 for tool, flowing in flows.items()}
     reasons = {}
-    for i, tool in enumerate(case.tools):
-        flowing = np.flatnonzero(weights[[tool]].toarray()[0])
+    for i, (tool, flowing) in enumerate(flows.items()):
         parts, note = _parts(smoothed, i, tool, flowing, labels)
-        alone = told.places[tool]
-        cells = (alone.rank, alone.score)
-        because = _because(tool, case, told, smoothed, neighbours)
-        reasons[tool] = Reason(float(smoothed.scores[i]), parts, cells, note, because if tool in case.gold else "")
+        alone = answer.positions[tool]
+        because = _because(tool, case, answer, smoothed, neighbours) if tool in case.gold else ""
+        reasons[tool] = Reason(float(smoothed.scores[i]), parts, (alone.rank, alone.score), note, because)
     title = "own text and neighbours, and what each adds"
     return Explanation(
         title if smoothed.additive else "its neighbours in the graph",
         ("base rank", "base score"),
         reasons,
-        notes=_notes(chosen.graph, len(edges), chosen.direction, chosen.layers),
-        bases=(told,),
+        notes=notes,
+        bases=(answer,),
     )
 
 
@@ -143,7 +102,7 @@ class _Labels:
 
 def _parts(
     smoothed: _Smoothed, row: int, tool: int, flowing: NDArray[np.int64], labels: _Labels
-) -> tuple[tuple[Part, ...], str]:
+) -> tuple[tuple[Contribution, ...], str]:
     names = [labels(tool, int(other)) for other in flowing]
     if not smoothed.additive:
         return (), ", ".join(name for name in names if name != OWN) or "no neighbours"
@@ -152,7 +111,7 @@ def _parts(
     return tuple(sorted(found, key=lambda part: part.name != OWN)), ""
 
 
-def _because(tool: int, case: Case, told: Told, smoothed: _Smoothed, neighbours: Mapping[int, int]) -> str:
+def _because(tool: int, case: Case, answer: ExplainedAnswer, smoothed: _Smoothed, neighbours: Mapping[int, int]) -> str:
     rival = case.rivals.get(tool)
     if rival is None:
         return ""
@@ -160,7 +119,7 @@ def _because(tool: int, case: Case, told: Told, smoothed: _Smoothed, neighbours:
 
     def way(code: int) -> str:
         """What the graph did to a tool."""
-        alone, after = told.places[code], float(smoothed.scores[row[code]])
+        alone, after = answer.positions[code], float(smoothed.scores[row[code]])
         before = 0.0 if alone.score is None else alone.score
         if abs(after - before) < _NOTHING:
             return f"leaves {{}} at {number(after)}"
@@ -181,7 +140,8 @@ def _counted(neighbours: int) -> str:
     return "1 neighbour" if neighbours == 1 else f"{neighbours} neighbours"
 
 
-def _notes(graph: str, edges: int, direction: str, layers: int) -> tuple[str, ...]:
+def graph_notes(graph: str, edges: int, direction: Direction, layers: int) -> tuple[str, ...]:
+    """What a graph is, and how the labels of neighbours are read."""
     ways = {
         "symmetric": "both ways",
         "prerequisite": "from tools to what they need",

@@ -10,9 +10,9 @@ import pytest
 from chatserver import Body, ChatServer
 
 from bench.data.tables import Tool
-from bench.datasets.rectools.dialogue import Dialogue, Functionalities, Matches, Remainder, listed
 from bench.llm.client import LanguageModel
 from bench.methods.ptr.coverage import Coverage, assess
+from bench.methods.ptr.dialogue import Dialogue, Functionalities, Matches, Remainder, listed
 from bench.methods.ptr.replies import read_reply
 
 LIBRARY = [Tool(name, name, f"does {name}") for name in ("book", "mail", "map", "pay")]

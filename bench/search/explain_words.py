@@ -1,38 +1,42 @@
-"""Why a sparse method ranked as it did: the words that query and tool share, and what each adds."""
+"""Why a lexical method ranked as it did: the words that query and tool share, and what each adds to the score."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.evidence.explain_vocabulary import Case, Explanation, Part, Reason, differing, listed, number, parts_of_sum
-from bench.protocol import Method, Queries, ScoringMethod
+from bench.protocol.explanation import Case, Contribution, Explanation, Reason, differing, listed, number, parts_of_sum
+from bench.protocol.method import ScoringMethod
+from bench.protocol.views import Queries
 from bench.search.lexical import Counts
-from bench.search.words import whitespace, words
 
 _MOST_NAMED = 8
 
 
-def explain_words(method: Method, case: Case) -> Explanation:
-    """bm25, bm25-okapi and tfidf: a score is a sum over the words that query and tool share.
+def explain_words(
+    method: ScoringMethod, case: Case, split: Callable[[str], list[str]], weights: Mapping[str, float] | None = None
+) -> Explanation:
+    """Explain a score that is a sum over the words that query and tool share.
 
-    What a word adds is asked of the method itself, by putting the word alone to it: the scores are linear in the words
-    of the query, but for TF-IDF's scaling of the query to length 1, which is made good here.
+    What a word adds is found by putting the word alone to the method: the score must be linear in the query's words.
+
+    Args:
+        method: scores the tools.
+        case: the query and the tools that are shown.
+        split: gives the words of a text.
+        weights: word -> its weight in the query, relative to that of the word alone; None takes how often it occurs.
     """
-    assert isinstance(method, ScoringMethod)
-    split = words if method.parameters.tokens == "words" else whitespace
     counts = Counter(split(case.text))
     asked = list(counts)
     documents = Counts.of([split(text) for text in case.library.texts])
     contained = _contained(documents, asked)
     tools = np.array(case.tools, dtype=np.int64)
     alone = method.score(Queries(tuple(asked), np.arange(len(asked)))) if asked else np.zeros((0, len(case.library)))
-    times = np.array([counts[word] for word in asked], dtype=np.float64)
-    if method.name == "tfidf":
-        times = _tfidf_query(times, contained.sum(axis=1), len(case.library), method.parameters.sublinear)
+    chosen = counts if weights is None else weights
+    times = np.array([chosen.get(word, 0.0) for word in asked], dtype=np.float64)
     adds = times[:, None] * alone[:, tools]
     shared = contained[:, tools]
     found = {
@@ -47,7 +51,7 @@ def explain_words(method: Method, case: Case) -> Explanation:
 
 
 def _contained(documents: Counts, asked: list[str]) -> NDArray[np.bool_]:
-    """(words, tools) whether a word stands in a tool's text."""
+    """(words, tools) whether a word is in a tool's text."""
     found = np.zeros((len(asked), len(documents.lengths)), dtype=np.bool_)
     columns = documents.matrix.tocsc()
     for i, word in enumerate(asked):
@@ -55,16 +59,6 @@ def _contained(documents: Counts, asked: list[str]) -> NDArray[np.bool_]:
         if column is not None:
             found[i, columns.indices[columns.indptr[column] : columns.indptr[column + 1]]] = True
     return found
-
-
-def _tfidf_query(
-    times: NDArray[np.float64], frequency: NDArray[np.int64], tools: int, sublinear: bool
-) -> NDArray[np.float64]:
-    """(words,) weights of the query's words, scaled to length 1; words that no tool has take no part."""
-    tf = 1 + np.log(times) if sublinear else times
-    weights = np.where(frequency > 0, tf * (np.log((1 + tools) / (1 + frequency)) + 1), 0.0)
-    length = float(np.linalg.norm(weights))
-    return np.asarray(weights / length if length else weights, dtype=np.float64)
 
 
 def _because(tool: int, case: Case, found: dict[int, Reason]) -> str:
@@ -78,9 +72,9 @@ def _because(tool: int, case: Case, found: dict[int, Reason]) -> str:
     return f"{has}; {name} gains by {_quoted(gaps)}" if gaps else f"{has}; {name} has the same words"
 
 
-def _quoted(parts: Sequence[Part]) -> str:
-    """The first few words in a sentence, told from the sentence's own."""
-    return listed(Part(f"'{part.name}'", part.value) for part in parts)
+def _quoted(parts: Sequence[Contribution]) -> str:
+    """The first few words in a sentence, in quotes."""
+    return listed(Contribution(f"'{part.name}'", part.value) for part in parts)
 
 
 def _notes(asked: list[str], contained: NDArray[np.bool_]) -> tuple[str, ...]:

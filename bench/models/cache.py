@@ -1,0 +1,109 @@
+"""Models whose numbers are cached by content: looked up, else computed, kept, counted and timed, the same for all."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import UnavailableError
+from bench.progress import QUIET, Progress
+from bench.session import Session, bound_session
+from bench.storage.vectorcache import VectorCache
+
+Input = TypeVar("Input")
+Loaded = TypeVar("Loaded")
+Row = NDArray[np.float32]
+
+# The readers of models change settings of their libraries while they read: one at a time, in whatever session.
+_LOADING = threading.Lock()
+
+
+class CachedModel(ABC, Generic[Input]):
+    """Turns inputs into rows of numbers, through the cache.
+
+    While latencies are measured (`bench.session.uncached_queries`) a loaded model computes anew, and nothing that is
+    done is counted.
+
+    Attributes:
+        name: what errors call it.
+        from_cache, computed: different inputs so far.
+    """
+
+    #: True when a call costs money: then numbers are kept with or without the cache, and never computed for a timing.
+    paid: bool = False
+
+    def __init__(self, name: str, *, progress: Progress = QUIET) -> None:
+        self.name = name
+        self.progress = progress
+        self.from_cache = 0
+        self.computed = 0
+        self._cache: VectorCache | None = None
+        self._session = bound_session()
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """All that a row depends on besides the input: it names the file of the cache."""
+
+    @property
+    def loaded(self) -> bool:
+        """Whether it can compute at once, at no cost but time."""
+        return False
+
+    @abstractmethod
+    def _key(self, given: Input) -> bytes:
+        """32 bytes that tell inputs apart."""
+
+    @abstractmethod
+    def _compute(self, missing: dict[bytes, Input], progress: Progress) -> Iterator[dict[bytes, Row]]:
+        """The rows of inputs, part by part; each part is kept before the next is computed."""
+
+    def _rows(self, inputs: Sequence[Input]) -> list[Row]:
+        """A row for each input; equal inputs are one.
+
+        Raises:
+            UnavailableError: the model cannot be loaded or asked; or it costs money, and latencies are measured.
+        """
+        session = self._session()
+        keys = [self._key(given) for given in inputs]
+        wanted = dict(zip(keys, inputs, strict=True))
+        if session.timing is not None and self.loaded:
+            found = {key: row for part in self._compute(wanted, QUIET) for key, row in part.items()}
+            return [found[key] for key in keys]
+        keep = self.paid or session.cache
+        found = self._stored().get(keys) if keep else {}
+        missing = {key: given for key, given in wanted.items() if key not in found}
+        if session.timing is None:
+            self.from_cache += len(wanted) - len(missing)
+            self.computed += len(missing)
+        else:
+            session.timing.cached = session.timing.cached or bool(found)
+            if missing and self.paid:
+                raise UnavailableError(
+                    f"{self.name} has not encoded {len(missing)} of the texts; timing spends no money."
+                )
+        if missing:
+            for part in self._compute(missing, self.progress):
+                if keep:
+                    self._stored().put(part)
+                found.update(part)
+        return [found[key] for key in keys]
+
+    def _stored(self) -> VectorCache:
+        if self._cache is None:
+            self._cache = VectorCache(self.identity)
+        return self._cache
+
+
+def loaded_model(session: Session, key: Hashable, load: Callable[[], Loaded]) -> Loaded:
+    """A model in memory, loaded once in a session however many objects use it."""
+    if key not in session.loaded:
+        with _LOADING:
+            session.loaded[key] = load()
+    found: Loaded = session.loaded[key]
+    return found
