@@ -139,7 +139,7 @@ def _boards(results: Sequence[Result], current: frozenset[str]) -> list[_Board]:
 
 
 def _marks(result: Result, board: _Board, current: frozenset[str], protocol: str) -> list[str]:
-    found = stated_marks(result, usual_template(board.everything))
+    found = [mark.text for mark in stated_marks(result, usual_template(board.everything))]
     if result.metrics.n_failed:
         found.append(f"{result.metrics.n_failed} failed")
     if result.manifest.protocol != protocol:
