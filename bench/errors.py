@@ -4,6 +4,10 @@ The message is one sentence: what was wrong, where, what to do. The command line
 exits with `exit_code`; a traceback is for our own mistakes only.
 """
 
+from __future__ import annotations
+
+from pathlib import Path
+
 
 class BenchError(Exception):
     """Base of all errors that are told to the user as a sentence. Exit code 1."""
@@ -42,9 +46,14 @@ class MethodError(BenchError):
 
 
 class ResultError(BenchError):
-    """A stored result or a run file cannot be read, or does not fit its dataset."""
+    """A stored result or a run file cannot be read, or does not fit its dataset.
+
+    Attributes:
+        folder: of the result that cannot be read, where several are looked through.
+    """
 
     exit_code = 6
+    folder: Path | None = None
 
 
 class StorageError(BenchError):

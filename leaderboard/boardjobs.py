@@ -19,7 +19,6 @@ from bench.errors import ResultError
 from bench.leaderboard.boards.board import (
     RANKED,
     Board,
-    Mark,
     Rejected,
     Sample,
     assembled,
@@ -39,6 +38,7 @@ from bench.leaderboard.pages.dataset import slice_masks, write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
 from bench.leaderboard.pages.result import write_results
 from bench.leaderboard.writer import Writer, Written, is_path
+from bench.results.manifest import Mark
 from bench.results.store import PER_QUERY, RUN, Result
 
 #: Values of all results together from which on the work is worth a second process.
@@ -171,12 +171,10 @@ def _with_bundles(board: Board, bundles: tuple[int, int]) -> Board:
     if not bundles[0]:
         return board
     share = f"{count(bundles[0])} of the {count(bundles[1])} judged queries"
-    mark = Mark("bundles seen", f"{share} have a gold set that stands in the past queries")
+    why = f"{share} have a gold set that stands in the past queries"
+    mark = Mark(kind="bundles seen", text="bundles seen", why=why)
     rows = tuple(
-        replace(row, marks=(*row.marks, mark))
-        if learns(row) and not row.oracle and mark.text not in {own.text for own in row.marks}
-        else row
-        for row in board.rows
+        replace(row, marks=(*row.marks, mark)) if learns(row) and not row.oracle else row for row in board.rows
     )
     return replace(board, rows=rows)
 

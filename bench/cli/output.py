@@ -129,7 +129,7 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     if tied:
         out.print(f"ties: the mean if ties were broken against and for the method ({scored.n_tied} queries have some)")
     _print_costs(out, result)
-    for warning in manifest.warnings:
+    for warning in manifest.notes:
         out.print(Text(f"note: {warning}", style="yellow"))
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
 
@@ -194,7 +194,7 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
             label = _method_label(member, usual_template(members))
             table.add_row(label, *cells, str(member.metrics.n_failed), style=style)
         out.print(table)
-    warnings = sorted({warning for result in results for warning in result.manifest.warnings})
+    warnings = sorted({warning for result in results for warning in result.manifest.notes})
     for warning in warnings:
         out.print(Text(f"note: {warning}", style="yellow"))
     if doubtful:
@@ -214,7 +214,7 @@ def _fitting(members: Sequence[Result], metrics: Sequence[str], labels: Sequence
 def _method_label(result: Result, template: str) -> str:
     label = result.manifest.method.spec + (f" + {result.manifest.method.cut}" if result.manifest.method.cut else "")
     found = marks(result, template)
-    return f"{label} ({', '.join(found)})" if found else label
+    return f"{label} ({', '.join(mark.text for mark in found)})" if found else label
 
 
 def _cell(result: Result, name: str, doubtful: bool) -> str:

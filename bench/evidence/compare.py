@@ -149,7 +149,7 @@ def _on_dataset(
             System(
                 name=name,
                 result_id=result.manifest.result_id,
-                marks=marks(result, template),
+                marks=[mark.text for mark in marks(result, template)],
                 n_failed=result.metrics.n_failed,
             )
             for name, result in zip(field.names, field.results, strict=True)
@@ -157,7 +157,7 @@ def _on_dataset(
         metrics=[_on_metric(field, metric) for metric in metrics],
         slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, dataset, correct)],
         moves=_moves(field, metrics[0], question.moved, dataset),
-        warnings=sorted({warning for result in field.results for warning in result.manifest.warnings}),
+        warnings=sorted({warning for result in field.results for warning in result.manifest.notes}),
     )
 
 

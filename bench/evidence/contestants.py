@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from bench.data.sources import Sources
 from bench.errors import ResultError, UsageError
 from bench.progress import QUIET, Progress
 from bench.registry import load_dataset
+from bench.results.comparing import differences, metric_difference
 from bench.results.store import Result, find_result
 from bench.run.external import score_run_file
 
@@ -44,6 +45,7 @@ class Field:
 
         Raises:
             UsageError: a result does not have the metric.
+            ResultError: other code computed it in one of them.
         """
         for result in self.results:
             if metric not in result.metrics.metrics:
@@ -51,13 +53,27 @@ class Field:
                     f"{result.label} has no metric {metric!r}; `bench show {result.manifest.result_id} --format all` "
                     "lists what it has, and `bench run --metric` adds one."
                 )
+            difference = metric_difference(self.results[0].manifest, result.manifest, metric)
+            if difference is not None:
+                raise ResultError(
+                    f"{metric} of {self.results[0].label} and {result.label} cannot be compared: "
+                    f"{difference.sentence(self.results[0].label, result.label)}."
+                )
         table = np.column_stack([result.values(metric) for result in self.results])
         rows = np.flatnonzero(~np.isnan(table).any(axis=1))
         return rows, table[rows]
 
     def shared_metrics(self, wanted: Sequence[str]) -> list[str]:
-        """Those of the metrics that every result has."""
-        return [name for name in wanted if all(name in result.metrics.metrics for result in self.results)]
+        """Those of the metrics that every result has, computed by the same code."""
+        first = self.results[0].manifest
+        return [
+            name
+            for name in wanted
+            if all(
+                name in result.metrics.metrics and metric_difference(first, result.manifest, name) is None
+                for result in self.results
+            )
+        ]
 
 
 def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> Result:
@@ -116,13 +132,11 @@ def on_same_queries(results: Sequence[Result]) -> Field:
         if result.manifest.result_id in seen:
             raise UsageError(f"{result.label} ({result.manifest.result_id}) is named twice.")
         seen.add(result.manifest.result_id)
-        for what, value in _ALIKE.items():
-            own, others = value(result), value(first)
-            if own != others:
-                raise ResultError(
-                    f"{first.label} and {result.label} cannot be compared: {what} differs ({others}, {own}); "
-                    f"{_REMEDY.get(what, 'run both on the same queries of the same data')}."
-                )
+        for difference in differences(first.manifest, result.manifest):
+            raise ResultError(
+                f"{first.label} and {result.label} cannot be compared: "
+                f"{difference.sentence(first.label, result.label)}."
+            )
     ids = first.per_query["query_id"].to_pylist()
     counts = first.per_query["n_gold"].to_pylist()
     for result in results[1:]:
@@ -141,20 +155,6 @@ def by_dataset(results: Sequence[Result]) -> list[Field]:
     for result in results:
         groups.setdefault(result.manifest.dataset.spec, []).append(result)
     return [on_same_queries(members) for members in groups.values()]
-
-
-#: What must be the same, in words, and where it stands.
-_ALIKE: dict[str, Callable[[Result], str]] = {
-    "the data's content hash": lambda result: result.manifest.dataset.content_hash[:12],
-    "the split": lambda result: result.manifest.dataset.split,
-    "the limit of queries": lambda result: str(result.manifest.dataset.limit or "none"),
-    "the protocol": lambda result: result.manifest.protocol,
-    "the version of the scoring code": lambda result: result.manifest.scoring[:12],
-}
-_REMEDY = {
-    "the data's content hash": "the data has changed between them: run the older one again",
-    "the version of the scoring code": "`bench run` with both scores them again, without running them",
-}
 
 
 def _names(results: Sequence[Result]) -> tuple[str, ...]:

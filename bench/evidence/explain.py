@@ -20,6 +20,7 @@ from bench.progress import QUIET, Progress
 from bench.protocol import History, Library, OracleMethod, Queries
 from bench.protocol.explanation import Case, ExplainedAnswer, Position, agrees, called
 from bench.registry import build_method
+from bench.results.comparing import data_differences
 from bench.results.manifest import Manifest
 from bench.results.slices import slice_values
 from bench.results.store import Result
@@ -120,19 +121,11 @@ def check_same_data(first: Result, second: Result) -> None:
     Raises:
         ResultError: data or protocol differ; says how.
     """
-    one, other = first.manifest, second.manifest
-    known = {
-        "the dataset": (one.dataset.spec, other.dataset.spec),
-        "its content hash": (one.dataset.content_hash[:12], other.dataset.content_hash[:12]),
-        "the protocol": (one.protocol, other.protocol),
-    }
-    for what, (left, right) in known.items():
-        # Of one content under two names, the hash alone decides.
-        if left != right and (what != "the dataset" or one.dataset.content_hash != other.dataset.content_hash):
-            raise ResultError(
-                f"{first.label} and {second.label} cannot stand side by side: {what} differs ({left}, {right}); "
-                "name a result on the same data."
-            )
+    for difference in data_differences(first.manifest, second.manifest):
+        raise ResultError(
+            f"{first.label} and {second.label} cannot stand side by side: "
+            f"{difference.sentence(first.label, second.label)}."
+        )
 
 
 def explain(result: Result, dataset: Dataset, query_id: str, progress: Progress = QUIET) -> Explained:

@@ -11,14 +11,14 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from bench.errors import ResultError
-from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity
+from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity, ScoringCode
 from bench.results.store import Result
 from bench.storage.paths import write_text
 from bench.storage.records import StrictRecord, first_fault
@@ -72,7 +72,7 @@ class Baseline(StrictRecord):
     Attributes:
         result_id: of the result, whose full evidence is not in this file.
         dataset, method: identities of both, with their hashes.
-        scoring: sha256 of the code that made the values.
+        scoring: the code that made the values; a single sha256 in baselines of versions that hashed all of it together.
         n, n_failed: judged queries, and how many of them failed or were not answered.
         latency, hardware: seconds for a single query, and on what they were taken.
         query_ids: sorted; every other list is in their order.
@@ -86,7 +86,7 @@ class Baseline(StrictRecord):
     schema_version: Literal[1] = 1
     result_id: str
     protocol: str
-    scoring: str
+    scoring: ScoringCode | str
     depth: int
     dataset: DatasetIdentity
     method: MethodIdentity
@@ -123,8 +123,7 @@ class Baseline(StrictRecord):
     @property
     def payload_hash(self) -> str:
         """sha256 of all but `sha256`, as JSON without spaces, keys sorted."""
-        payload = self.model_dump(mode="json", exclude={"sha256"})
-        return hashlib.sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return _payload_hash(self.model_dump(mode="json"))
 
     def sealed(self) -> Baseline:
         """The same with the sha256 that belongs to it."""
@@ -134,6 +133,11 @@ class Baseline(StrictRecord):
         """Mean of a metric over the queries that it is taken on."""
         taken = self.values[metric].array()
         return float(np.nanmean(taken)) if not np.isnan(taken).all() else math.nan
+
+
+def _payload_hash(raw: dict[str, Any]) -> str:
+    payload = {key: value for key, value in raw.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def rounded_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -212,7 +216,8 @@ def read_baseline(path: Path) -> Baseline:
         baseline = Baseline.model_validate(raw)
     except ValidationError as error:
         raise ResultError(f"the baseline {path} does not follow its schema ({first_fault(error)}).") from None
-    if baseline.sha256 != baseline.payload_hash:
+    # Of the file as it is: a field that this version has more is no change of an older file.
+    if baseline.sha256 != _payload_hash(raw):
         raise ResultError(
             f"the baseline {path} is not what `bench bless` wrote: its content does not have the sha256 that it gives; "
             "take it from version control, or bless it anew."

@@ -14,6 +14,7 @@ import bench
 from bench.errors import BenchError, ResultError, UsageError
 from bench.gate.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
 from bench.progress import QUIET, Progress
+from bench.results.comparing import code_of
 from bench.results.store import Result
 from bench.storage.locks import locked
 from bench.storage.paths import cache_folder
@@ -119,7 +120,12 @@ def _standing(path: Path) -> Baseline | None:
 
 def _evidence(baseline: Baseline) -> dict[str, object]:
     """A baseline without its circumstances: who, when, which run, how fast."""
-    return baseline.model_dump(exclude={"blessed", "result_id", "latency", "hardware", "sha256"})
+    found = baseline.model_dump(exclude={"blessed", "result_id", "latency", "hardware", "sha256", "scoring"})
+    # Code that gives the same numbers makes no other evidence; nor does another form of the same mark.
+    found["scoring"] = {name: code_of(baseline.scoring, name) for name in baseline.values}
+    found["method"]["marks"] = [mark if isinstance(mark, str) else mark.text for mark in baseline.method.marks]
+    found["method"].pop("learns")
+    return found
 
 
 def _lock_of(folder: Path) -> Path:

@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.errors import MethodError
 from bench.gate.baseline import Baseline, label_of
-from bench.identity.sources import scoring_hash
 from bench.metrics import Metric
 from bench.metrics.ties import Beyond
 from bench.protocol import PROTOCOL_VERSION, Ranking
-from bench.results.manifest import DatasetIdentity, Latency
+from bench.results.manifest import DatasetIdentity, Latency, ScoringCode
 from bench.results.store import Result
 from bench.run.answers import Answers, asking_order
 from bench.run.machine import hardware
 from bench.run.plan import Plan
 from bench.run.runner import dataset_identity
-from bench.run.scoring import score
+from bench.run.scoring import score, scoring_code
 from bench.specs.parameters import suggestion
 from bench.specs.spec import Spec
 
@@ -39,7 +38,7 @@ class Candidate:
     Attributes:
         label: what it is called in reports.
         result_id, method_hash: of a stored result; None for a search that was asked here.
-        protocol, scoring: version of the rules, sha256 of the code that made the values.
+        protocol, scoring: version of the rules, code that made the values.
         n_failed: judged queries that failed or were not answered.
         per_query: a row for each query: query_id, n_gold, and a column for each metric.
     """
@@ -50,7 +49,7 @@ class Candidate:
     dataset: DatasetIdentity
     depth: int
     protocol: str
-    scoring: str
+    scoring: ScoringCode | str
     n_failed: int
     latency: Latency | None
     hardware: dict[str, str | int]
@@ -126,7 +125,7 @@ def ask_search(
         dataset=dataset_identity(plan, dataset, rows, 0),
         depth=max(1, answers.ranking.tools.shape[1]),
         protocol=PROTOCOL_VERSION,
-        scoring=scoring_hash(),
+        scoring=scoring_code(scored.metrics.metrics),
         n_failed=scored.metrics.n_failed,
         latency=Latency(p50=round(float(p50), 6), p95=round(float(p95), 6), queries=len(seconds), cached=False),
         hardware=hardware(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from bench.gate.report import (
     outcome_of,
 )
 from bench.metrics import parse_metric
+from bench.results.comparing import Scored, differences, metric_difference
 from bench.results.slices import NO_VALUE, slice_values
 from bench.stats.noninferiority import FEWEST_QUERIES, Bounded, at_least, non_inferiority
 
@@ -54,7 +55,8 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         BenchError: the dataset of a rule with a slice cannot be loaded.
     """
     sides = (side_of(candidate), baseline_side(baseline))
-    differing = what_differs(candidate, baseline)
+    differing = not_comparable(candidate, baseline, [rule.metric for rule in policy.rule])
+    differing = differing or _other_queries(candidate, baseline)
     if differing:
         return not_judged("not comparable", differing, *sides)
     allowed = baseline.n_failed if policy.max_failed is None else policy.max_failed
@@ -102,28 +104,29 @@ def baseline_side(baseline: Baseline) -> Side:
     )
 
 
-def what_differs(candidate: Candidate, baseline: Baseline) -> list[str]:
-    """Why the two are not comparable (rule 8 of the protocol), each in a sentence; nothing where they are."""
-    mine, theirs = candidate.dataset, baseline.dataset
-    pairs = [
-        ("the content of the dataset", mine.content_hash[:12], theirs.content_hash[:12]),
-        ("the split", mine.split, theirs.split),
-        ("the limit of queries", mine.limit or "none", theirs.limit or "none"),
-        ("the version of the protocol", candidate.protocol, baseline.protocol),
-        ("the version of the scoring code", candidate.scoring[:12], baseline.scoring[:12]),
-    ]
-    found = [
-        f"{what} differs: {own} for the candidate ({mine.spec}), {other} for the baseline ({theirs.spec})"
-        for what, own, other in pairs
-        if own != other
-    ]
-    if candidate.scoring != baseline.scoring:
-        found[-1] += (
-            "; `bench run` scores a stored ranking again, without running it; if the baseline's scoring is the older "
-            "one, bless it anew from such a result"
-        )
+def not_comparable(candidate: Scored, baseline: Baseline, metrics: Sequence[str]) -> list[str]:
+    """Why two do not compare (rule 8 of the protocol), each in a sentence; nothing where they do.
+
+    Args:
+        candidate, baseline: the two.
+        metrics: that are judged. If other code computed one of them, its rules are not run; if it is all, nothing is.
+    """
+    found = [difference.sentence("the candidate", "the baseline") for difference in differences(candidate, baseline)]
     if found:
         return found
+    other = [_other_code(candidate, baseline, metric) for metric in metrics]
+    return list(dict.fromkeys(other)) if all(other) else []
+
+
+def _other_code(candidate: Scored, baseline: Baseline, metric: str) -> str:
+    difference = metric_difference(candidate, baseline, metric)
+    if difference is None:
+        return ""
+    said = difference.sentence("the candidate", "the baseline")
+    return f"{said}; if the baseline's is the older one, bless it anew from such a result"
+
+
+def _other_queries(candidate: Candidate, baseline: Baseline) -> list[str]:
     ids = candidate.per_query["query_id"].to_pylist()
     if ids != baseline.query_ids:
         ours, blessed = set(ids), set(baseline.query_ids)
@@ -216,6 +219,8 @@ def _judged(
             f"the baseline has no values of {rule.metric}: bless it again with --metric {rule.metric}, "
             "from a result that has them"
         )
+    if other := _other_code(candidate, baseline, rule.metric):
+        return without(other)
     now, then = rounded_values(now), stored.array()
     mask = rows.of(rule.slice)
     if rule.slice is not None and not mask.any():

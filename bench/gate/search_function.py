@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.gate.baseline import read_baseline
 from bench.gate.candidate import Search, ask_search
-from bench.gate.judge import baseline_side, judge
+from bench.gate.judge import baseline_side, judge, not_comparable
 from bench.gate.policy import read_policy
 from bench.gate.report import GateReport, Side, not_judged
-from bench.identity.sources import scoring_hash
 from bench.metrics import parse_metrics
+from bench.protocol import PROTOCOL_VERSION
 from bench.registry import load_dataset
+from bench.results.manifest import DatasetIdentity, ScoringCode
+from bench.run.scoring import scoring_code
+
+
+@dataclass(frozen=True)
+class _Here:
+    """On what a search that is asked now is scored, and by which code."""
+
+    dataset: DatasetIdentity
+    protocol: str
+    scoring: ScoringCode
 
 
 def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: str = "candidate") -> GateReport:
@@ -30,22 +42,14 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     policy = read_policy(policy_file)
     baseline = read_baseline(baseline_file)
     dataset = load_dataset(baseline.dataset.spec, Sources.from_environment())
-    if dataset.content_hash != baseline.dataset.content_hash:
+    metrics = parse_metrics(rule.metric for rule in policy.rule)
+    names = [str(metric) for metric in metrics]
+    now = baseline.dataset.model_copy(update={"content_hash": dataset.content_hash})
+    if reasons := not_comparable(_Here(now, PROTOCOL_VERSION, scoring_code(names)), baseline, names):
         # Said before a search is asked that may take long.
-        reason = (
-            f"the content of the dataset differs: {dataset.content_hash[:12]} here, "
-            f"{baseline.dataset.content_hash[:12]} for the baseline ({dataset.spec})"
-        )
-        return not_judged("not comparable", [reason], Side(label=name), baseline_side(baseline))
-    if scoring_hash() != baseline.scoring:
-        reason = (
-            f"the version of the scoring code differs: {scoring_hash()[:12]} here, {baseline.scoring[:12]} for the "
-            "baseline; bless it anew from a result of this version"
-        )
-        return not_judged("not comparable", [reason], Side(label=name), baseline_side(baseline))
+        return not_judged("not comparable", reasons, Side(label=name), baseline_side(baseline))
 
     def load(at_hand: bool) -> Dataset:
         return dataset
 
-    metrics = parse_metrics(rule.metric for rule in policy.rule)
     return judge(ask_search(search, dataset, baseline, metrics, name), baseline, policy, load)

@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 
-#: Parts of bench that make rankings. What measures them (metrics, statistics) is hashed by `scoring_hash`.
+#: Parts of bench that make rankings. What measures them is hashed in `bench.identity.measures`.
 _RANKING = (
     "bench.methods",
     "bench.search",
@@ -32,7 +32,6 @@ _RANKING = (
     "bench.data.gold",
     "bench.data.tables",
 )
-_SCORING = ("bench.metrics", "bench.stats.bootstrap", "bench.run.scoring", "bench.models.tokens")
 #: Where installed packages lie, the user's own and those of the system's packager among them.
 _INSTALLED = tuple(
     Path(place).resolve()
@@ -53,19 +52,6 @@ def code_hash(module: str) -> str:
     for name, content in sorted(_closure(module).items()):
         digest.update(name.encode())
         digest.update(content)
-    return digest.hexdigest()
-
-
-@cache
-def scoring_hash() -> str:
-    """sha256 over the sources that turn rankings into numbers."""
-    digest = hashlib.sha256()
-    root = Path(__file__).resolve().parent.parent
-    for part in _SCORING:
-        path = root.joinpath(*part.split(".")[1:])
-        for file in sorted(path.glob("*.py")) if path.is_dir() else [path.with_suffix(".py")]:
-            digest.update(f"{part}/{file.name}".encode())
-            digest.update(_normal(file.read_bytes()))
     return digest.hexdigest()
 
 

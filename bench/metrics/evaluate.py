@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,14 +81,19 @@ def evaluate(
     for column, metric in enumerate(metrics):
         if metric.needs_sets:
             if chosen is not None and metric.measure.chosen is not None:
-                taken = ~judged if metric.on_no_gold else judged
+                taken = ~judged if metric.measure.on_no_gold else judged
                 sizes = SetSizes(chosen.size[taken], chosen.hits[taken], chosen.n[taken])
                 found = metric.measure.chosen(sizes)
                 # Nor is a failure a decision to abstain.
-                values[taken, column] = np.where(failed[taken], 0.0, found) if metric.on_no_gold else found
+                values[taken, column] = np.where(failed[taken], 0.0, found) if metric.measure.on_no_gold else found
         elif hits is not None:
             values[rows, column] = np.where((failed | empty)[rows], 0.0, _on_ranking(hits, metric))
     return Scores(tuple(metrics), values)
+
+
+def mean(values: NDArray[np.float64]) -> float:
+    """The mean of (queries,) values, from their exact sum: the same in any order of the queries."""
+    return math.fsum(values) / len(values)
 
 
 def score_ranks(hits: GoldRanks, metrics: Sequence[Metric]) -> NDArray[np.float64]:

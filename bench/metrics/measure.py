@@ -49,13 +49,16 @@ class Measure:
         kind: `ranking` reads ranks of gold tools, `set` reads recommended sets, `abstention` reads
             whether the set is empty.
         cutoffs: which cut-offs the name takes: `k` an integer, `gold` the number of gold tools, `none` bare.
-        definition: one line of mathematics in the protocol's words.
+        definition: one line of words.
         edge_cases: what happens at the borders.
-        source: where the definition stands.
+        source: where the definition comes from.
         ranked: `(GoldRanks, k) -> (queries,)` for kind `ranking`; k is (queries,) int64.
         chosen: `(SetSizes) -> (queries,)` for the other kinds, and for a set measure cut from a ranking.
+        formula: the definition as LaTeX mathematics; G is the set of gold tools, n its size, h_1, h_2, ... the ranking,
+            r_g the rank of the gold tool g, R a recommended set.
         higher_is_better: False for differences.
         reproduction_only: a paper's own variant, never used to rank methods.
+        on_no_gold: True for a measure that is taken over the queries without gold, and over no others (rule 3).
         monotone: False where moving a gold tool up can lower the value, so that the best and worst order of tied
             tools are not those of the gold; such a metric has no tie band.
     """
@@ -68,9 +71,15 @@ class Measure:
     source: str
     ranked: Callable[[GoldRanks, Counts], Values] | None = None
     chosen: Callable[[SetSizes], Values] | None = None
+    formula: str = ""
     higher_is_better: bool = True
     reproduction_only: bool = False
+    on_no_gold: bool = False
     monotone: bool = True
+
+    def __post_init__(self) -> None:
+        if self.on_no_gold and (self.chosen is None or self.cutoffs != {"none"}):
+            raise ValueError(f"{self.name} is taken over the queries without gold: it needs `chosen`, and no cut-off")
 
 
 @dataclass(frozen=True)
@@ -87,11 +96,6 @@ class Metric:
     def needs_sets(self) -> bool:
         """True when the metric is defined on recommended sets alone."""
         return self.measure.kind != "ranking" and self.cutoff is None
-
-    @property
-    def on_no_gold(self) -> bool:
-        """True when the metric is taken over the queries without gold (rule 3)."""
-        return self.measure.name == "abstained"
 
     def depths(self, n: Counts) -> Counts:
         """(queries,) cut-off of each query, given its number of gold tools."""

@@ -111,7 +111,7 @@ def measurement_of(method: str, answers: Answers, question: Question) -> Measure
         slices=question.slices,
         queries=len(answers.values),
         failed=answers.failed,
-        warnings=list(dict.fromkeys(warning for manifest in manifests for warning in manifest.warnings)),
+        warnings=list(dict.fromkeys(warning for manifest in manifests for warning in manifest.notes)),
     )
 
 

@@ -1,33 +1,204 @@
-"""Results side by side: which compare, in what order, and what a reader must know of each."""
+"""What compares with what (rule 8 of the protocol), and results side by side.
+
+Two results compare if they answer the same question: the same content of the dataset, split, limit of queries and
+version of the protocol. One of their metrics compares if the same code computed it. `differences` and
+`metric_difference` are the only places that decide this; whoever compares results asks them.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.results.store import Result
+from bench.results.manifest import DatasetIdentity, Manifest, Mark, Metrics, ScoringCode
+
+#: Versions of the scoring code that are known to give the same numbers; `python -m bench.run.samescoring` makes it.
+SAME_SCORING = Path(__file__).with_name("same_scoring.json")
 
 
-def comparable(results: Sequence[Result]) -> list[list[Result]]:
-    """Groups of results on the same data, split, number of queries and protocol, in the order in which they come.
+class Identified(Protocol):
+    """What has a question: a manifest, a baseline, a candidate of a gate."""
 
-    Depth and tool text may differ within a group: they are choices of a method's user, and `marks` names them.
+    @property
+    def dataset(self) -> DatasetIdentity: ...
+    @property
+    def protocol(self) -> str: ...
+
+
+class Scored(Identified, Protocol):
+    """What has numbers, too."""
+
+    @property
+    def scoring(self) -> ScoringCode | str: ...
+
+
+class Stored(Protocol):
+    """A stored result, as far as tables of results need it."""
+
+    @property
+    def manifest(self) -> Manifest: ...
+    @property
+    def metrics(self) -> Metrics: ...
+    @property
+    def label(self) -> str: ...
+
+
+S = TypeVar("S", bound=Stored)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a result answers. Depth and tool text are choices of a method's user, and may differ: `marks` names them."""
+
+    content_hash: str
+    split: str
+    limit: int | None
+    protocol: str
+
+    @staticmethod
+    def of(item: Identified) -> Question:
+        """The question of a manifest, a baseline or a candidate."""
+        data = item.dataset
+        return Question(data.content_hash, data.split, data.limit, item.protocol)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing in which two results differ, so that they do not compare.
+
+    Attributes:
+        what: what differs, such as `the split`.
+        first, second: the values.
+        remedy: what to do.
     """
-    groups: defaultdict[tuple[str, str, int | None, str, str], list[Result]] = defaultdict(list)
+
+    what: str
+    first: str
+    second: str
+    remedy: str
+
+    def sentence(self, first: str, second: str) -> str:
+        """The difference in words; `first` and `second` say whose values they are."""
+        return f"{self.what} differs: {self.first} for {first}, {self.second} for {second}; {self.remedy}"
+
+
+_SCORE_AGAIN = "`bench run` scores a stored ranking again, without running it"
+_SAME_QUERIES = "run both on the same queries of the same data"
+
+
+def differences(first: Identified, second: Identified) -> list[Difference]:
+    """Why two results do not compare; nothing where they answer the same question."""
+    one, other = Question.of(first), Question.of(second)
+    return [
+        *data_differences(first, second),
+        *_differing("the split", one.split, other.split, _SAME_QUERIES),
+        *_differing("the limit of queries", one.limit or "none", other.limit or "none", _SAME_QUERIES),
+    ]
+
+
+def data_differences(first: Identified, second: Identified) -> list[Difference]:
+    """Why two results are not about the same data: its content, or the protocol by which it was used."""
+    one, other = Question.of(first), Question.of(second)
+    specs = first.dataset.spec, second.dataset.spec
+    found = []
+    # Of one content under two names, the content decides.
+    if one.content_hash != other.content_hash and specs[0] != specs[1]:
+        found += _differing("the dataset", *specs, "name results on the same data")
+    else:
+        again = "the data has changed between them: run the older one again"
+        found += _differing("the content of the dataset", one.content_hash[:12], other.content_hash[:12], again)
+    again = "run the older one again"
+    return found + _differing("the version of the protocol", one.protocol, other.protocol, again)
+
+
+def metric_difference(first: Scored, second: Scored, metric: str) -> Difference | None:
+    """Why a metric of two results does not compare: other code computed it.
+
+    None where it compares, and where one of them does not have the measure.
+    """
+    one, other = code_of(first.scoring, metric), code_of(second.scoring, metric)
+    if one == other or not one or not other:
+        return None
+    what = f"the version of the scoring code of {metric.partition('@')[0]}"
+    return Difference(what, one[:12], other[:12], _SCORE_AGAIN)
+
+
+def token_difference(first: Scored, second: Scored) -> Difference | None:
+    """Why token counts of two results do not compare; None where they do."""
+    one, other = token_code(first.scoring), token_code(second.scoring)
+    if one == other:
+        return None
+    return Difference("the version of the code that counts tokens", one[:12], other[:12], _SCORE_AGAIN)
+
+
+def _differing(what: str, one: object, other: object, remedy: str) -> list[Difference]:
+    return [] if one == other else [Difference(what, str(one), str(other), remedy)]
+
+
+def code_of(scoring: ScoringCode | str, metric: str) -> str:
+    """sha256 of the code that computed a metric; that of today's where the older code is known to give its numbers.
+
+    Empty where the result did not have the measure.
+    """
+    name = metric.partition("@")[0]
+    own = scoring if isinstance(scoring, str) else scoring.measures.get(name, "")
+    return same_scoring().measures.get(name, {}).get(own, own)
+
+
+def interval_code(scoring: ScoringCode | str) -> str:
+    """sha256 of the code that made the intervals, as `code_of` gives it."""
+    own = scoring if isinstance(scoring, str) else scoring.intervals
+    return same_scoring().intervals.get(own, own)
+
+
+def token_code(scoring: ScoringCode | str) -> str:
+    """sha256 of the code that counted tokens, as `code_of` gives it."""
+    own = scoring if isinstance(scoring, str) else scoring.tokens
+    return same_scoring().tokens.get(own, own)
+
+
+@dataclass(frozen=True)
+class SameScoring:
+    """sha256 of older code -> sha256 of the code that was shown to give the same numbers.
+
+    Attributes:
+        measures: for each measure by its name.
+        intervals, tokens: for intervals and token counts.
+    """
+
+    measures: dict[str, dict[str, str]]
+    intervals: dict[str, str]
+    tokens: dict[str, str]
+
+
+@cache
+def same_scoring() -> SameScoring:
+    """What `python -m bench.run.samescoring` has found and written down."""
+    raw = json.loads(SAME_SCORING.read_text("utf-8"))
+    return SameScoring(raw["measures"], raw["intervals"], raw["tokens"])
+
+
+def comparable(results: Sequence[S]) -> list[list[S]]:
+    """Groups of results on one dataset that answer the same question, in the order in which they come."""
+    groups: defaultdict[tuple[str, Question], list[S]] = defaultdict(list)
     for result in results:
-        data = result.manifest.dataset
-        groups[data.spec, data.split, data.limit, data.content_hash, result.manifest.protocol].append(result)
+        groups[result.manifest.dataset.spec, Question.of(result.manifest)].append(result)
     return list(groups.values())
 
 
-def ordered(results: Sequence[Result], metric: str) -> list[Result]:
-    """Best first by the mean of a metric; oracles, which are no competitors, stand last."""
+def ordered(results: Sequence[S], metric: str) -> list[S]:
+    """Best first by the mean of a metric; oracles, which are no competitors, come last."""
     return sorted(results, key=lambda item: (item.manifest.method.oracle, -_mean(item, metric), item.label))
 
 
-def doubtful_leads(rows: Sequence[Result], metric: str) -> list[bool]:
+def doubtful_leads(rows: Sequence[Stored], metric: str) -> list[bool]:
     """(rows,) whether a row's lead over the next is within the tie bands (rule 1 of the protocol).
 
     Such a lead vanishes when ties are broken against the first method and for the second.
@@ -43,26 +214,39 @@ def doubtful_leads(rows: Sequence[Result], metric: str) -> list[bool]:
     return found
 
 
-def marks(result: Result, template: str) -> list[str]:
+#: Sentences of marks that came without one.
+_WHY = {
+    "rules": "rules stand in for the language model",
+    "trained on test": "a model behind it learnt from queries that are evaluated here",
+    "tools seen": "a model behind it learnt from tools that are gold here",
+}
+
+
+def marks(result: Stored, template: str) -> list[Mark]:
     """What sets a row apart from the others of its group; `template` is the tool text that most of them have."""
     manifest = result.manifest
-    found = ["oracle"] if manifest.method.oracle else []
-    found += manifest.method.marks
+    found = []
+    if manifest.method.oracle:
+        found.append(Mark(kind="oracle", text="oracle", why="it is shown the gold: an upper bound, no competitor"))
+    found += [mark if mark.why else mark.model_copy(update={"why": _WHY.get(mark.text, "")}) for mark in manifest.marks]
     if manifest.method.run_file:
-        found.append("run file")
+        why = "a scored run file: no method of this harness ran, and its cost is not known"
+        found.append(Mark(kind="run file", text="run file", why=why))
     elif manifest.depth != DEFAULT_DEPTH:
-        found.append(f"depth {manifest.depth}")
+        why = f"it gave {manifest.depth} tools for a query instead of the protocol's {DEFAULT_DEPTH}"
+        found.append(Mark(kind="depth", text=f"depth {manifest.depth}", why=why))
     if manifest.dataset.template != template:
-        found.append(f"text: {manifest.dataset.template}")
+        why = f"its tools are indexed as {manifest.dataset.template}; most rows have {template}"
+        found.append(Mark(kind="text", text=f"text: {manifest.dataset.template}", why=why))
     return found
 
 
-def usual_template(results: Sequence[Result]) -> str:
+def usual_template(results: Sequence[Stored]) -> str:
     """The tool text that most results of a group have."""
     names = [result.manifest.dataset.template for result in results]
     return max(sorted(set(names)), key=names.count)
 
 
-def _mean(result: Result, metric: str) -> float:
+def _mean(result: Stored, metric: str) -> float:
     value = result.metrics.metrics.get(metric)
     return -1.0 if value is None else value.mean

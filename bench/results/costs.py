@@ -13,7 +13,7 @@ def money_per_query(manifest: Manifest) -> float | None:
     or asked by a part of the run alone, of embeddings from an endpoint, which the cache keeps and nobody counts.
     """
     method = manifest.method
-    if method.run_file is not None or PREFIX in method.full_spec:
+    if method.run_file is not None or any(name.startswith(PREFIX) for name in method.revisions):
         return None
     if manifest.model_use is not None:
         cost, queries = manifest.model_use.cost, manifest.dataset.queries

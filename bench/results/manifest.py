@@ -10,6 +10,45 @@ from bench.storage.records import Record
 SCHEMA_VERSION = 1
 
 
+#: What a mark is about. `method` is what a method says of itself, such as that rules stand in for a language model.
+MarkKind = Literal[
+    "method",
+    "trained on test",
+    "tools seen",
+    "oracle",
+    "run file",
+    "depth",
+    "text",
+    "failed",
+    "bundles seen",
+    "older scoring",
+    "older version",
+    "protocol",
+]
+_OF_MODELS: dict[str, MarkKind] = {"trained on test": "trained on test", "tools seen": "tools seen"}
+
+
+class Mark(Record):
+    """What every table must say of a result: a short text for the row, and the sentence behind it."""
+
+    kind: MarkKind
+    text: str
+    why: str = ""
+
+    @staticmethod
+    def stated(text: str, why: str) -> Mark:
+        """A mark that a run gets from its method, or from the training cards of the models behind it."""
+        return Mark(kind=_OF_MODELS.get(text, "method"), text=text, why=why)
+
+
+class ScoringCode(Record):
+    """The code that made a result's numbers: sha256 for each measure by its name, for intervals, for token counts."""
+
+    measures: dict[str, str]
+    intervals: str
+    tokens: str
+
+
 class DatasetIdentity(Record):
     """Which data: equal hashes and splits mean the same queries, tools and gold."""
 
@@ -38,8 +77,12 @@ class MethodIdentity(Record):
     needs_llm: bool
     #: For scored run files: the file's name and sha256; no method of ours ran.
     run_file: str | None = None
-    #: What must stand on the row in every table: rules in place of a language model, a model that knew the test.
-    marks: list[str] = []
+    #: What every table must say of it: rules in place of a language model, a model that knew the test. Plain texts in
+    #: results of versions whose `warnings` held the sentences; read them by `Manifest.marks`.
+    marks: list[Mark | str] = []
+    #: Whether it, or a method that it is built on, learnt from past queries; None where nobody can know, as of a run
+    #: file, and in results of versions that did not say.
+    learns: bool | None = None
     #: How a set was cut from the ranking, when the method recommends none: `size=3`, `threshold=0.41`, ...
     cut: str | None = None
 
@@ -102,10 +145,25 @@ class Manifest(Record):
     facts: dict[str, str | int | float | bool]
     warnings: list[str]
     resumed: bool = False
-    #: sha256 over the code that made numbers of the ranking; when it changes, the ranking is scored again.
-    scoring: str
+    #: The code that made numbers of the ranking; when it changes, the ranking is scored again. A single sha256 in
+    #: results of versions that hashed all of it together.
+    scoring: ScoringCode | str
     #: sha256 of every other file of the result.
     files: dict[str, str] = {}
+
+    @property
+    def marks(self) -> list[Mark]:
+        """The marks that the run got, also where an older version wrote them as texts and as warnings."""
+        sentences = dict(warning.partition(": ")[::2] for warning in self.warnings)
+        return [
+            mark if isinstance(mark, Mark) else Mark.stated(mark, sentences.get(mark, "")) for mark in self.method.marks
+        ]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know, in sentences: the warnings and the marks."""
+        told = [f"{mark.text}: {mark.why}" for mark in self.method.marks if isinstance(mark, Mark)]
+        return [*self.warnings, *told]
 
 
 class MetricValue(Record):

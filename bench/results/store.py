@@ -29,6 +29,7 @@ from pydantic import BaseModel, ValidationError
 from bench.errors import ResultError, UsageError
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
+from bench.results.comparing import Question
 from bench.results.manifest import SCHEMA_VERSION, Manifest, Metrics
 from bench.storage.locks import locked, replaced_folder, standing
 from bench.storage.paths import sha256_of, write_text
@@ -205,7 +206,7 @@ def _folders(results: Path) -> list[Path]:
 
 
 def find_results(results: Path, without: Container[Path] = ()) -> Iterator[Result | ResultError]:
-    """Every result below a folder, sorted by path; those that cannot be read come as errors.
+    """Every result below a folder, sorted by path; those that cannot be read come as errors that know their folder.
 
     Args:
         results: the folder.
@@ -217,6 +218,7 @@ def find_results(results: Path, without: Container[Path] = ()) -> Iterator[Resul
         try:
             yield Result.read(folder)
         except ResultError as error:
+            error.folder = folder
             yield error
 
 
@@ -302,8 +304,8 @@ def _instant(created: str) -> float:
 
 
 def _question(manifest: Manifest) -> tuple[object, ...]:
-    """What was asked: all of a result's identity but the version of the method: its code, models and defaults."""
+    """What was asked of whom: all of a result's identity but the version of the method: its code, models, defaults."""
     data, method = manifest.dataset, manifest.method
-    asked = (data.spec, data.content_hash, data.split, data.limit, data.template, manifest.depth, manifest.protocol)
     # Not the full spec: a version that has a parameter more asks the same when it is left at its default.
-    return (*asked, method.spec, method.cut, method.run_file)
+    own = (method.spec, method.cut, method.run_file, manifest.depth, data.template)
+    return data.spec, Question.of(manifest), *own

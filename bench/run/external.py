@@ -8,7 +8,6 @@ from pathlib import Path
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.identity.sources import scoring_hash
 from bench.metrics import Metric
 from bench.protocol import PROTOCOL_VERSION
 from bench.results.manifest import Manifest, MethodIdentity
@@ -16,7 +15,7 @@ from bench.results.store import Result, result_folder, result_lock, write_result
 from bench.run.plan import EvaluatedSplit, Plan
 from bench.run.runfile import parse_run
 from bench.run.runner import dataset_identity, environment
-from bench.run.scoring import BOOTSTRAP_SEED, score
+from bench.run.scoring import BOOTSTRAP_SEED, score, scoring_code
 from bench.specs.spec import Spec
 
 
@@ -78,7 +77,7 @@ def score_run_file(
         peak_memory_mib=None,
         facts={},
         warnings=["scored from a run file: what the system saw, and how it was run, is not known"],
-        scoring=scoring_hash(),
+        scoring=scoring_code(scored.metrics.metrics),
     )
     folder = result_folder(results, dataset.spec, name, identifier)
     with result_lock(results, folder):

@@ -11,22 +11,25 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.errors import UsageError
-from bench.identity.sources import scoring_hash
 from bench.metrics import Metric, parse_metric
 from bench.metrics.ties import Beyond
 from bench.protocol import Ranking, ToolSets
+from bench.results.comparing import code_of, interval_code, token_code
 from bench.results.store import Result, write_result
 from bench.run.answers import Answers
-from bench.run.scoring import score
+from bench.run.scoring import Scored, score, scoring_code
 
 
 def up_to_date(result: Result, metrics: Sequence[Metric]) -> bool:
-    """Whether a result has these metrics, by the scoring code of today."""
+    """Whether a result has these metrics, and all its numbers by the code of today, or by code that gives the same."""
     known = result.per_query.column_names
     has_sets = not result.per_query["recommended"].null_count
-    return result.manifest.scoring == scoring_hash() and all(
-        str(metric) in known for metric in metrics if has_sets or not metric.needs_sets
-    )
+    if not all(str(metric) in known for metric in metrics if has_sets or not metric.needs_sets):
+        return False
+    own, had = result.manifest.scoring, [str(metric) for metric in _had(result)]
+    now = scoring_code(had)
+    same = all(code_of(own, name) == code_of(now, name) for name in had)
+    return same and interval_code(own) == interval_code(now) and token_code(own) == token_code(now)
 
 
 def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Result:
@@ -34,13 +37,18 @@ def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Resu
 
     The caller holds the result's lock.
     """
+    scored, manifest = rescored(result, dataset, metrics), result.manifest
+    fresh = manifest.model_copy(update={"scoring": scoring_code(scored.metrics.metrics)})
+    return write_result(result.folder, fresh, scored.metrics, scored.run, scored.per_query)
+
+
+def rescored(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Scored:
+    """The numbers of a stored ranking by the code of today; nothing is written."""
     rows, answers = stored_answers(result, dataset)
     manifest = result.manifest
     depth = None if manifest.method.run_file else manifest.depth
     wanted = list(dict.fromkeys([*_had(result), *metrics]))
-    scored = score(manifest.result_id, dataset, rows, answers, manifest.dataset.template, wanted, depth)
-    fresh = manifest.model_copy(update={"scoring": scoring_hash()})
-    return write_result(result.folder, fresh, scored.metrics, scored.run, scored.per_query)
+    return score(manifest.result_id, dataset, rows, answers, manifest.dataset.template, wanted, depth)
 
 
 def _had(result: Result) -> list[Metric]:

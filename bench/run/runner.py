@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, ResultError, UsageError
-from bench.identity.sources import scoring_hash
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
 from bench.protocol import PROTOCOL_VERSION, History, Library, Method, OracleMethod, Queries, RecommendingMethod
-from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity, ModelUse
+from bench.protocol.learning import learns
+from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, Mark, MethodIdentity, ModelUse
 from bench.results.store import Result, check_writable, is_complete, result_folder, result_lock, write_result
 from bench.run.answers import ask, asking_order, forget
 from bench.run.cut import Cut, learn_cut, split_history
@@ -31,7 +31,7 @@ from bench.run.leaks import training_marks
 from bench.run.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
 from bench.run.plan import Plan, method_code, method_hash, parts_of, result_id
 from bench.run.rescore import rescore, up_to_date
-from bench.run.scoring import BOOTSTRAP_SEED, score
+from bench.run.scoring import BOOTSTRAP_SEED, score, scoring_code
 from bench.session import Meter, current_session, metered, session, uncached_queries
 from bench.storage.locks import recover
 from bench.storage.paths import write_text
@@ -210,7 +210,8 @@ class Runner:
                 code=method_code(method),
                 oracle=oracle,
                 needs_llm=method.needs_llm,
-                marks=list(marks),
+                marks=[Mark.stated(mark, sentence) for mark, sentence in marks.items()],
+                learns=len(history) > 0 and any(learns(type(part)) for part in parts_of(method)),
                 cut=None if cut is None else str(cut),
             ),
             depth=plan.depth,
@@ -221,9 +222,9 @@ class Runner:
             peak_memory_mib=None if peak is None else round(peak, 1),
             model_use=_model_use(asked, answers.resumed) if method.needs_llm else None,
             facts=facts,
-            warnings=[*_warnings(plan, dataset, oracle), *(f"{mark}: {marks[mark]}" for mark in marks)],
+            warnings=_warnings(plan, dataset, oracle),
             resumed=answers.resumed,
-            scoring=scoring_hash(),
+            scoring=scoring_code(scored.metrics.metrics),
         )
         result = write_result(item.folder, manifest, scored.metrics, scored.run, scored.per_query)
         forget(batches)

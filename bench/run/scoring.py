@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +11,13 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
+from bench.identity.measures import interval_hash, measure_hash, token_hash
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metrics
+from bench.metrics.evaluate import mean
 from bench.metrics.ties import tie_band
 from bench.models.tokens import count_tokens
 from bench.protocol import ToolSets
-from bench.results.manifest import Metrics, MetricValue
+from bench.results.manifest import Metrics, MetricValue, ScoringCode
 from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
 from bench.run.answers import Answers
 from bench.stats.bootstrap import bca_intervals
@@ -97,6 +98,12 @@ def score(
     )
 
 
+def scoring_code(metrics: Iterable[str]) -> ScoringCode:
+    """The code of this process that makes such numbers; `metrics` are canonical names."""
+    measures = {metric.measure.name: measure_hash(metric.measure) for metric in parse_metrics(metrics)}
+    return ScoringCode(measures=dict(sorted(measures.items())), intervals=interval_hash(), tokens=token_hash())
+
+
 def means_and_intervals(scores: Scores) -> dict[str, MetricValue]:
     """Mean and interval of every metric that is taken on some query."""
     taken = ~np.isnan(scores.values)
@@ -112,7 +119,7 @@ def means_and_intervals(scores: Scores) -> dict[str, MetricValue]:
         for i, column in enumerate(columns):
             low, high = (None if np.isnan(end) else float(end) for end in intervals[i])
             name = str(scores.metrics[column])
-            found[name] = MetricValue(mean=math.fsum(values[:, i]) / len(rows), low=low, high=high, n=len(rows))
+            found[name] = MetricValue(mean=mean(values[:, i]), low=low, high=high, n=len(rows))
     return {str(metric): found[str(metric)] for metric in scores.metrics if str(metric) in found}
 
 

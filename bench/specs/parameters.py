@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import GetCoreSchemaHandler, ValidationError
 from pydantic_core import core_schema
@@ -69,6 +69,15 @@ def check_parameters(model: type[P], spec: Spec, kind: str) -> P:
         message = fault.message[:1].lower() + fault.message[1:]
         given = _given(dict(spec.arguments), fault.place)
         raise UsageError(f"parameter {name!r} of {kind} {spec.name} is {given}: {message}.") from None
+
+
+def takes_methods(model: type[ParameterSet]) -> bool:
+    """Whether a parameter's value is another method, or several."""
+    return any(_names_method(field.annotation) for field in model.model_fields.values())
+
+
+def _names_method(annotation: Any) -> bool:
+    return annotation is Spec or any(_names_method(part) for part in get_args(annotation))
 
 
 def _given(arguments: dict[str, Value], place: tuple[int | str, ...]) -> str:

@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bench.errors import ResultError, UsageError
-from bench.identity.sources import scoring_hash
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
 from bench.metrics.measures import MEASURES
+from bench.results.comparing import code_of, interval_code, token_code
 from bench.results.manifest import Manifest, Metrics, MetricValue
 from bench.results.store import METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, Result
 from bench.run.rescore import stored_answers
-from bench.run.scoring import Scored, means_and_intervals, score
+from bench.run.scoring import Scored, means_and_intervals, score, scoring_code
 from bench.submit.archive import quoted
 from bench.submit.tables import MOST_CELLS, Asked
 
@@ -73,7 +73,9 @@ def number_faults(
     faults = [*_value_faults(per_query, scored), *_metric_faults(metrics, scored.metrics)]
     if not run.equals(scored.run):
         faults.append(f"{RUN} is not what its own rankings give when they are written again.")
-    if faults and manifest.scoring != scoring_hash():
+    own, now = manifest.scoring, scoring_code(metrics.metrics)
+    same = all(code_of(own, name) == code_of(now, name) for name in metrics.metrics)
+    if faults and not (same and interval_code(own) == interval_code(now) and token_code(own) == token_code(now)):
         faults.append(
             "its numbers were made by another version of the scoring code: `bench run` with this one scores the stored "
             "ranking again."
@@ -137,7 +139,7 @@ def _set_faults(
 
     def possible(metric: Metric) -> bool:
         deeper = shallow and isinstance(metric.cutoff, int) and metric.cutoff > manifest.depth
-        taken = ~judged if metric.on_no_gold else judged
+        taken = ~judged if metric.measure.on_no_gold else judged
         return bool(taken.any()) and not deeper and (sets or not metric.needs_sets)
 
     usual = [str(metric) for metric in parse_metrics(DEFAULT_METRICS) if possible(metric)]
@@ -181,7 +183,7 @@ def _impossible(
     failed: NDArray[np.bool_],
 ) -> str:
     """Why no ranking has these values of a metric; nothing where one may."""
-    taken = ~judged if metric.on_no_gold else judged
+    taken = ~judged if metric.measure.on_no_gold else judged
     if (np.isnan(values) == taken).any():
         return f"{PER_QUERY} has values of {metric} for other queries than those that are judged by it."
     if not metric.needs_sets and np.any(values[taken & failed] != 0):

@@ -18,7 +18,16 @@ from bench.leaderboard.boards.tables import checked_values
 from bench.leaderboard.numbers import count
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import PROTOCOL_VERSION
-from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
+from bench.results.comparing import (
+    comparable,
+    doubtful_leads,
+    interval_code,
+    marks,
+    metric_difference,
+    ordered,
+    usual_template,
+)
+from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result, find_results, latest
 from bench.text import label, one_line, unique_slug
 
@@ -43,14 +52,6 @@ class Rejected:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """What must stand on a row, and the sentence behind it."""
-
-    text: str
-    why: str
-
-
-@dataclass(frozen=True)
 class Sample:
     """A row over some of its queries: how many, means and their standard errors, one for each of RANKED."""
 
@@ -66,6 +67,7 @@ class Row:
     Attributes:
         key: tells the row's method and setting from others; the same on every dataset.
         values: (judged queries, len(RANKED)); None where the result lacks one of these metrics.
+        older: those of COLUMNS and RANKED that other code computed than the newest result's: they do not compare.
         doubtful: metrics on which its lead over the next row is within the tie bands.
         samples: kind of queries (`all`, `seen`, `unseen`) -> the row over these; empty where `values` were None.
     """
@@ -77,6 +79,7 @@ class Row:
     marks: tuple[Mark, ...]
     values: NDArray[np.float64] | None
     doubtful: frozenset[str]
+    older: frozenset[str] = frozenset()
     samples: Mapping[str, Sample] = field(default_factory=dict)
 
     @property
@@ -159,7 +162,8 @@ def read_results(results: Path) -> tuple[list[list[Result]], list[Rejected]]:
     rejected += [Rejected(place_of(folder, results), reason) for folder, reason in strange.items()]
     for item in find_results(results, strange):
         if isinstance(item, ResultError):
-            rejected.append(Rejected(_place(results, item), one_line(str(item)).replace(f"{results}/", "")))
+            where = "" if item.folder is None else place_of(item.folder, results)
+            rejected.append(Rejected(where, one_line(str(item)).replace(f"{results}/", "")))
             continue
         where, own = place_of(item.folder, results), item.manifest.result_id
         if not _RESULT_ID.fullmatch(own):
@@ -225,12 +229,11 @@ def assembled(
     data = shown[0].manifest.dataset
     leads = {name: doubtful_leads(shown, name) for name in COLUMNS}
     newest = max(shown, key=lambda item: item.manifest.environment.created)
-    scoring = newest.manifest.scoring
     rows = [
         _row(
             result,
             template,
-            scoring,
+            newest,
             tables[result.manifest.result_id],
             frozenset(name for name in COLUMNS if leads[name][i]),
         )
@@ -247,19 +250,20 @@ def assembled(
         template=template,
         rows=tuple(rows),
         standings=dict(standings or {}),
-        superseded=tuple(_superseded(sound, shown, template, scoring)),
+        superseded=tuple(_superseded(sound, shown, template, newest)),
     )
     if board.current and standings is None:
         ranked = [i for i, row in enumerate(rows) if not row.oracle and row.values is not None]
-        for column, metric in enumerate(RANKED if ranked else ()):
-            columns = [values[:, column] for i in ranked if (values := rows[i].values) is not None]
+        for column, metric in enumerate(RANKED):
+            same = [i for i in ranked if metric not in rows[i].older]
+            columns = [values[:, column] for i in same if (values := rows[i].values) is not None]
             if columns and len(columns[0]):
-                board.standings[metric] = ranked_systems([rows[i].id for i in ranked], np.column_stack(columns))
+                board.standings[metric] = ranked_systems([rows[i].id for i in same], np.column_stack(columns))
     return board
 
 
 def _row(
-    result: Result, template: str, scoring: str, values: NDArray[np.float64] | None, doubtful: frozenset[str]
+    result: Result, template: str, newest: Result, values: NDArray[np.float64] | None, doubtful: frozenset[str]
 ) -> Row:
     manifest = result.manifest
     method = manifest.method
@@ -273,56 +277,49 @@ def _row(
         key="\n".join([method.spec, *words, *setting]),
         name=label(name),
         family=method.spec if method.run_file else family_of(method.spec),
-        marks=tuple(_marks(result, template, scoring)),
+        marks=tuple(_marks(result, template, newest)),
         values=values,
         doubtful=doubtful,
+        older=_older(result, newest),
     )
 
 
-_WHY = {
-    "oracle": "it is shown the gold: an upper bound, no competitor",
-    "run file": "a scored run file: no method of this harness ran, and its cost is not known",
-    "rules": "rules stand in for the language model",
-    "trained on test": "a model behind it learnt from queries that are evaluated here",
-    "tools seen": "a model behind it learnt from tools that are gold here",
-}
-
-
-def _marks(result: Result, template: str, scoring: str) -> list[Mark]:
+def _marks(result: Result, template: str, newest: Result) -> list[Mark]:
     manifest = result.manifest
-    sentences = {}
-    for warning in manifest.warnings:
-        head, _, tail = warning.partition(": ")
-        sentences[head] = tail
-    found = []
-    for text in marks(result, template):
-        why = sentences.get(text) or _WHY.get(text, "")
-        if text.startswith("depth"):
-            why = f"it gave {manifest.depth} tools for a query instead of the protocol's {DEFAULT_DEPTH}"
-        elif text.startswith("text: "):
-            why = f"its tools are indexed as {manifest.dataset.template}; most rows have {template}"
-        found.append(Mark(label(text, 40), label(why, 300)))
-    if any("bundle" in warning.lower() for warning in manifest.warnings):
-        why = next(warning for warning in manifest.warnings if "bundle" in warning.lower())
-        found.append(Mark("bundles seen", label(why, 300)))
+    found = [
+        mark.model_copy(update={"text": label(mark.text, 40), "why": label(mark.why, 300)})
+        for mark in marks(result, template)
+    ]
     if result.metrics.n_failed:
-        text = f"{count(result.metrics.n_failed)} failed"
-        found.append(Mark(text, "queries that failed or were not answered; they score 0"))
-    if manifest.scoring != scoring:
-        why = "its ranking was scored by other code than the newest result's; bench run scores it again"
-        found.append(Mark("older scoring", why))
+        why = "queries that failed or were not answered; they score 0"
+        found.append(Mark(kind="failed", text=f"{count(result.metrics.n_failed)} failed", why=why))
+    older = _older(result, newest)
+    if older or interval_code(manifest.scoring) != interval_code(newest.manifest.scoring):
+        what = ", ".join(name for name in dict.fromkeys((*RANKED, *COLUMNS)) if name in older) or "its intervals"
+        why = f"other code than the newest result's computed {what}; bench run scores its ranking again"
+        found.append(Mark(kind="older scoring", text="older scoring", why=why))
     if manifest.protocol != PROTOCOL_VERSION:
-        found.append(Mark(f"protocol {label(manifest.protocol, 20)}", "kept, and not ranked"))
+        text = f"protocol {label(manifest.protocol, 20)}"
+        found.append(Mark(kind="protocol", text=text, why="kept, and not ranked"))
     return found
 
 
-def _superseded(sound: Sequence[Result], shown: Sequence[Result], template: str, scoring: str) -> Iterator[Superseded]:
+def _older(result: Result, newest: Result) -> frozenset[str]:
+    """Metrics of the board that do not compare with those of its newest result."""
+    mine, others = result.manifest, newest.manifest
+    return frozenset(name for name in (*RANKED, *COLUMNS) if metric_difference(mine, others, name) is not None)
+
+
+def _superseded(
+    sound: Sequence[Result], shown: Sequence[Result], template: str, newest: Result
+) -> Iterator[Superseded]:
     kept = {item.manifest.result_id for item in shown}
     for item in sound:
         if item.manifest.result_id not in kept:
             newer = next(other for other in shown if latest([item, other]) == [other]).manifest.result_id
-            older = Mark("older version", "a newer version of the method has answered the same question")
-            yield Superseded(item, newer, (*_marks(item, template, scoring), older))
+            why = "a newer version of the method has answered the same question"
+            older = Mark(kind="older version", text="older version", why=why)
+            yield Superseded(item, newer, (*_marks(item, template, newest), older))
 
 
 def slug_of(result: Result) -> str:
@@ -345,16 +342,6 @@ def family_of(spec: str) -> str:
 def place_of(folder: Path, results: Path) -> str:
     """A result's folder as the site names it."""
     return label(str(folder.relative_to(results)), 200)
-
-
-def _place(results: Path, error: ResultError) -> str:
-    """The folder that an error is about, as far as its sentence names it."""
-    text = one_line(str(error))
-    start = text.find(f"{results}/")
-    if start < 0:
-        return ""
-    parts = text[start + len(str(results)) + 1 :].split("/")
-    return label("/".join([parts[0], parts[1].split(" ")[0]]) if len(parts) > 1 else parts[0], 200)
 
 
 def _strange(results: Path) -> Iterator[tuple[Path, str]]:

@@ -15,7 +15,8 @@ from bench.data.novelty import novelty
 from bench.data.parquet import MANIFEST, read_dataset
 from bench.data.sources import Sources
 from bench.errors import BenchError
-from bench.protocol.method import Method, OracleMethod
+from bench.protocol.learning import learns
+from bench.protocol.method import OracleMethod
 from bench.registry import method_class, method_names
 from bench.registry.datasets import dataset_entries, resolve, stored_folder
 
@@ -131,7 +132,7 @@ def facts_of(name: str) -> MethodFacts | None:
         ),
         oracle=issubclass(kind, OracleMethod),
         needs_llm=kind.needs_llm,
-        learns=kind.needs_history or kind.fit is not Method.fit,
+        learns=learns(kind),
     )
 
 

@@ -88,7 +88,7 @@ def overall(
     for place, board in enumerate(used):
         for row in board.rows:
             # Of two rows that differ in nothing a reader is told, the better one stands first.
-            if kind in row.samples and place not in rows.get(row.key, {}):
+            if kind in row.samples and metric not in row.older and place not in rows.get(row.key, {}):
                 rows.setdefault(row.key, {})[place] = row
     methods = {key: frozenset(found) for key, found in rows.items() if not next(iter(found.values())).oracle}
     common = _common(list(methods.values()))

@@ -131,7 +131,7 @@ def _boards(results: Sequence[Result], current: frozenset[str]) -> list[_Group]:
 
 
 def _marks(result: Result, board: _Group, current: frozenset[str], protocol: str) -> list[str]:
-    found = stated_marks(result, usual_template(board.everything))
+    found = [mark.text for mark in stated_marks(result, usual_template(board.everything))]
     if result.metrics.n_failed:
         found.append(f"{result.metrics.n_failed} failed")
     if result.manifest.protocol != protocol:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from bench.leaderboard.pages.mathml import formula
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
@@ -13,14 +12,21 @@ from bench.metrics import measures
 _FORMS = {"k": "@k", "gold": "@gold", "none": "bare"}
 
 
+def mathml(formula: str) -> str:
+    """LaTeX as MathML, which needs no script and no font of ours; empty for nothing."""
+    from latex2mathml.converter import convert
+
+    return convert(formula, display="block") if formula else ""
+
+
 def _write(content: Content, writer: Writer) -> None:
     metrics = [
         {
             "measure": measure,
             "forms": ", ".join(text for form, text in _FORMS.items() if form in measure.cutoffs),
-            "formula": Markup(formula(name)),
+            "formula": Markup(mathml(measure.formula)),
         }
-        for name, measure in measures().items()
+        for measure in measures().values()
     ]
     writer.put("metrics.html", render("metrics", "", "metrics.html", metrics=metrics))
 

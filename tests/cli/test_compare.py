@@ -160,7 +160,7 @@ def test_what_is_not_on_the_same_queries_is_refused_and_says_why(bench: Bench, l
     bench("run", "-q", "-d", "starter", "--limit", 20, "-m", "bm25", "--results", "short")
     short = next(path.parent for path in Path("short").glob("*/*/manifest.json"))
     err = bench("compare", "tfidf@starter", short, code=6).err
-    assert "the limit of queries differs (none, 20)" in err
+    assert "the limit of queries differs: none for tfidf @ starter, 20 for bm25 @ starter" in err
     assert "needs two results" in bench("compare", "bm25@starter", code=2).err
     assert "is named twice" in bench("compare", "bm25@starter", "bm25@starter", code=2).err
     assert "there is no result 'bm26@starter'" in bench("compare", "bm25@starter", "bm26@starter", code=2).err

@@ -71,7 +71,9 @@ def test_a_result_on_other_data_is_refused(bench: Bench, results: list[str], fol
     bench("data", "add", "mine", "--from", folder)
     bench("run", "-m", "bm25", "-d", "mine")
     said = bench("explain", "bm25@starter", "0372", "--against", "bm25@mine", code=6)
-    assert "cannot stand side by side: the dataset differs (starter, mine)" in said.err
+    assert (
+        "cannot stand side by side: the dataset differs: starter for bm25 @ starter, mine for bm25 @ mine" in said.err
+    )
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_values_of_another_scoring_code_are_not_compared(bench: Bench, blessed: 
     baseline = read_baseline(blessed)
     write_baseline(blessed, baseline.model_copy(update={"scoring": "0" * 64}).sealed())
     said = gate(bench, "bm25@starter", code=2).out
-    assert "the version of the scoring code differs" in said
+    assert "the version of the scoring code of recall differs" in said
     assert "`bench run` scores a stored ranking again" in said
     assert "bless it anew" in said
 

@@ -180,7 +180,7 @@ def test_a_slice_without_queries_was_not_run_and_an_unknown_one_is_told(judged: 
         ({"split": "dev"}, "the split differs: dev for the candidate"),
         ({"limit": 7}, "the limit of queries differs: 7"),
         ({"protocol": "2.0"}, "the version of the protocol differs"),
-        ({"scoring": "t"}, "the version of the scoring code differs: t for the candidate"),
+        ({"scoring": "t"}, "the version of the scoring code of recall differs: t for the candidate"),
         ({"query_ids": [f"r{i:04}" for i in range(269)]}, "269 are the candidate's alone, 269 the baseline's alone"),
         ({"n_gold": [2] * 269}, "number of gold tools"),
     ],

@@ -143,7 +143,10 @@ def test_a_baseline_of_other_data_is_not_compared(project: pytest.Pytester) -> N
     baseline = read_baseline(path)
     project.makepyfile(test_search=THREE_LINES)
     other = baseline.dataset.model_copy(update={"content_hash": "0" * 64})
-    for changed, said in (({"dataset": other}, "content of the dataset"), ({"scoring": "0" * 64}, "scoring code")):
+    for changed, said in (
+        ({"dataset": other}, "content of the dataset"),
+        ({"scoring": "0" * 64}, "scoring code of recall"),
+    ):
         write_baseline(path, baseline.model_copy(update=changed).sealed())
         result = project.runpytest(*OPTIONS)
         result.assert_outcomes(failed=1)

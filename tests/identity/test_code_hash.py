@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import shutil
@@ -27,7 +26,7 @@ import json, sys
 from pathlib import Path
 import bench
 assert Path(bench.__file__).is_relative_to(Path.cwd()), bench.__file__
-from bench.identity.sources import code_hash, scoring_hash
+from bench.identity.sources import code_hash
 kind, names, edits = json.loads(sys.argv[1])
 if kind == "method":
     from bench.registry import build_method
@@ -37,12 +36,9 @@ for edit in [None, *edits]:
     if edit is not None:
         with open(edit, "a") as file:
             file.write("\\n# edited\\n")
-    # A process hashes the code that scores once, since what it runs stays the same.
-    scoring_hash.cache_clear()
     kinds = {
         "code": lambda name: code_hash(name),
         "method": lambda name: method_hash(build_method(name)),
-        "scoring": lambda name: scoring_hash(),
     }
     found.append({name: kinds[kind](name) for name in names})
 print(json.dumps(found))
@@ -105,25 +101,6 @@ def test_the_hash_of_a_method_built_on_others_changes_with_theirs(copied: Path) 
     # Else an old result of tgr(base=bm25) would pass for a new one after bm25 was edited.
     before, after = hashes(copied, "method", SPECS, ["methods/bm25.py"])
     assert [name for name in SPECS if before[name] == after[name]] == ["rrf(methods=[tfidf, random])"]
-
-
-def test_the_hash_of_the_scoring_changes_with_what_makes_numbers_of_rankings(copied: Path) -> None:
-    edits = {
-        "bench/metrics/measures.py": True,
-        "bench/metrics/ties.py": True,
-        "bench/stats/bootstrap.py": True,
-        "bench/run/scoring.py": True,
-        "bench/models/tokens.py": True,
-        # What makes rankings, and what shows results, changes no number of a ranking that is there.
-        "methods/bm25.py": False,
-        "bench/search/topk.py": False,
-        "bench/models/encoders.py": False,
-        "bench/cli/run.py": False,
-        "bench/run/runner.py": False,
-    }
-    found = [item["it"] for item in hashes(copied, "scoring", ["it"], edits)]
-    changed = [before != after for before, after in itertools.pairwise(found)]
-    assert dict(zip(edits, changed, strict=True)) == edits
 
 
 def test_the_hash_of_the_code_that_learns_cuts_changes_with_it(copied: Path) -> None:

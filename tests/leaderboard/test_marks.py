@@ -38,11 +38,6 @@ def _stated(mark: str) -> Callable[..., Path]:
     return made
 
 
-def _bundles(results: Path, edit: Callable[..., None], rehash: Callable[[Path, str], None]) -> Path:
-    edit(_folder(results, "nearest-bundle"), warnings=["3 test queries have bundles that stand in train"])
-    return _folder(results, "nearest-bundle")
-
-
 def _tied(results: Path, edit: Callable[..., None], rehash: Callable[[Path, str], None]) -> Path:
     folder = _folder(results, "bm25")
     metrics = json.loads((folder / "metrics.json").read_text("utf-8"))["metrics"]
@@ -77,7 +72,6 @@ CASES = [
     ("rules", _stated("rules")),
     ("trained on test", _stated("trained on test")),
     ("tools seen", _stated("tools seen")),
-    ("bundles seen", _bundles),
     ("1 failed", _failed),
     ("older scoring", _older_scoring),
     ("lead within ties", _tied),

@@ -46,7 +46,10 @@ def test_what_a_query_costs_is_known_or_said_to_be_unknown(
     assert _cost(folder) is None
     edit(folder, model_use=USE)
     assert _cost(folder) == 0.25 / Result.read(folder).manifest.dataset.queries
-    edit(folder, method__full_spec="dense(encoder=openai:text-embedding-3-small)")
+    # Only what it depends on counts, not what a parameter looks like.
+    edit(folder, model_use=None, method__needs_llm=False, method__full_spec="mine(note=openai:)")
+    assert _cost(folder) == 0
+    edit(folder, method__revisions={"openai:text-embedding-3-small": "text-embedding-3-small at https://example.com"})
     assert _cost(folder) is None
     assert _cost(scored("theirs")) is None
 

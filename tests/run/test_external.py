@@ -14,10 +14,10 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
-from bench.identity.sources import scoring_hash
 from bench.metrics import parse_metrics
 from bench.results.store import Result, find_results
 from bench.run.external import score_run_file
+from bench.run.scoring import scoring_code
 
 Score = Callable[..., Result]
 TEXT = "q00 Q0 t00 1 2 x\n"
@@ -53,7 +53,7 @@ def test_a_scored_file_is_a_result_like_every_other(scored: Score, tmp_path: Pat
     assert manifest.method.run_file == f"my.run sha256:{digest}"
     assert manifest.method.hash == digest
     assert manifest.environment.command == "bench score my.run --name 'my system'"
-    assert manifest.scoring == scoring_hash()
+    assert manifest.scoring == scoring_code(result.metrics.metrics)
     assert manifest.dataset.limit is None
     assert manifest.warnings == ["scored from a run file: what the system saw, and how it was run, is not known"]
 

@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 
 from bench.data.dataset import Dataset
-from bench.identity.sources import scoring_hash
-from bench.metrics import Metric, parse_metrics
+from bench.identity.measures import interval_hash, measure_hash, token_hash
+from bench.metrics import Metric, get_measure, parse_metrics
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measure import Counts, Measure, Values
 from bench.protocol import Library, Method, Queries, Ranking, ToolSets
+from bench.results.manifest import ScoringCode
 from bench.results.store import Result, to_json, write_result
 from bench.run.external import score_run_file
 from bench.run.rescore import rescore, stored_answers, up_to_date
+from bench.run.scoring import scoring_code
 from bench.search.topk import top_k
 
 Run = Callable[..., Result]
@@ -109,8 +111,12 @@ def test_a_new_result_is_made_without_a_word(run: Run, notes: Notes) -> None:
 
 
 def test_the_manifest_names_the_code_that_scored(run: Run) -> None:
-    assert run("bm25").manifest.scoring == scoring_hash()
-    assert len(scoring_hash()) == 64
+    result = run("bm25")
+    scoring = result.manifest.scoring
+    assert isinstance(scoring, ScoringCode)
+    names = {name.partition("@")[0] for name in result.metrics.metrics}
+    assert scoring.measures == {name: measure_hash(get_measure(name)) for name in names}
+    assert (scoring.intervals, scoring.tokens) == (interval_hash(), token_hash())
 
 
 # Scored again -------------------------------------------------------------------------------------------------------
@@ -127,7 +133,7 @@ def test_a_result_scored_again_is_that_of_a_fresh_run_byte_for_byte(
     old = outdated(run(method, **plan))
     again = run(method, metrics=metrics, progress=notes, **plan)
     assert notes.lines == [f"{old.label}: ranking kept from {old.manifest.environment.created}, scored anew"]
-    assert again.manifest.scoring == scoring_hash()
+    assert again.manifest.scoring == scoring_code(again.metrics.metrics)
     assert set(metrics) <= set(again.metrics.metrics)
     stored = tables(again)
     assert stored == tables(run(method, metrics=metrics, overwrite="always", **plan))
@@ -271,5 +277,5 @@ def test_a_result_of_another_version_of_the_schema_is_made_anew(run: Run, notes:
     path.write_text(json.dumps(older), "utf-8")
     again = run(Asked, progress=notes)
     assert Asked.calls == 2 * asked
-    assert again.manifest.scoring == scoring_hash()
+    assert again.manifest.scoring == scoring_code(again.metrics.metrics)
     assert notes.lines == [f"{path} does not follow its schema (scoring: Field required). Making it anew."]

@@ -145,7 +145,7 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     result, plain = runner.run([Plan(Spec("starter"), Spec("marked")), Plan(Spec("starter"), Spec("bm25"))])
     assert isinstance(result, Result)
     assert isinstance(plain, Result)
-    assert result.manifest.method.marks == ["rules"]
-    assert "rules: rules stand in for the language model" in result.manifest.warnings
-    assert marks(result, "name_description") == ["rules"]
+    assert [(mark.kind, mark.text) for mark in result.manifest.marks] == [("method", "rules")]
+    assert "rules: rules stand in for the language model" in result.manifest.notes
+    assert [mark.text for mark in marks(result, "name_description")] == ["rules"]
     assert plain.manifest.method.marks == []

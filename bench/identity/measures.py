@@ -1,0 +1,104 @@
+"""The versions of the code that makes numbers of a ranking: of each measure, of intervals, and of token counts.
+
+A number is compared with an older one only if the same code made both. The hash of a measure covers its own functions
+and what they use, its declared properties that change values, and the path that every measure shares: ranks of gold
+tools, evaluation, means, tie bands. Another measure, a comment or a docstring changes nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import CellType, FunctionType
+from typing import Any
+
+from bench.errors import UsageError
+from bench.identity.definitions import Definition, definition_hash, definition_of
+from bench.metrics.evaluate import evaluate, mean
+from bench.metrics.measure import Measure
+from bench.metrics.ties import tie_band
+from bench.models.tokens import count_tokens
+from bench.stats.bootstrap import bca_intervals
+
+#: What the values of every measure pass through.
+_SHARED = (evaluate, mean, tie_band)
+#: Where files and caches lie changes no count: counts are cached by the content of text and tokeniser.
+_PLACES = ("bench.storage.", "bench.models.encoders")
+
+
+@functools.cache
+def measure_hash(measure: Measure) -> str:
+    """sha256 over the code that makes the values of one measure.
+
+    Raises:
+        UsageError: the source of a plug-in's function cannot be read.
+    """
+    roots = [definition_of(function) for function in _SHARED]
+    # What it is called, and what people read of it, changes no value. A field that is new must be decided on here.
+    values: list[object] = [
+        measure.kind,
+        sorted(measure.cutoffs),
+        measure.on_no_gold,
+        measure.higher_is_better,
+        measure.monotone,
+    ]
+    for function in (measure.ranked, measure.chosen):
+        if function is None:
+            values.append(None)
+        else:
+            _take(function, roots, values)
+    try:
+        # A measure is hashed by its own fields, not by the class that declares them.
+        return definition_hash(roots, values, without=lambda item: item == definition_of(Measure))
+    except (LookupError, OSError, SyntaxError) as error:
+        raise UsageError(
+            f"the code of the metric {measure.name!r} cannot be read ({error}): define its function in a module that "
+            "has a source file."
+        ) from None
+
+
+@functools.cache
+def interval_hash() -> str:
+    """sha256 over the code of confidence intervals."""
+    return definition_hash([definition_of(bca_intervals)])
+
+
+@functools.cache
+def token_hash() -> str:
+    """sha256 over the code that counts tokens."""
+    return definition_hash([definition_of(count_tokens)], without=lambda item: item.module.startswith(_PLACES))
+
+
+def _take(function: Callable[..., Any], roots: list[Definition], values: list[object]) -> None:
+    """Enter a function with the values that it was made with: of a partial call, of a closure, of a callable object."""
+    if isinstance(function, functools.partial):
+        for value in (*function.args, *(part for item in sorted(function.keywords.items()) for part in item)):
+            _take_value(value, roots, values)
+        _take(function.func, roots, values)
+        return
+    function = getattr(function, "__wrapped__", function)
+    roots.append(definition_of(function))
+    values.append(getattr(function, "__qualname__", ""))
+    if isinstance(function, FunctionType):
+        for cell in function.__closure__ or ():
+            _take_value(_content(cell), roots, values)
+        return
+    owner = getattr(function, "__self__", function)
+    for _, value in sorted(getattr(owner, "__dict__", {}).items()):
+        _take_value(value, roots, values)
+
+
+def _take_value(value: object, roots: list[Definition], values: list[object]) -> None:
+    if isinstance(value, FunctionType | functools.partial):
+        _take(value, roots, values)
+    elif isinstance(value, str | bytes | int | float | complex | tuple | list | frozenset | dict | None):
+        values.append(sorted(value, key=repr) if isinstance(value, frozenset) else value)
+    else:
+        values.append(type(value).__qualname__)
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

@@ -1,0 +1,14 @@
+"""Whether methods of a class learn from past queries."""
+
+from __future__ import annotations
+
+from bench.protocol.method import Method
+from bench.specs.parameters import takes_methods
+
+
+def learns(kind: type[Method]) -> bool:
+    """Whether methods of this class learn from past queries themselves.
+
+    A method that is built on others is also given past queries for their sake: that it has a `fit` says nothing.
+    """
+    return kind.needs_history or (kind.fit is not Method.fit and not takes_methods(kind.Parameters))

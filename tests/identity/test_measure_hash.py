@@ -1,0 +1,293 @@
+"""The hash of a measure changes with the code that makes its values, and with nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.identity.definitions import Definition, definition_hash
+from bench.identity.measures import measure_hash
+from bench.metrics import measures
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import importlib, json, sys
+from pathlib import Path
+from bench.identity.measures import interval_hash, measure_hash, token_hash
+
+def hashes():
+    for hashed in (measure_hash, interval_hash, token_hash):
+        hashed.cache_clear()
+    fresh = importlib.reload(sys.modules["bench.metrics.measures"]).MEASURES
+    found = {measure.name: measure_hash(measure) for measure in fresh}
+    return found | {"-intervals": interval_hash(), "-tokens": token_hash()}
+
+found = [hashes()]
+for edits in json.loads(sys.argv[1]):
+    was = {path: Path(path).read_text("utf-8") for path, _, _ in edits}
+    for path, old, new in edits:
+        text = Path(path).read_text("utf-8")
+        assert old in text, (path, old)
+        Path(path).write_text(text.replace(old, new), "utf-8")
+    found.append(hashes())
+    for path, text in was.items():
+        Path(path).write_text(text, "utf-8")
+print(json.dumps(found))
+"""
+EVERY = set(measures())
+Edit = tuple[str, str, str]
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A source checkout of its own."""
+    folder = tmp_path / "checkout"
+    for name in ("bench", "methods"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "datasets").mkdir()
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def hashes(folder: Path, *edits: list[Edit]) -> list[dict[str, str]]:
+    """Hashes by name in a process of its own: as things are, then with each of the edits (file, old, new)."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", PROGRAM, json.dumps(edits)]
+    done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
+    found: list[dict[str, str]] = json.loads(done.stdout)
+    return found
+
+
+def changed(folder: Path, *edits: list[Edit]) -> list[set[str]]:
+    """For each of the edits, the names of the hashes that it changes; those of new measures are left out."""
+    before, *after = hashes(folder, *edits)
+    return [{name for name in before if found[name] != before[name]} for found in after]
+
+
+MEASURES = "bench/metrics/measures.py"
+ADDED = """
+def first(gold: GoldRanks, k: Counts) -> Values:
+    return np.where(gold.ranks[:, 0] == 1, 1.0, 0.0)
+
+MEASURES += (Measure("first", "ranking", _K, "1 if the first tool is gold", "none", "a test", ranked=first),)
+"""
+
+
+def test_another_measure_changes_no_hash_of_an_existing_one(copied: Path) -> None:
+    # Reproduced: one hash of the whole folder made all results and baselines incomparable.
+    end = "        reproduction_only=True,\n    ),\n)\n"
+    assert changed(copied, [(MEASURES, end, end + ADDED)]) == [set()]
+
+
+def test_comments_docstrings_and_formatting_change_nothing(copied: Path) -> None:
+    edits = [
+        (MEASURES, '"""|G ∩ top k| / n."""', '"""Recall."""\n    # a comment'),
+        (MEASURES, "return _hits(gold, k) / gold.n\n", "return (\n        _hits(gold, k,)\n        / gold.n\n    )\n"),
+        ("bench/metrics/goldranks.py", '"""From ranks and grades in any order: sorts both by rank."""', ""),
+        ("bench/metrics/evaluate.py", "    values = np.full(", "    # another comment\n    values = np.full("),
+        (
+            "bench/stats/bootstrap.py",
+            "queries, columns = values.shape\n",
+            "(queries, columns) = values.shape  # both\n",
+        ),
+        (MEASURES, '"trec_eval `P`"', '"another source"'),
+        (MEASURES, '"the share of the first k tools that are gold"', '"other words"'),
+        (MEASURES, r"\cap \{h_1, \dots, h_k\}|}{k}", r"\cap H|}{k}"),
+    ]
+    assert changed(copied, edits) == [set()]
+
+
+def test_a_hash_changes_with_the_code_that_makes_its_values(copied: Path) -> None:
+    cases = {
+        (MEASURES, "return _hits(gold, k) / gold.n\n", "return gold.n / _hits(gold, k)\n"): {"recall"},
+        # What several use: only they change.
+        (MEASURES, "_sum(gold.ranks <= k[:, None])", "_sum(gold.ranks < k[:, None])"): {"recall", "precision", "pass"},
+        (MEASURES, "1.0 / math.log2(rank + 1)", "1.0 / math.log2(rank + 2)"): {"ndcg", "ndcg_ptr"},
+        (MEASURES, "import math\n", "import cmath as math\n"): {"ndcg", "ndcg_ptr"},
+        # What a measure declares.
+        (MEASURES, "        higher_is_better=False,\n", ""): {"size_diff"},
+        (MEASURES, "        on_no_gold=True,\n", ""): {"abstained"},
+        (MEASURES, "        monotone=False,\n", ""): {"ndcg_ptr"},
+        (MEASURES, "chosen=set_precision", "chosen=set_recall"): {"set_precision"},
+        # The path of all.
+        ("bench/metrics/goldranks.py", "position + 1, MISSING", "position, MISSING"): EVERY,
+        ("bench/metrics/ties.py", "DRAWS = 100", "DRAWS = 99"): EVERY,
+        ("bench/metrics/evaluate.py", "np.where(failed, 0, chosen.size)", "chosen.size"): EVERY,
+        ("bench/metrics/evaluate.py", "math.fsum(values) / len(values)", "math.fsum(values)"): EVERY,
+        # Methods of a class that an argument has, though nobody names them.
+        ("bench/data/gold.py", "grades[filled] = self.grades", "grades[filled] = 1"): EVERY,
+        ("bench/metrics/measure.py", "np.full(len(n), self.cutoff, ", "np.full(len(n), 1, "): EVERY,
+        # Intervals and tokens have hashes of their own.
+        ("bench/stats/bootstrap.py", "RESAMPLES = 10_000", "RESAMPLES = 1_000"): {"-intervals"},
+        ("bench/models/tokens.py", "add_special_tokens=False", "add_special_tokens=True"): {"-tokens"},
+        # What shows and stores results changes no number.
+        ("bench/metrics/catalogue.py", '"recall@50", ', ""): set(),
+        ("bench/run/scoring.py", "BOOTSTRAP_SEED = 0", "BOOTSTRAP_SEED = 1"): set(),
+    }
+    found = changed(copied, *([edit] for edit in cases))
+    for edit, names in zip(cases, found, strict=True):
+        assert names == cases[edit], edit
+
+
+def test_a_module_that_is_moved_keeps_its_hashes(copied: Path) -> None:
+    before = hashes(copied)
+    (copied / "bench/metrics/goldranks.py").rename(copied / "bench/metrics/ranks.py")
+    for path in copied.rglob("*.py"):
+        text = path.read_text("utf-8")
+        if "bench.metrics.goldranks" in text:
+            path.write_text(text.replace("bench.metrics.goldranks", "bench.metrics.ranks"), "utf-8")
+    assert hashes(copied) == before
+
+
+# Plug-ins -----------------------------------------------------------------------------------------------------------
+
+PLUGIN = """
+import functools
+import numpy as np
+from bench.metrics import Measure
+from {package}.helper import share
+
+def within(gold, k, factor):
+    return share(gold, k) * factor
+
+def made(factor):
+    def inner(gold, k):
+        return share(gold, k) * factor
+    return inner
+
+K = frozenset({{"k"}})
+NAMED = Measure("named", "ranking", K, "one", "none", "a test", ranked=share)
+LAMBDA = Measure("lambda", "ranking", K, "one", "none", "a test", ranked=lambda gold, k: share(gold, k))
+PARTIAL = Measure("partial", "ranking", K, "one", "none", "a test", ranked=functools.partial(within, factor=FACTOR))
+CLOSED = Measure("closed", "ranking", K, "one", "none", "a test", ranked=made(FACTOR))
+"""
+HELPER = "import numpy as np\n\ndef share(gold, k):\n    return np.ones(len(k))\n\ndef unused():\n    return 1\n"
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
+    """Hashes of the measures of a plug-in's package, which is made anew for each call."""
+    monkeypatch.syspath_prepend(tmp_path)
+    made: list[str] = []
+
+    def plugin(helper: str = HELPER, factor: str = "2.0") -> dict[str, str]:
+        package = f"bench_plugin_{len(made)}"
+        made.append(package)
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("")
+        (tmp_path / package / "helper.py").write_text(helper)
+        text = PLUGIN.format(package=package).replace("FACTOR", factor)
+        (tmp_path / package / "metrics.py").write_text(text)
+        code = (
+            f"import json, {package}.metrics as m\nfrom bench.identity.measures import measure_hash\n"
+            "print(json.dumps({k: measure_hash(v) for k, v in vars(m).items() if type(v).__name__ == 'Measure'}))"
+        )
+        environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+        found: dict[str, str] = json.loads(done.stdout)
+        return found
+
+    return plugin
+
+
+def test_a_plug_in_s_measure_is_hashed_with_what_it_uses(plugin: Callable[..., dict[str, str]]) -> None:
+    first = plugin()
+    assert len(set(first.values())) == 4
+    # Under another name of the package: nothing has changed.
+    assert plugin() == first
+    assert plugin(HELPER.replace("return 1\n", "return 2\n")) == first
+    other = plugin(HELPER.replace("np.ones", "np.zeros"))
+    assert all(other[name] != first[name] for name in first)
+    factor = plugin(factor="3.0")
+    assert {name for name in first if factor[name] != first[name]} == {"PARTIAL", "CLOSED"}
+
+
+# Definitions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """The hash of `root` in a package of modules, given by their texts."""
+    monkeypatch.syspath_prepend(tmp_path)
+    made: list[str] = []
+
+    def hashed(root: str, **modules: str) -> str:
+        package = f"bench_definitions_{tmp_path.name.replace('-', '_')}_{len(made)}"
+        made.append(package)
+        (tmp_path / package).mkdir()
+        for name, text in {"__init__": "", **modules, "root": root}.items():
+            (tmp_path / package / f"{name}.py").write_text(text.replace("PACKAGE", package))
+        return definition_hash([Definition(f"{package}.root", "root")])
+
+    return hashed
+
+
+@pytest.mark.parametrize(
+    ("root", "use"),
+    [
+        ("from PACKAGE.other import used\ndef root():\n    return used()\n", "def used():\n    return {}\n"),
+        ("from PACKAGE.other import used as other\ndef root():\n    return other()\n", "def used():\n    return {}\n"),
+        ("from PACKAGE import other\ndef root():\n    return other.used()\n", "def used():\n    return {}\n"),
+        ("import PACKAGE.other as o\ndef root():\n    return o.used()\n", "def used():\n    return {}\n"),
+        ("from . import other\ndef root():\n    return other.used()\n", "def used():\n    return {}\n"),
+        ("def root():\n    from .other import used\n    return used()\n", "def used():\n    return {}\n"),
+        ("from .other import used\ndef root(x=used):\n    return x\n", "used = {}\n"),
+        ("from .other import used\n@used\ndef root():\n    pass\n", "def used(f):\n    return {}\n"),
+        (
+            "from .other import Kind\ndef root(x: Kind):\n    return x.a()\n",
+            "class Kind:\n    def a(self): return {}\n",
+        ),
+        ("from .other import Base\nclass root(Base):\n    pass\n", "class Base:\n    a = {}\n"),
+        ("from .other import used\ndef root():\n    return [used for x in ()]\n", "used = {}\n"),
+        # Bound in a comprehension, and used outside it: the name outside is the module's.
+        ("from .other import used\ndef root():\n    return [used for used in ()], used\n", "used = {}\n"),
+        ("from .other import *\nfrom .other import used\ndef root():\n    return used\n", "used = {}\n"),
+        ("if True:\n    from .other import used\ndef root():\n    return used\n", "used = {}\n"),
+        ("from .other import used\ndef root():\n    global used\n    used = used + 1\n", "used = {}\n"),
+    ],
+)
+def test_what_a_definition_uses_is_found(hashed: Callable[..., str], root: str, use: str) -> None:
+    one, other, same = (hashed(root, other=use.format(number)) for number in (1, 2, 1))
+    assert one != other
+    assert one == same
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        "from .other import used\ndef root(used):\n    return used\n",
+        "from .other import used\ndef root():\n    used = 5\n    return used\n",
+        "from .other import used\ndef root():\n    return [used for used in ()]\n",
+        "from .other import used\ndef root():\n    return lambda used: used\n",
+        "from .other import used\ndef aside():\n    return used\ndef root():\n    return 1\n",
+        "from . import other\ndef root():\n    return other.more\n",
+    ],
+)
+def test_a_name_that_means_something_else_is_not_followed(hashed: Callable[..., str], root: str) -> None:
+    one, other = (hashed(root, other=f"used = {number}\nmore = 1\n") for number in (1, 2))
+    assert one == other
+
+
+def test_a_root_that_is_not_there_is_an_error(hashed: Callable[..., str]) -> None:
+    with pytest.raises(LookupError, match="no top-level definition 'root'"):
+        hashed("pass\n")
+
+
+def test_the_text_of_a_tree_is_the_same_in_every_version_of_python(hashed: Callable[..., str]) -> None:
+    text = (
+        "def root(a, *, b: int = 1, **c) -> str:\n    '''Doc.'''\n    match a:\n        case [1, *rest]:\n"
+        "            return f'{a!r:>{b}} x' 'y'\n    return [x for x in c if x is not None][::2]\n"
+    )
+    assert hashed(text) == "9bf471a4275c88197c5fd7816e68d62b4750ee4dd013601f2938774ebfc02d1c"
+
+
+def test_every_measure_has_a_hash_of_its_own() -> None:
+    found = {measure_hash(measure) for measure in measures().values()}
+    assert len(found) == len(measures())

@@ -1,0 +1,82 @@
+"""Numbers of older code compare with today's only where they are known to be the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.gate.baseline import read_baseline
+from bench.identity.measures import interval_hash, measure_hash, token_hash
+from bench.metrics import get_measure
+from bench.results import comparing
+from bench.results.comparing import SameScoring, code_of, metric_difference, same_scoring
+from bench.results.manifest import Manifest, Mark, ScoringCode
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = sorted((ROOT / "board" / "results").glob("*/*/manifest.json"))
+AGAIN = "run `python -m bench.run.samescoring`; what it leaves out gives other numbers than before"
+
+
+def test_today_s_code_is_known_to_give_the_kept_numbers() -> None:
+    # It fails when the code of a measure changes: then its older numbers compare no more until they are shown to be
+    # the same, or the kept results are scored again.
+    known = same_scoring()
+    for name, same in known.measures.items():
+        assert set(same.values()) == {measure_hash(get_measure(name))}, f"{name}: {AGAIN}"
+    assert set(known.intervals.values()) == {interval_hash()}, f"intervals: {AGAIN}"
+    assert set(known.tokens.values()) == {token_hash()}, f"tokens: {AGAIN}"
+
+
+def test_every_number_of_a_kept_result_and_of_a_baseline_compares_with_today_s() -> None:
+    kept = []
+    for path in KEPT:
+        raw = json.loads(path.read_text("utf-8"))
+        kept.append((path.parent.name, raw["scoring"], json.loads(path.with_name("metrics.json").read_text("utf-8"))))
+    used = {(str(scoring), name) for _, scoring, metrics in kept for name in metrics["metrics"]}
+    for path in sorted((ROOT / "baselines").glob("*.json")):
+        baseline = read_baseline(path)
+        used |= {(str(baseline.scoring), name) for name in baseline.values}
+    assert used
+    for scoring, name in used:
+        if len(scoring) == 64:
+            measure = name.partition("@")[0]
+            assert code_of(scoring, name) == measure_hash(get_measure(measure)), f"{name}: {AGAIN}"
+
+
+def test_other_code_of_one_measure_leaves_the_others_comparable(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = SameScoring({"recall": {"old": "new"}}, {}, {})
+    monkeypatch.setattr(comparing, "same_scoring", lambda: known)
+    manifest = Manifest.model_validate_json(KEPT[0].read_bytes())
+
+    def made(scoring: ScoringCode | str) -> Manifest:
+        return manifest.model_copy(update={"scoring": scoring})
+
+    today = made(ScoringCode(measures={"recall": "new", "ndcg": "n"}, intervals="i", tokens="t"))
+    assert metric_difference(made("old"), today, "recall@5") is None
+    difference = metric_difference(made("old"), today, "ndcg@5")
+    assert difference is not None
+    assert difference.sentence("one", "the other").startswith(
+        "the version of the scoring code of ndcg differs: old for"
+    )
+    # Nobody can compare what one of them does not have.
+    assert metric_difference(made("old"), today, "map@5") is None
+
+
+def test_marks_of_an_older_result_are_read_as_values() -> None:
+    manifest = Manifest.model_validate_json(KEPT[0].read_bytes())
+    texts = manifest.method.model_copy(update={"marks": ["tools seen", "rules"]})
+    older = manifest.model_copy(
+        update={"method": texts, "warnings": ["an aside", "tools seen: it learnt: 3 of them", "rules: they stand in"]}
+    )
+    marks = [
+        Mark(kind="tools seen", text="tools seen", why="it learnt: 3 of them"),
+        Mark(kind="method", text="rules", why="they stand in"),
+    ]
+    assert older.marks == marks
+    newer = manifest.model_copy(
+        update={"method": manifest.method.model_copy(update={"marks": marks}), "warnings": ["an aside"]}
+    )
+    assert newer.marks == marks
+    assert newer.notes == older.notes
