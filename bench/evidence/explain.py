@@ -20,7 +20,8 @@ from bench.errors import BenchError, ResultError, UsageError
 from bench.evidence.explain_methods import close, tell
 from bench.evidence.explain_vocabulary import Case, Place, Told, called
 from bench.progress import QUIET, Progress
-from bench.protocol import History, Library, Method, OracleMethod, Queries
+from bench.protocol import History, Library, Method, Queries
+from bench.protocol.parts import preflight, reveal
 from bench.registry import build_method
 from bench.results.manifest import DatasetIdentity, Manifest
 from bench.results.slices import slice_values
@@ -280,9 +281,8 @@ def _case(
         if spec not in made:
             method = build_method(spec, progress=progress)
             with method_errors(method, "being made again"):
-                method.preflight(library, history)
-                if isinstance(method, OracleMethod):
-                    method.reveal(dataset.gold.take(rows))
+                preflight(method, library, history)
+                reveal(method, dataset.gold.take(rows))
                 if len(history):
                     method.fit(history)
                 method.index(library)

@@ -104,7 +104,9 @@ from pydantic import Field
 import helper
 import there.is_none
 """
-    write(tmp_path, {"method.py": method, "helper.py": "import bisect\nimport pandas\nfrom bench.results import store\n"})
+    write(
+        tmp_path, {"method.py": method, "helper.py": "import bisect\nimport pandas\nfrom bench.results import store\n"}
+    )
     hashed = "import sys; from bench.identity import sources; print(*sorted(sources._closure(sys.argv[1])))"
     assert python(tmp_path, "-c", hashed, "method") == "helper method"
 
