@@ -113,6 +113,8 @@ class Runner:
         return self._datasets[spec]
 
     def _prepare(self, plan: Plan, method: Method) -> _Prepared:
+        # Its identity is taken now: what it builds from here on is no part of it.
+        method.context.close()
         check_parts(method)
         dataset = self._dataset(plan)
         plan = plan.normal(dataset)
