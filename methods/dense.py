@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
+from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
 from bench.protocol.method import Similarity
 from bench.search.dense import similarities
@@ -33,18 +33,14 @@ class Dense(Method):
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
-        self._tools = Encoder(parameters.encoder, prompt=parameters.tool_prompt, progress=context.progress)
-        self._queries = Encoder(parameters.encoder, prompt=parameters.query_prompt, progress=context.progress)
+        self._tools, self._queries = (
+            self.include(Encoder(parameters.encoder, prompt=prompt, progress=context.progress))
+            for prompt in (parameters.tool_prompt, parameters.query_prompt)
+        )
 
     @property
     def similarity(self) -> Similarity:
         return self.parameters.similarity
-
-    def revisions(self) -> dict[str, str]:
-        return {self.parameters.encoder: self._tools.revision}
-
-    def preflight(self, library: Library, history: History) -> None:
-        self._tools.revision  # noqa: B018 - resolves the model's files, or says that they are missing
 
     def index(self, library: Library) -> None:
         self._vectors = self._tools.encode(library.texts)

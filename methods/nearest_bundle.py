@@ -10,6 +10,7 @@ from bench.data.tables import Tool
 from bench.errors import UsageError
 from bench.protocol import Context, History, Library, Method, Queries, Ranking, ScoringMethod, ToolSets
 from bench.protocol.explanation import Case, Explanation, Reason
+from bench.protocol.parts import needs_history
 from bench.search.topk import top_k
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
@@ -32,17 +33,11 @@ class NearestBundle(Method):
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
         base = context.build(parameters.base)
-        if not isinstance(base, ScoringMethod) or base.needs_history:
+        if not isinstance(base, ScoringMethod) or needs_history(base):
             raise UsageError(
                 f"nearest-bundle cannot use base={parameters.base}: it must score tools by their text alone."
             )
         self._base = base
-
-    def revisions(self) -> dict[str, str]:
-        return self._base.revisions()
-
-    def preflight(self, library: Library, history: History) -> None:
-        self._base.preflight(library, history)
 
     def fit(self, history: History) -> None:
         rows = {tuple(history.gold.row(i).tolist()) for i in range(len(history))} - {()}
@@ -71,7 +66,7 @@ class NearestBundle(Method):
         return ToolSets.of([self._bundles[int(bundle)] for bundle in best])
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        return {"past_bundles": len(self._bundles), **self._base.facts()}
+        return {"past_bundles": len(self._bundles)}
 
     def explain(self, case: Case) -> Explanation:
         """The past bundle whose text is most like the query, among those that hold the tool."""

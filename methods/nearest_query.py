@@ -38,13 +38,7 @@ class NearestQuery(Method):
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
-        self._encoder = Encoder(parameters.encoder, progress=context.progress)
-
-    def revisions(self) -> dict[str, str]:
-        return {self.parameters.encoder: self._encoder.revision}
-
-    def preflight(self, library: Library, history: History) -> None:
-        self._encoder.revision  # noqa: B018 - resolves the model's files, or says that they are missing
+        self._encoder = self.include(Encoder(parameters.encoder, progress=context.progress))
 
     def fit(self, history: History) -> None:
         past = np.flatnonzero(history.gold.counts)

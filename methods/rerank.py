@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from bench.errors import UsageError
 from bench.models.classifiers import Backend
 from bench.models.crossencoders import CrossEncoder, probability
-from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking
+from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, number
 from bench.protocol.ranking import PAD
 from bench.specs.parameters import MethodSpec, ParameterSet
@@ -33,18 +32,9 @@ class Rerank(Method):
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
         self._base = context.build(parameters.base)
-        self._scorer = CrossEncoder(parameters.reranker, backend=parameters.backend, progress=context.progress)
-        self.needs_history = self._base.needs_history
-        self.needs_llm = self._base.needs_llm
-
-    def revisions(self) -> dict[str, str]:
-        return {**self._base.revisions(), **self._scorer.revisions()}
-
-    def preflight(self, library: Library, history: History) -> None:
-        if isinstance(self._base, OracleMethod):
-            raise UsageError("rerank cannot rerank an oracle: the mark would be lost.")
-        self._scorer.preflight()
-        self._base.preflight(library, history)
+        self._scorer = self.include(
+            CrossEncoder(parameters.reranker, backend=parameters.backend, progress=context.progress)
+        )
 
     def fit(self, history: History) -> None:
         self._base.fit(history)
@@ -69,9 +59,6 @@ class Rerank(Method):
         order = np.lexsort((base.tools, -scores), axis=1)[:, :depth]
         tools, scores = np.take_along_axis(base.tools, order, 1), np.take_along_axis(scores, order, 1)
         return Ranking(tools, scores, base.failed, base.tied_beyond if depth > pool else None)
-
-    def facts(self) -> dict[str, str | int | float | bool]:
-        return {**self._base.facts(), **self._scorer.facts()}
 
     def explain(self, case: Case) -> Explanation:
         """The base's rank of a tool beside the cross-encoder's logit, which is its score where it was reranked."""

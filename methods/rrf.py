@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from bench.errors import UsageError
-from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking
+from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, listed
 from bench.search.topk import top_k
 from bench.specs.parameters import MethodSpec, ParameterSet
@@ -32,17 +32,6 @@ class ReciprocalRankFusion(Method):
         if not parameters.methods:
             raise UsageError("rrf needs at least one method, as in rrf(methods=[bm25, dense]).")
         self._parts = [context.build(spec) for spec in parameters.methods]
-        self.needs_history = any(part.needs_history for part in self._parts)
-        self.needs_llm = any(part.needs_llm for part in self._parts)
-
-    def revisions(self) -> dict[str, str]:
-        return {name: digest for part in self._parts for name, digest in part.revisions().items()}
-
-    def preflight(self, library: Library, history: History) -> None:
-        for part in self._parts:
-            if isinstance(part, OracleMethod):
-                raise UsageError("rrf cannot fuse an oracle: the mark would be lost.")
-            part.preflight(library, history)
 
     def fit(self, history: History) -> None:
         for part in self._parts:
@@ -64,9 +53,6 @@ class ReciprocalRankFusion(Method):
         scores[scores == 0] = -np.inf
         fused = top_k(scores, depth)
         return Ranking(fused.tools, fused.scores, failed, fused.tied_beyond)
-
-    def facts(self) -> dict[str, str | int | float | bool]:
-        return {f"{part.name}.{key}": value for part in self._parts for key, value in part.facts().items()}
 
     def explain(self, case: Case) -> Explanation:
         """What each method adds, 1 / (constant + rank), and why it put the tool there."""

@@ -82,8 +82,8 @@ def runner(tmp_path: Path, tiny: Dataset, instance: Callable[[type[Method]], Met
     ) -> Runner:
         own = {kind.__name__.lower(): kind for kind in kinds}
 
-        def build(spec: str) -> Method:
-            return instance(own[spec]) if spec in own else build_method(spec)
+        def build(spec: Spec) -> Method:
+            return instance(own[spec.name]) if spec.name in own else build_method(spec)
 
         settings = {"load": lambda spec: tiny, "build": build, **more}
         return Runner(tmp_path / "results", overwrite=overwrite, metrics=parse_metrics(metrics), **settings)

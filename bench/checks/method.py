@@ -18,9 +18,10 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.errors import BenchError
-from bench.protocol import History, Library, Method, OracleMethod, Queries, Ranking, RecommendingMethod, ToolSets
+from bench.protocol import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
+from bench.protocol.parts import preflight, reveal
 from bench.protocol.ranking import Violation, validate, validate_sets
-from bench.run.guard import checked_facts, checked_revisions
+from bench.run.guard import check_parts, checked_facts, checked_revisions
 
 #: Scores nearer than this may change places: encoders differ in the last bits with the company a text keeps.
 _CLOSE = 1e-4
@@ -83,6 +84,7 @@ class _Kit:
         """Name and function of each check, in order; the first ones explain failures of the later ones."""
         return [
             ("documented: the class has a docstring and every parameter a description", self.documented),
+            ("parts: it declares every method and model that it is built of", self.declared),
             ("facts: facts() and revisions() can stand in a manifest", self.describes_itself),
             ("valid: rankings keep rule 4 at depth 1, 5 and beyond the library", self.valid),
             ("deterministic: two instances give the same rankings", self.deterministic),
@@ -109,13 +111,12 @@ class _Kit:
     def fitted(self, method: Method, dataset: Dataset, library: Library, history: History) -> Method:
         """The instance, fitted on a history and indexed on a library."""
         try:
-            method.preflight(library, history)
+            preflight(method, library, history)
         except BenchError as refusal:
             if dataset is self.dataset:
                 raise
             raise _Skipped(f"it refuses the small library: {refusal}") from None
-        if isinstance(method, OracleMethod):
-            method.reveal(dataset.gold.take(self.rows if dataset is self.dataset else dataset.rows("test")))
+        reveal(method, dataset.gold.take(self.rows if dataset is self.dataset else dataset.rows("test")))
         if len(history):
             method.fit(history)
         method.index(library)
@@ -151,6 +152,10 @@ class _Kit:
         silent = [name for name, field in type(method.parameters).model_fields.items() if not field.description]
         if silent:
             raise _Failed(f"the parameter {silent[0]!r} has no description")
+
+    def declared(self) -> None:
+        for method in (self.build(), self.ready):
+            check_parts(method)
 
     def describes_itself(self) -> None:
         checked_facts(self.ready)

@@ -24,6 +24,7 @@ from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
+from bench.registry.methods import check_spec
 from bench.results.store import Result
 from bench.run.experiment import Experiment, read_experiment
 from bench.run.plan import CutKind, EvaluatedSplit, Plan
@@ -160,11 +161,10 @@ def _with_settings(methods: tuple[str, ...], settings: tuple[str, ...]) -> tuple
 
 def _checked(plan: Plan) -> Plan:
     """The plan with canonical specs: parameters are checked before anything is loaded."""
-    method = build_method(plan.method)
     _, _, dataset = resolve(plan.dataset)
     return Plan(
         parse(dataset),
-        method.spec,
+        check_spec(plan.method),
         split=plan.split,
         limit=plan.limit,
         depth=plan.depth,

@@ -17,8 +17,9 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Query
 from bench.errors import BenchError, ResultError, UsageError
 from bench.progress import QUIET, Progress
-from bench.protocol import History, Library, OracleMethod, Queries
+from bench.protocol import History, Library, Queries
 from bench.protocol.explanation import Case, ExplainedAnswer, Position, agrees, called
+from bench.protocol.parts import preflight, reveal
 from bench.registry import build_method
 from bench.results.comparing import data_differences
 from bench.results.manifest import Manifest
@@ -248,9 +249,8 @@ def _answer_today(
         with session(offline=True):
             method = build_method(result.manifest.method.full_spec, progress=progress)
             with method_errors(method, "being made again"):
-                method.preflight(library, history)
-                if isinstance(method, OracleMethod):
-                    method.reveal(dataset.gold.take(rows))
+                preflight(method, library, history)
+                reveal(method, dataset.gold.take(rows))
                 if len(history):
                     method.fit(history)
                 method.index(library)

@@ -46,6 +46,8 @@ class LanguageModel:
         progress: where waiting for replies is reported.
     """
 
+    needs_llm = True
+
     def __init__(self, model: str, *, settings: Settings | None = None, progress: Progress = QUIET) -> None:
         self.model = model
         self._given = settings
@@ -82,6 +84,26 @@ class LanguageModel:
         if self._settings.named:
             return f"{self.model} at {self._settings.url}"
         return f"{self.model} at {one_line(', '.join(self._journal.endpoints(self.model)), 200) or 'no endpoint'}"
+
+    @property
+    def name(self) -> str:
+        """The name that the endpoint knows it by."""
+        return self.model
+
+    def revisions(self) -> dict[str, str]:
+        """Its identity, for the methods that use this."""
+        return {"llm": self.identity}
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        """What a reader of the result should know: what was asked, and how much of it the journal has answered."""
+        usage = self.usage
+        return {
+            "llm_calls": usage.calls,
+            "llm_from_journal": usage.from_journal,
+            "llm_failures": usage.failures,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+        }
 
     @property
     def usage(self) -> Usage:

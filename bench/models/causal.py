@@ -43,14 +43,19 @@ class Sampling:
 
 
 class CausalModel:
-    """A network and its tokenizer."""
+    """A network and its tokenizer; `name` says where its files are."""
 
-    def __init__(self, network: Any, tokenizer: Any) -> None:
+    def __init__(self, network: Any, tokenizer: Any, name: str = "") -> None:
+        self.name = name
         self.network = network
         self.tokenizer = tokenizer
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
         self.context = int(getattr(network.config, "max_position_embeddings", None) or _CONTEXT)
+
+    def revisions(self) -> dict[str, str]:
+        """Name and content hash of its files, for the methods that use this."""
+        return {self.name: causal_revision(self.name)}
 
     @property
     def trained_prompt(self) -> str | None:
@@ -223,4 +228,4 @@ def load_causal(name: str, *, single_precision: bool = False) -> CausalModel:
         raise UnavailableError(f"the tokenizer of {name!r} has no end of text; choose a model that generates.")
     # Settings that came with the model (a penalty on repetition, ...) would fill in what ours leave open.
     network.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
-    return CausalModel(network.to("cuda" if cuda else "cpu").eval(), tokenizer)
+    return CausalModel(network.to("cuda" if cuda else "cpu").eval(), tokenizer, name)

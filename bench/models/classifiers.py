@@ -90,6 +90,10 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
     def _files(self) -> str:
         return folder_revision(self.folder)
 
+    def revisions(self) -> dict[str, str]:
+        """Name and revision, for the methods that use this."""
+        return {self.name: self.revision}
+
     @property
     def identity(self) -> str:
         """All that a number depends on besides the texts."""

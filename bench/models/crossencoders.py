@@ -24,6 +24,11 @@ class CrossEncoder:
     def __init__(self, name: str, *, backend: Backend = "torch", progress: Progress = QUIET) -> None:
         self.model = SequenceModel(name, backend=backend, progress=progress, unit="pairs")
 
+    @property
+    def name(self) -> str:
+        """The model's folder or name."""
+        return self.model.name
+
     def preflight(self) -> None:
         """Say now what would stop the scoring later.
 
@@ -49,8 +54,8 @@ class CrossEncoder:
         return self.model.logits(pairs)[:, 0]
 
     def revisions(self) -> dict[str, str]:
-        """What a method that uses this must say of it."""
-        return {self.model.name: self.model.revision}
+        """Name and revision, for the methods that use this."""
+        return self.model.revisions()
 
     def facts(self) -> dict[str, str | int | float | bool]:
         """What a reader of the result should know."""

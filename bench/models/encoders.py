@@ -71,6 +71,14 @@ class Encoder(CachedModel[str]):
         """What the model is: sha256 over its files (weights, tokenizer, pooling, settings), or name and endpoint."""
         return self._model.revision
 
+    def revisions(self) -> dict[str, str]:
+        """Name and revision, for the methods that use this."""
+        return {self.name: self.revision}
+
+    def preflight(self) -> None:
+        """Resolve the model's files; raises `UnavailableError` where they are missing."""
+        self.revision  # noqa: B018
+
     @property
     def identity(self) -> str:
         """All that a vector depends on besides the text."""

@@ -1,7 +1,15 @@
 """The protocol: what a method is, what it may see, and what it must return."""
 
 from bench.protocol.explanation import Case, Contribution, Explanation, Reason
-from bench.protocol.method import Context, EmbeddingMethod, Method, OracleMethod, RecommendingMethod, ScoringMethod
+from bench.protocol.method import (
+    Context,
+    EmbeddingMethod,
+    Method,
+    OracleMethod,
+    Part,
+    RecommendingMethod,
+    ScoringMethod,
+)
 from bench.protocol.ranking import Ranking, ToolSets
 from bench.protocol.views import History, Library, Queries
 
@@ -18,6 +26,7 @@ __all__ = [
     "Library",
     "Method",
     "OracleMethod",
+    "Part",
     "Queries",
     "Ranking",
     "Reason",

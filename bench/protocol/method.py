@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,17 +35,70 @@ from bench.specs.spec import Spec
 Similarity = Literal["cosine", "dot", "l1", "l2"]
 
 
-@dataclass(frozen=True)
+class Part(Protocol):
+    """What a method is built of: another method, or a model (an encoder, a cross-encoder, a language model, a graph).
+
+    A model may also have what a method has to tell the harness: `needs_history`, `needs_llm`, `marks()`, `facts()`, and
+    `preflight()`, which is called without arguments.
+    """
+
+    @property
+    def name(self) -> str:
+        """What people call it; it tells the facts of two parts apart."""
+        ...
+
+    def revisions(self) -> dict[str, str]:
+        """Names and content hashes of every model or file it depends on."""
+        ...
+
+
+P = TypeVar("P", bound=Part)
+
+
 class Context:
     """What the harness lends a method.
 
-    Attributes:
-        build: makes another method from its spec, for methods built on others (`base=dense`).
+    Args:
+        build: makes a method from its spec.
         progress: where long work reports to.
+
+    Attributes:
+        progress: as given.
+        parts: what the method that has this context is built of, in the order in which it was declared.
     """
 
-    build: Callable[[Spec], Method]
-    progress: Progress = QUIET
+    def __init__(self, build: Callable[[Spec], Method], progress: Progress = QUIET) -> None:
+        self._build = build
+        self._closed = False
+        self.progress = progress
+        self.parts: list[Part] = []
+
+    def build(self, spec: Spec) -> Method:
+        """Another method, for methods built on others (`base=dense`).
+
+        What is built while the method is being made is a part of it. What it builds later is for work of its own, such
+        as learning a threshold on held-out queries, and must not be kept.
+        """
+        method = self._build(spec)
+        if not self._closed:
+            self.include(method)
+        return method
+
+    def include(self, part: Part) -> None:
+        """Declare a part; a part is declared once, however often it is named.
+
+        Raises:
+            RuntimeError: the method is made already, and its identity with it.
+        """
+        if any(part is known for known in self.parts):
+            return
+        if self._closed:
+            raise RuntimeError("a method includes its parts in __init__; this one is made already")
+        self.parts.append(part)
+
+    def close(self) -> None:
+        """The method is made: what it is built of does not change any more."""
+        self._closed = True
 
 
 class Method(ABC):
@@ -60,9 +112,10 @@ class Method(ABC):
     Parameters: ClassVar[type[ParameterSet]] = ParameterSet
     #: Queries a call of `rank` gets at most; also how much work a crash can cost.
     batch_size: ClassVar[int] = 64
-    #: True when the method is of no use without past queries; the runner then refuses datasets that have none.
+    #: True when the method is of no use without past queries; the runner then refuses datasets that have none. What a
+    #: part needs, the method needs: it does not say so again.
     needs_history: bool = False
-    #: True when the method calls a language model or another paid service.
+    #: True when the method itself calls a language model or another paid service; as above.
     needs_llm: bool = False
 
     name: str = ""
@@ -70,6 +123,20 @@ class Method(ABC):
     def __init__(self, parameters: Any, context: Context) -> None:
         self.parameters = parameters
         self.context = context
+
+    def include(self, part: P) -> P:
+        """Declare what the method is built of, in `__init__`: `self._scorer = self.include(CrossEncoder(...))`.
+
+        Methods that `context.build` gives are declared by that. The harness asks every part for its model revisions,
+        needs, marks and facts, checks it before a run, and makes it part of the method's identity.
+        """
+        self.context.include(part)
+        return part
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What the method is built of, without the parts of those parts."""
+        return tuple(self.context.parts)
 
     @property
     def spec(self) -> Spec:
@@ -82,11 +149,11 @@ class Method(ABC):
         return full_spec(self.name, self.parameters)
 
     def revisions(self) -> dict[str, str]:
-        """Names and content hashes of every model or file the ranking depends on."""
+        """Names and content hashes of every model or file the ranking depends on, but those of its parts."""
         return {}
 
     def preflight(self, library: Library, history: History) -> None:
-        """Raise a `BenchError` now if the run cannot work; called before anything expensive."""
+        """Raise a `BenchError` now if the run cannot work; called before anything expensive. Its parts come first."""
         return
 
     def fit(self, history: History) -> None:
@@ -104,12 +171,15 @@ class Method(ABC):
     def marks(self) -> dict[str, str]:
         """What must stand on the method's row in every table: a short mark -> one sentence.
 
-        Such as that rules stand in for a language model. The methods it is built on are asked too.
+        Such as that rules stand in for a language model. Its parts are asked too.
         """
         return {}
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        """What a reader of the result should know: edges of the graph, texts taken from the cache, ..."""
+        """What a reader of the result should know: edges of the graph, texts taken from the cache, ...
+
+        Its parts are asked too; theirs get the part's name in front where a key is taken (`dense.texts_encoded`).
+        """
         return {}
 
     def explain(self, case: Case) -> Explanation | None:

@@ -9,13 +9,16 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import SPLITS, Template, Tool
+
+if TYPE_CHECKING:
+    from bench.data.dataset import Dataset
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,14 @@ from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dat
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
+from bench.identity.sources import code_hash
 from bench.specs.parameters import ParameterSet, check_parameters, short_spec, suggestion
 from bench.specs.spec import Spec, parse
 from bench.storage.locks import standing
 from bench.storage.paths import data_folder
+
+#: What makes a dataset of a loader's tables, and stores it.
+_STORING = ("bench.data.dataset", "bench.data.parquet")
 
 
 class NoOptions(ParameterSet):
@@ -250,13 +254,14 @@ def _run_loader(module: str, files: Files, options: ParameterSet, card: Card) ->
 
 
 def _key(entry: DatasetEntry, options: ParameterSet) -> str:
-    """Hash of all that the normalised tables are made from: card, options, loader, files in its folder, our code."""
+    """Hash of all that the normalised tables are made from: card, options, code, and the files in the folder."""
+    assert entry.module is not None
     digest = hashlib.sha256(f"{FORMAT_VERSION}\n{options.model_dump_json()}\n{entry.card.model_dump_json()}".encode())
-    own = [path for path in sorted(entry.folder.iterdir()) if path.is_file() and path.name != "card.toml"]
-    shared = sorted((Path(__file__).parent.parent / "data").glob("*.py"))
-    for path in own + shared:
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
+    digest.update(code_hash(entry.module, *_STORING).encode())
+    for path in sorted(entry.folder.iterdir()):
+        if path.is_file() and path.name != "card.toml" and path.suffix not in {".py", ".pyc"}:
+            digest.update(path.name.encode())
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

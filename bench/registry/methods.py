@@ -16,7 +16,7 @@ from bench.errors import BenchError, MethodError, UsageError
 from bench.progress import QUIET, Progress
 from bench.protocol.method import Context, Method
 from bench.session import joined_session
-from bench.specs.parameters import check_parameters, suggestion
+from bench.specs.parameters import check_parameters, full_spec, short_spec, suggestion
 from bench.specs.spec import Spec, Value, parse
 
 
@@ -116,16 +116,35 @@ def _checked(value: object, name: str) -> type[Method]:
 
 
 def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, progress: Progress = QUIET) -> Method:
-    """A fresh instance from a spec, with `sets` laid over its arguments; parameters are checked first.
+    """A fresh instance from a spec, with `sets` laid over its arguments; all parameters are checked first.
 
     Raises:
         UsageError: unknown method or parameter, or a value of the wrong type, here or in a nested spec.
+        MethodError: a method cannot be imported or made.
     """
     spec = parse(spec) if isinstance(spec, str) else spec
     spec = spec.with_arguments(sets or {})
+    check_spec(spec)
+    return _made(spec, progress)
+
+
+def check_spec(spec: Spec) -> Spec:
+    """Check a spec and the specs in it, without making a method; the spec with what differs from the defaults.
+
+    Raises:
+        UsageError, MethodError: as `build_method`, but for what a method itself refuses when it is made.
+    """
+    parameters = check_parameters(method_class(spec.name).Parameters, spec, "method")
+    for nested in _nested(full_spec(spec.name, parameters)):
+        check_spec(nested)
+    return short_spec(spec.name, parameters)
+
+
+def _made(spec: Spec, progress: Progress) -> Method:
+    """An instance of a spec whose parameters are right; what it builds of its own accord is checked too."""
     kind = method_class(spec.name)
-    context = Context(lambda nested: build_method(nested, progress=progress), progress)
     parameters = check_parameters(kind.Parameters, spec, "method")
+    context = Context(lambda inner: _made(inner, progress), progress)
     try:
         # One session for the encoders of a method and of those it is built on: they share a model in memory.
         with joined_session():
@@ -135,13 +154,12 @@ def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, prog
     except (Exception, SystemExit) as error:
         raise MethodError(f"the method {spec} cannot be made: {type(error).__name__}: {error}.") from error
     method.name = spec.name
-    for nested in nested_specs(method):
-        build_method(nested)
+    context.close()
     return method
 
 
-def nested_specs(method: Method) -> list[Spec]:
+def _nested(spec: Spec) -> list[Spec]:
     """The methods that are parameters of a method: `dense` in tgr, `bm25` and `dense` in rrf."""
-    values = (value for _, value in method.full_spec.arguments)
+    values = (value for _, value in spec.arguments)
     flat = (item for value in values for item in (value if isinstance(value, tuple) else (value,)))
     return [item for item in flat if isinstance(item, Spec)]

@@ -21,7 +21,7 @@ from bench.reproduce.recipes import Question
 from bench.results.store import Result
 from bench.run.plan import Plan
 from bench.run.runner import Runner
-from bench.specs.spec import parse
+from bench.specs.spec import Spec, parse
 
 _FACT = "fact:"
 #: Methods state the connected share rounded to four digits: it may be off by half of the last.
@@ -101,12 +101,12 @@ class MethodRuns:
     """
 
     results: Path
-    load: Callable[[str], Dataset]
-    build: Callable[[str], Method]
+    load: Callable[[Spec], Dataset]
+    build: Callable[[Spec], Method]
     metrics: Sequence[str] = ()
     progress: Progress = QUIET
     _done: dict[Plan, Result | BenchError] = field(default_factory=dict)
-    _datasets: dict[str, Dataset | BenchError] = field(default_factory=dict)
+    _datasets: dict[Spec, Dataset | BenchError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._runner = Runner(
@@ -167,7 +167,7 @@ class MethodRuns:
         except Exception as error:  # a fault of ours must not take the other cells with it
             return MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
 
-    def _dataset(self, spec: str) -> Dataset:
+    def _dataset(self, spec: Spec) -> Dataset:
         if spec not in self._datasets:
             try:
                 self._datasets[spec] = self.load(spec)
@@ -184,7 +184,7 @@ class MethodRuns:
         if not slices:
             return np.ones(len(ids), dtype=np.bool_)
         wanted = slices.items()
-        queries = self._dataset(str(plan.dataset)).queries
+        queries = self._dataset(plan.dataset).queries
         inside = {query.query_id for query in queries if wanted <= query.slices.items()}
         return np.array([name in inside for name in ids], dtype=np.bool_)
 

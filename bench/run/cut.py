@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,11 @@ from bench.errors import UsageError
 from bench.metrics.evaluate import set_sizes
 from bench.metrics.measures import tracc
 from bench.protocol import History, Library, Method, Queries, Ranking, ToolSets
+from bench.protocol.parts import reveal
 from bench.protocol.ranking import Scores, validate
-from bench.run.plan import CutKind
+
+if TYPE_CHECKING:
+    from bench.run.plan import CutKind
 
 _LARGEST_SIZE = 20
 _THRESHOLDS = 200
@@ -86,6 +90,8 @@ def learn_cut(kind: CutKind, build: Callable[[], Method], history: History, libr
     """
     fitted, held = split_history(kind, history)
     method = build()
+    # The numbers of the held-out queries are their rows in the history.
+    reveal(method, history.gold)
     method.fit(history.take(fitted))
     method.index(library)
     texts = tuple(history.texts[row] for row in held)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from bench.errors import BenchError, MethodError
-from bench.protocol import Method
+from bench.protocol import Method, Part
+from bench.protocol.parts import facts_of, hidden, marks_of, merged, name_of, revisions_of, tree
 from bench.protocol.ranking import Violation
 
 
@@ -30,14 +31,35 @@ def method_errors(method: Method, doing: str) -> Iterator[None]:
         raise MethodError(f"method {method.spec} failed while {doing}: {type(error).__name__}: {error}.") from error
 
 
+def check_parts(method: Method) -> None:
+    """Refuse a method that keeps a part which it has not declared: its models and needs would be lost.
+
+    Raises:
+        MethodError: names the first such part.
+    """
+    for part in hidden(method):
+        raise MethodError(
+            f"method {method.spec} hides a part of itself (self.{part}): declare it in __init__, with `context.build` "
+            "or `self.include`, so that its models and needs stand in the result."
+        )
+
+
 def checked_facts(method: Method) -> dict[str, str | int | float | bool]:
-    """What a method says of itself, if it can stand in a manifest."""
-    facts = method.facts()
-    if not isinstance(facts, dict) or not all(
-        isinstance(name, str) and _storable(value) for name, value in facts.items()
-    ):
-        raise MethodError(f"method {method.spec}: facts() must give names with texts, numbers or truth values.")
-    return facts
+    """What a method and its parts say of themselves, if it can stand in a manifest."""
+
+    def ask(part: Part) -> Mapping[str, str | int | float | bool]:
+        facts = facts_of(part)
+        if not isinstance(facts, dict) or not all(
+            isinstance(name, str) and _storable(value) for name, value in facts.items()
+        ):
+            raise MethodError(f"{_called(part)}: facts() must give names with texts, numbers or truth values.")
+        return facts
+
+    return merged(method, ask)
+
+
+def _called(part: Part) -> str:
+    return f"method {part.spec}" if isinstance(part, Method) else f"the part {name_of(part)}"
 
 
 def _storable(value: object) -> bool:
@@ -47,21 +69,28 @@ def _storable(value: object) -> bool:
 
 
 def checked_marks(method: Method) -> dict[str, str]:
-    """What a method wants on its row, if it can stand in a manifest."""
-    marks = method.marks()
-    if not isinstance(marks, dict) or not all(
-        isinstance(mark, str) and isinstance(sentence, str) and _storable(mark + sentence)
-        for mark, sentence in marks.items()
-    ):
-        raise MethodError(f"method {method.spec}: marks() must give marks with sentences.")
-    return marks
+    """What a method and its parts want on its row, if it can stand in a manifest."""
+    found: dict[str, str] = {}
+    for part in tree(method):
+        marks = marks_of(part)
+        if not isinstance(marks, dict) or not all(
+            isinstance(mark, str) and isinstance(sentence, str) and _storable(mark + sentence)
+            for mark, sentence in marks.items()
+        ):
+            raise MethodError(f"{_called(part)}: marks() must give marks with sentences.")
+        found |= marks
+    return found
 
 
 def checked_revisions(method: Method) -> dict[str, str]:
-    """The model revisions of a method, if they can stand in a manifest."""
-    revisions = method.revisions()
-    if not isinstance(revisions, dict) or not all(
-        isinstance(name, str) and isinstance(value, str) for name, value in revisions.items()
-    ):
-        raise MethodError(f"method {method.spec}: revisions() must give names with texts.")
-    return revisions
+    """The model revisions of a method and its parts, if they can stand in a manifest."""
+
+    def ask(part: Part) -> Mapping[str, str]:
+        found = revisions_of(part)
+        if not isinstance(found, dict) or not all(
+            isinstance(name, str) and isinstance(value, str) for name, value in found.items()
+        ):
+            raise MethodError(f"{_called(part)}: revisions() must give names with texts.")
+        return found
+
+    return merged(method, ask, shared=True)

@@ -17,7 +17,7 @@ from bench.errors import UsageError
 from bench.identity.sources import code_hash
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import PROTOCOL_VERSION, Method
-from bench.registry.methods import build_method, nested_specs
+from bench.protocol.parts import methods_of, revisions
 from bench.specs.spec import Spec
 
 EvaluatedSplit = Literal["train", "dev", "test", "all"]
@@ -89,23 +89,15 @@ class Plan:
 def method_hash(method: Method) -> str:
     """sha256 over name, parameters (defaults included), model revisions and code (rule 7).
 
-    The methods it is built on take part with all of theirs.
+    The methods and models it is built of take part with all of theirs.
     """
-    specs = [str(part.full_spec) for part in parts_of(method)]
-    return _sha256({"specs": specs, "revisions": method.revisions(), "code": method_code(method)})
+    specs = [str(part.full_spec) for part in methods_of(method)]
+    return _sha256({"specs": specs, "revisions": revisions(method), "code": method_code(method)})
 
 
 def method_code(method: Method) -> str:
-    """sha256 over the code of a method and of the methods it is built on."""
-    return _sha256([code_hash(type(part).__module__) for part in parts_of(method)])
-
-
-def parts_of(method: Method) -> list[Method]:
-    """A method, and those it is built on, to the last."""
-    found = [method]
-    for spec in nested_specs(method):
-        found.extend(parts_of(build_method(spec)))
-    return found
+    """sha256 over the code of a method and of the methods it is built of."""
+    return code_hash(*sorted({type(part).__module__ for part in methods_of(method)}))
 
 
 def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:

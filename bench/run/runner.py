@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import gc
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,19 +21,21 @@ from bench.errors import BenchError, ResultError, UsageError
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
-from bench.protocol import PROTOCOL_VERSION, History, Library, Method, OracleMethod, Queries, RecommendingMethod
+from bench.protocol import PROTOCOL_VERSION, History, Library, Method, Queries, RecommendingMethod
 from bench.protocol.learning import learns
+from bench.protocol.parts import is_oracle, methods_of, models, needs_history, needs_llm, preflight, reveal
 from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, Mark, MethodIdentity, ModelUse
 from bench.results.store import Result, check_writable, is_complete, result_folder, result_lock, write_result
 from bench.run.answers import ask, asking_order, forget
 from bench.run.cut import Cut, learn_cut, split_history
-from bench.run.guard import checked_facts, checked_marks, checked_revisions, method_errors
+from bench.run.guard import check_parts, checked_facts, checked_marks, checked_revisions, method_errors
 from bench.run.leaks import training_marks
 from bench.run.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
-from bench.run.plan import Plan, method_code, method_hash, parts_of, result_id
+from bench.run.plan import Plan, method_code, method_hash, result_id
 from bench.run.rescore import rescore, up_to_date
 from bench.run.scoring import BOOTSTRAP_SEED, score, scoring_code
 from bench.session import Meter, current_session, metered, session, uncached_queries
+from bench.specs.spec import Spec
 from bench.storage.locks import recover
 from bench.storage.paths import write_text
 
@@ -47,9 +50,10 @@ _ANEW = "begun-anew"
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A plan that can run, and where its result belongs."""
+    """A plan that can run, the method made for it, and where its result belongs."""
 
     plan: Plan
+    method: Method
     identifier: str
     folder: Path
 
@@ -69,12 +73,12 @@ class Runner:
     """
 
     results: Path
-    load: Callable[[str], Dataset]
-    build: Callable[[str], Method]
+    load: Callable[[Spec], Dataset]
+    build: Callable[[Spec], Method]
     progress: Progress = QUIET
     overwrite: Overwrite = "missing"
     metrics: Sequence[Metric] = ()
-    _datasets: dict[str, Dataset] = field(default_factory=dict)
+    _datasets: dict[Spec, Dataset] = field(default_factory=dict)
 
     def run(self, plans: Sequence[Plan]) -> Iterator[Result | BenchError]:
         """Check every plan before the first expensive step, then run them in order.
@@ -88,37 +92,42 @@ class Runner:
         # Loaded models are shared by the plans, and each run counts for itself.
         shared = current_session()
         with session(shared):
-            prepared = [self._prepare(plan) for plan in plans]
+            methods = [self.build(plan.method) for plan in plans]
+            prepared = deque(self._prepare(plan, method) for plan, method in zip(plans, methods, strict=True))
+        del methods
         for item in prepared:
             if self.overwrite == "never" and is_complete(item.folder):
                 raise UsageError(f"the result {item.folder} is there already, and --overwrite is never.")
         check_writable(self.results)
-        for item in prepared:
+        while prepared:
             outcome: Result | BenchError
             try:
                 # Closed before the result is handed out: a generator shares the context of its caller.
                 with session(shared):
-                    outcome = self._run(item)
+                    # A method is let go with its run: what it has indexed may be large.
+                    outcome = self._run(prepared.popleft())
             except BenchError as error:
                 outcome = error
             yield outcome
 
     def _dataset(self, plan: Plan) -> Dataset:
-        spec = str(plan.dataset)
+        spec = plan.dataset
         if spec not in self._datasets:
             with self.progress.stage(f"load {spec}"):
                 self._datasets[spec] = self.load(spec)
         return self._datasets[spec]
 
-    def _prepare(self, plan: Plan) -> _Prepared:
-        method = self.build(str(plan.method))
+    def _prepare(self, plan: Plan, method: Method) -> _Prepared:
+        # Its identity is taken now: what it builds from here on is no part of it.
+        method.context.close()
+        check_parts(method)
         dataset = self._dataset(plan)
         plan = plan.normal(dataset)
         for metric in self.metrics:
             if isinstance(metric.cutoff, int) and metric.cutoff > plan.depth and plan.depth < len(dataset.tools):
                 raise UsageError(f"{metric} looks deeper than the ranking: give --depth {metric.cutoff} or more.")
         library, history = views(plan, dataset)
-        if method.needs_history and not history.gold.counts.any():
+        if needs_history(method) and not history.gold.counts.any():
             split = plan.evaluated_split(dataset)
             raise UsageError(
                 f"method {method.spec} learns from past queries, and {dataset.spec} has none"
@@ -129,10 +138,10 @@ class Runner:
         if plan.cut != "none":
             split_history(plan.cut, history)
         with method_errors(method, "checking that it can run"):
-            method.preflight(library, history)
+            preflight(method, library, history)
             checked_revisions(method)
         identifier = result_id(plan, dataset, method)
-        return _Prepared(plan, identifier, result_folder(self.results, dataset.spec, method.name, identifier))
+        return _Prepared(plan, method, identifier, result_folder(self.results, dataset.spec, method.name, identifier))
 
     def _run(self, item: _Prepared) -> Result:
         with result_lock(self.results, item.folder, self.progress):
@@ -157,10 +166,9 @@ class Runner:
         return rescore(result, self._dataset(plan), self.metrics)
 
     def _make(self, item: _Prepared) -> Result:
-        plan, dataset = item.plan, self._dataset(item.plan)
+        plan, method, dataset = item.plan, item.method, self._dataset(item.plan)
         library, history = views(plan, dataset)
         rows = plan.rows(dataset)
-        method = self.build(str(plan.method))
         batches = item.folder.with_name(f".{item.folder.name}.partial")
         if self.overwrite == "always" and not (batches / _ANEW).is_file():
             forget(batches)
@@ -175,14 +183,14 @@ class Runner:
                 self.progress.stage(f"learn cut {plan.cut}"),
                 method_errors(method, "ranking past queries to learn a cut"),
             ):
-                cut = learn_cut(plan.cut, lambda: self.build(str(plan.method)), history, library, plan.depth)
+                cut = learn_cut(plan.cut, lambda: self.build(plan.method), history, library, plan.depth)
         with clock("fit"), method_errors(method, "learning from past queries"):
-            if isinstance(method, OracleMethod):
-                method.reveal(dataset.gold.take(rows[asking_order(dataset, rows)]))
+            reveal(method, dataset.gold.take(rows[asking_order(dataset, rows)]))
             if len(history):
                 method.fit(history)
         with clock("index"), method_errors(method, "indexing the library"):
             method.index(library)
+        check_parts(method)
         with metered() as asked:
             answers = ask(method, dataset, rows, plan.depth, batches, self.progress)
         clock.seconds["rank"] = answers.seconds
@@ -195,9 +203,8 @@ class Runner:
         template = plan.tool_text(dataset)
         with clock("score"), self.progress.stage("score"):
             scored = score(item.identifier, dataset, rows, answers, template, self.metrics, plan.depth)
-        oracle = isinstance(method, OracleMethod)
-        marks = {mark: sentence for part in parts_of(method) for mark, sentence in checked_marks(part).items()}
-        marks |= training_marks(method.revisions(), dataset, rows)
+        oracle = is_oracle(method)
+        marks = checked_marks(method) | training_marks(models(method), dataset, rows)
         manifest = Manifest(
             result_id=item.identifier,
             protocol=PROTOCOL_VERSION,
@@ -209,9 +216,9 @@ class Runner:
                 revisions=checked_revisions(method),
                 code=method_code(method),
                 oracle=oracle,
-                needs_llm=method.needs_llm,
+                needs_llm=needs_llm(method),
                 marks=[Mark.stated(mark, sentence) for mark, sentence in marks.items()],
-                learns=len(history) > 0 and any(learns(type(part)) for part in parts_of(method)),
+                learns=len(history) > 0 and any(learns(type(part)) for part in methods_of(method)),
                 cut=None if cut is None else str(cut),
             ),
             depth=plan.depth,
@@ -220,7 +227,7 @@ class Runner:
             timings={name: round(value, 6) for name, value in clock.seconds.items()},
             latency=latency,
             peak_memory_mib=None if peak is None else round(peak, 1),
-            model_use=_model_use(asked, answers.resumed) if method.needs_llm else None,
+            model_use=_model_use(asked, answers.resumed) if needs_llm(method) else None,
             facts=facts,
             warnings=_warnings(plan, dataset, oracle),
             resumed=answers.resumed,
@@ -285,7 +292,7 @@ def environment(command: str) -> Environment:
 
 def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:
     """Time single queries, spread over the run; paid services are not asked twice."""
-    if method.needs_llm:
+    if needs_llm(method):
         return None
     positions = np.linspace(0, len(queries) - 1, min(_LATENCY_QUERIES, len(queries))).round().astype(np.int64)
     seconds: list[float] = []

@@ -15,9 +15,10 @@ from bench.errors import UsageError
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate
 from bench.progress import QUIET, Progress
-from bench.protocol import History, Library, Method, OracleMethod, Queries, Ranking
+from bench.protocol import History, Library, Method, Queries, Ranking
+from bench.protocol.parts import is_oracle, needs_history, preflight
 from bench.protocol.ranking import validate
-from bench.run.guard import method_errors
+from bench.run.guard import check_parts, method_errors
 from bench.specs.spec import Spec, Value
 
 #: More points than this are a mistake more often than a wish.
@@ -76,13 +77,14 @@ def tune(
     # Every spec is checked before the first expensive step.
     candidates = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     methods = [build(spec.with_arguments(values)) for values in candidates]
-    if isinstance(methods[0], OracleMethod):
+    if is_oracle(methods[0]):
         raise UsageError(f"{spec.name} is an oracle; there is nothing to tune in one.")
     for method in methods:
-        if method.needs_history and not history.gold.counts.any():
+        check_parts(method)
+        if needs_history(method) and not history.gold.counts.any():
             raise UsageError(f"method {method.spec} learns from past queries, and {dataset.spec} has none beside dev.")
         with method_errors(method, "checking that it can run"):
-            method.preflight(library, history)
+            preflight(method, library, history)
     depth = min(len(library), metric.cutoff if isinstance(metric.cutoff, int) else int(gold.counts.max()))
     found = []
     with progress.stage("tune", len(methods), "points") as bar:

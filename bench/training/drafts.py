@@ -22,7 +22,8 @@ from bench.methods.query_generation.interleaving import round_robin
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import average_precision, multiple_mean_reciprocal_rank, recall
 from bench.progress import Progress
-from bench.protocol import History, Library, OracleMethod
+from bench.protocol import History, Library
+from bench.protocol.parts import is_oracle, needs_history, needs_llm, preflight
 from bench.registry import build_method
 from bench.run.plan import method_hash
 from bench.specs.spec import Spec
@@ -51,10 +52,10 @@ class Searcher:
         self, spec: Spec, dataset: Dataset, template: Template, include_utterance: bool, progress: Progress
     ) -> None:
         self._base = build_method(spec, progress=progress)
-        if isinstance(self._base, OracleMethod) or self._base.needs_history or self._base.needs_llm:
+        if is_oracle(self._base) or needs_history(self._base) or needs_llm(self._base):
             raise UsageError(f"retriever={spec} cannot reward drafts: it must search by the text of a query alone.")
         library = Library.of(dataset, template)
-        self._base.preflight(library, History.of(dataset, library, np.arange(len(dataset.queries))))
+        preflight(self._base, library, History.of(dataset, library, np.arange(len(dataset.queries))))
         self._base.index(library)
         self._tools = len(library)
         self._include_utterance = include_utterance

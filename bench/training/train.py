@@ -101,7 +101,7 @@ def train_model(
             template=text,
             examples=own.digest if own else "",
             others=trainer.revisions(),
-            code=_code(),
+            code=[code_hash(__name__, found.__module__)],
         )
         work = out.with_name(f".{out.name}.training")
         state = run_loop(trainer, work, identity, progress)
@@ -151,11 +151,6 @@ def _learnt_before(trainer: Trainer) -> _Learnt:
     """What the base has learnt, and its base before it: a model keeps what it was trained on."""
     card = read_card(model_folder(trainer.base)) if trainer.base_revision else None
     return _Learnt([*card.before, card.dataset], card.queries, card.tools) if card else _Learnt([], [], [])
-
-
-def _code() -> list[str]:
-    """Hashes of all that trains. A kind's own module is not enough: examples are made in others."""
-    return [code_hash(f"bench.training.{file.stem}") for file in sorted(Path(__file__).parent.glob("*.py"))]
 
 
 def training_rows(dataset: Dataset, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -25,18 +25,21 @@ from bench.protocol import (
     History,
     Library,
     Method,
-    OracleMethod,
     Queries,
     Ranking,
     RecommendingMethod,
     ToolSets,
 )
 from bench.protocol.explanation import Case, Explanation
+from bench.protocol.parts import is_oracle, needs_history, needs_llm
 from bench.search.clauses import clauses
 from bench.search.dense import normalized
 from bench.search.topk import top_k
 from bench.specs.parameters import MethodSpec, ParameterSet, check_parameters
 from bench.specs.spec import Spec
+
+if TYPE_CHECKING:
+    from bench.llm.client import LanguageModel
 
 RULES = "rules"
 
@@ -93,14 +96,16 @@ class PrecisionDrivenToolRecommendation(Method):
         if parameters.retriever == "none" and not parameters.coverage:
             raise UsageError("ptr with retriever=none and coverage=false has no stage left; leave one of them out.")
         self._retriever = self._bundle_retriever()
-        self._encoder = Encoder(parameters.encoder, progress=context.progress)
+        if self._retriever is not None:
+            self.include(self._retriever)
+        self._encoder = self.include(Encoder(parameters.encoder, progress=context.progress))
         self._ruled = parameters.coverage and parameters.llm == RULES
-        self.needs_llm = parameters.coverage and not self._ruled
-        self.needs_history = self._retriever is not None or (parameters.coverage and "history" in parameters.views)
-        if self.needs_llm:
+        self.needs_history = parameters.coverage and "history" in parameters.views
+        self._model: LanguageModel | None = None
+        if parameters.coverage and not self._ruled:
             from bench.llm.client import LanguageModel
 
-            self._model = LanguageModel(parameters.llm, progress=context.progress)
+            self._model = self.include(LanguageModel(parameters.llm, progress=context.progress))
         self._history: History | None = None
 
     def _bundle_retriever(self) -> Method | None:
@@ -109,33 +114,21 @@ class PrecisionDrivenToolRecommendation(Method):
         if not isinstance(spec, Spec):
             return None
         if spec.name == "random":
-            drawn = RandomBundle(check_parameters(RandomBundle.Parameters, spec, "method"), self.context)
+            drawn = RandomBundle(check_parameters(RandomBundle.Parameters, spec, "method"), Context(self.context.build))
             drawn.name = "random-bundle"
             return drawn
         built = self.context.build(spec)
-        if isinstance(built, OracleMethod) or built.needs_llm:
+        if is_oracle(built) or needs_llm(built):
             raise UsageError(f"ptr cannot use retriever={spec}: it must find past bundles by the query's text alone.")
-        if isinstance(built, RecommendingMethod) and built.needs_history:
+        if isinstance(built, RecommendingMethod) and needs_history(built):
             return built
-        nearest = NearestBundle(NearestBundle.Parameters(base=spec), self.context)
+        nearest = NearestBundle(NearestBundle.Parameters(base=spec), Context(lambda _: built, self.context.progress))
         nearest.name = "nearest-bundle"
         return nearest
-
-    def revisions(self) -> dict[str, str]:
-        found = {} if self._retriever is None else self._retriever.revisions()
-        found[self.parameters.encoder] = self._encoder.revision
-        return {**found, "llm": self._model.identity} if self.needs_llm else found
 
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
         return {"rules": "rules stand in for the language model (llm=rules)"} if self._ruled else {}
-
-    def preflight(self, library: Library, history: History) -> None:
-        self._encoder.revision  # noqa: B018 - resolves the model's files, or says that they are missing
-        if self._retriever is not None:
-            self._retriever.preflight(library, history)
-        if self.needs_llm:
-            self._model.preflight()
 
     def fit(self, history: History) -> None:
         # Past queries without gold have no bundle to give.
@@ -161,6 +154,7 @@ class PrecisionDrivenToolRecommendation(Method):
         if not self._ruled:
             from bench.methods.ptr.dialogue import Dialogue
 
+            assert self._model is not None
             self._mapping: Mapping = Dialogue(self._model, library.tools)
             return
         if history is not None and self._retriever is not None:
@@ -241,8 +235,6 @@ class PrecisionDrivenToolRecommendation(Method):
             "texts_encoded": self._encoder.computed,
             "texts_from_cache": self._encoder.from_cache,
         }
-        if self._retriever is not None:
-            found |= {f"{self._retriever.name}.{name}": fact for name, fact in self._retriever.facts().items()}
         if not self.parameters.coverage:
             return found
         answers = self._outcomes.values()
@@ -253,11 +245,8 @@ class PrecisionDrivenToolRecommendation(Method):
         found["tools_added"] = sum(len(set(answer.tools) - set(answer.coverage.kept)) for answer in answers)
         if self._threshold is not None:
             found |= {"cut": self._threshold.value, "cut_learnt_on": self._threshold.queries}
-        if self.needs_llm:
-            usage = self._model.usage
+        if self._model is not None:
             found["replies_unparsed"] = sum(answer.coverage.unparsed for answer in answers)
-            found |= {"llm_calls": usage.calls, "llm_from_journal": usage.from_journal, "llm_failures": usage.failures}
-            found |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
         return found
 
     def explain(self, case: Case) -> Explanation:

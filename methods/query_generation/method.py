@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -17,11 +18,15 @@ from bench.llm.replies import text_lines
 from bench.methods.query_generation.interleaving import round_robin, search
 from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
 from bench.models.causal import CausalModel, Sampling, causal_revision, load_causal
-from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking
+from bench.progress import Progress
+from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation
 from bench.search.clauses import clauses
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
+
+if TYPE_CHECKING:
+    from bench.llm.client import LanguageModel
 
 RULES = "rules"
 LOCAL = "local:"
@@ -38,6 +43,30 @@ class _Written:
 
     lines: tuple[str, ...]
     failed: bool = False
+
+
+class _LocalModel:
+    """A causal model of transformers, loaded when it first writes."""
+
+    def __init__(self, name: str, progress: Progress) -> None:
+        self.name = name
+        self._progress = progress
+
+    def revisions(self) -> dict[str, str]:
+        return {self.name: causal_revision(self.name)}
+
+    def preflight(self) -> None:
+        causal_revision(self.name)
+
+    @cached_property
+    def model(self) -> CausalModel:
+        """The model; raises `UnavailableError` where it cannot be loaded."""
+        with self._progress.stage(f"load {self.name}"):
+            return load_causal(self.name)
+
+    @property
+    def loaded(self) -> bool:
+        return "model" in vars(self)
 
 
 class QueryGeneration(Method):
@@ -72,41 +101,22 @@ class QueryGeneration(Method):
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
         self._base = context.build(parameters.base)
-        if isinstance(self._base, OracleMethod):
-            raise UsageError("query-generation cannot search with an oracle: the mark would be lost.")
-        self._local = parameters.llm.removeprefix(LOCAL) if parameters.llm.startswith(LOCAL) else None
-        if self._local == "":
+        if parameters.llm == LOCAL:
             raise UsageError("llm=local: names no model; write the folder after it, as in llm=local:models/generator.")
-        remote = self._local is None and parameters.llm != RULES
-        self.needs_history = self._base.needs_history
-        self.needs_llm = self._base.needs_llm or remote
-        self._remote = None
-        if remote:
+        self._local: _LocalModel | None = None
+        self._remote: LanguageModel | None = None
+        if parameters.llm.startswith(LOCAL):
+            self._local = self.include(_LocalModel(parameters.llm.removeprefix(LOCAL), context.progress))
+        elif parameters.llm != RULES:
             from bench.llm.client import LanguageModel
 
-            self._remote = LanguageModel(parameters.llm, progress=context.progress)
-        self._model: CausalModel | None = None
+            self._remote = self.include(LanguageModel(parameters.llm, progress=context.progress))
         self._outcomes: dict[str, _Written] = {}
-
-    def revisions(self) -> dict[str, str]:
-        found = dict(self._base.revisions())
-        if self._local is not None:
-            found[self._local] = causal_revision(self._local)
-        if self._remote is not None:
-            found["llm"] = self._remote.identity
-        return found
 
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
         ruled = self.parameters.llm == RULES
         return {"rules": "rules stand in for the language model (llm=rules)"} if ruled else {}
-
-    def preflight(self, library: Library, history: History) -> None:
-        if self._local is not None:
-            causal_revision(self._local)
-        if self._remote is not None:
-            self._remote.preflight()
-        self._base.preflight(library, history)
 
     def fit(self, history: History) -> None:
         self._base.fit(history)
@@ -170,13 +180,10 @@ class QueryGeneration(Method):
 
     def _by_local_model(self, texts: Sequence[str]) -> list[str]:
         assert self._local is not None
-        chosen = self.parameters
-        if self._model is None:
-            with self.context.progress.stage(f"load {self._local}"):
-                self._model = load_causal(self._local)
-        prompt = self._prompt(self._model.trained_prompt)
+        chosen, model = self.parameters, self._local.model
+        prompt = self._prompt(model.trained_prompt)
         prompts = [
-            self._model.prompt(lambda part: query_prompt(prompt, part, chosen.queries), text, chosen.most_tokens)
+            model.prompt(lambda part: query_prompt(prompt, part, chosen.queries), text, chosen.most_tokens)
             for text in texts
         ]
         # By the text, so that a query is answered alike wherever it stands.
@@ -184,21 +191,16 @@ class QueryGeneration(Method):
             (int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]),) for text in texts
         ]
         sampling = Sampling(chosen.temperature, chosen.top_p, chosen.top_k, chosen.most_tokens)
-        return self._model.generate(prompts, seeds, sampling)
+        return model.generate(prompts, seeds, sampling)
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        found: dict[str, str | int | float | bool] = {
-            f"{self._base.name}.{name}": fact for name, fact in self._base.facts().items()
-        }
         outcomes = self._outcomes.values()
-        found["queries_generated"] = sum(len(outcome.lines) for outcome in outcomes)
-        found["replies_unusable"] = sum(not outcome.lines and not outcome.failed for outcome in outcomes)
-        if self._model is not None:
-            found["prompt"] = self._prompt(self._model.trained_prompt)
-        if self._remote is not None:
-            usage = self._remote.usage
-            found |= {"llm_calls": usage.calls, "llm_from_journal": usage.from_journal, "llm_failures": usage.failures}
-            found |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        found: dict[str, str | int | float | bool] = {
+            "queries_generated": sum(len(outcome.lines) for outcome in outcomes),
+            "replies_unusable": sum(not outcome.lines and not outcome.failed for outcome in outcomes),
+        }
+        if self._local is not None and self._local.loaded:
+            found["prompt"] = self._prompt(self._local.model.trained_prompt)
         return found
 
     def explain(self, case: Case) -> Explanation:

@@ -60,22 +60,18 @@ class ToolGraphRetriever(Method):
         if not isinstance(base, EmbeddingMethod | ScoringMethod):
             raise UsageError(f"tgr cannot use base={parameters.base}: it has neither vectors nor scores for all tools.")
         self._base: Method = base
-        self._graph = GraphSource(
-            parameters.graph,
-            parameters.most_producers,
-            parameters.discriminator,
-            parameters.nearest,
-            parameters.within,
-            context.progress,
+        self._graph = self.include(
+            GraphSource(
+                parameters.graph,
+                parameters.most_producers,
+                parameters.discriminator,
+                parameters.nearest,
+                parameters.within,
+                context.progress,
+            )
         )
-        self.needs_history = base.needs_history
-        self.needs_llm = base.needs_llm
-
-    def revisions(self) -> dict[str, str]:
-        return {**self._base.revisions(), **self._graph.revisions()}
 
     def preflight(self, library: Library, history: History) -> None:
-        self._base.preflight(library, history)
         self._graph.check(library)
 
     def fit(self, history: History) -> None:
@@ -104,7 +100,7 @@ class ToolGraphRetriever(Method):
         return top_k(self.score(queries), depth)
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        return {"graph": self.parameters.graph, **self._facts, **self._base.facts()}
+        return {"graph": self.parameters.graph, **self._facts}
 
     def explain(self, case: Case) -> Explanation:
         from bench.methods.tgr.explain import explain_graph, graph_notes

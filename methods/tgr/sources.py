@@ -44,6 +44,11 @@ class GraphSource:
         """The discriminator; raises `UsageError` where none is named."""
         return Discriminator(self.discriminator, self.progress)
 
+    @property
+    def name(self) -> str:
+        """What the graph is called, for the methods that use this."""
+        return self.graph
+
     def _file(self) -> Path:
         path = expanded(self.graph)
         if not path.is_file():

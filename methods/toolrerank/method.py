@@ -28,7 +28,7 @@ from bench.methods.toolrerank.hierarchy import (
 from bench.methods.toolrerank.parameters import ToolRerankParameters
 from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import CrossEncoder, probability
-from bench.protocol import Context, EmbeddingMethod, History, Library, Method, OracleMethod, Queries, Ranking
+from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation
 from bench.protocol.ranking import PAD
 from bench.search.dense import normalized
@@ -45,23 +45,14 @@ class HierarchyAwareReranker(Method):
         if not isinstance(base, EmbeddingMethod):
             raise UsageError(f"toolrerank cannot use base={parameters.base}: it compares tools by vectors.")
         self._base: Method = base
-        self._scorer = CrossEncoder(parameters.reranker, backend=parameters.backend, progress=context.progress)
+        self._scorer = self.include(
+            CrossEncoder(parameters.reranker, backend=parameters.backend, progress=context.progress)
+        )
         self._used: NDArray[np.int32] = np.empty(0, dtype=np.int32)
-        self.needs_history = base.needs_history
-        self.needs_llm = base.needs_llm
 
     @abstractmethod
     def single(self, queries: Queries) -> NDArray[np.bool_] | None:
         """(queries,) whether a query takes a single parent; None to leave the hierarchy alone."""
-
-    def revisions(self) -> dict[str, str]:
-        return {**self._base.revisions(), **self._scorer.revisions()}
-
-    def preflight(self, library: Library, history: History) -> None:
-        if isinstance(self._base, OracleMethod):
-            raise UsageError("toolrerank cannot rerank an oracle: the mark would be lost.")
-        self._scorer.preflight()
-        self._base.preflight(library, history)
 
     def fit(self, history: History) -> None:
         train = np.flatnonzero(history.split == SPLITS.index("train"))
@@ -130,7 +121,7 @@ class HierarchyAwareReranker(Method):
 
     def facts(self) -> dict[str, str | int | float | bool]:
         seen = round(float(self._seen.mean()), 4)
-        return {"tools_of_seen_parents": seen, **self._base.facts(), **self._scorer.facts()}
+        return {"tools_of_seen_parents": seen}
 
     def explain(self, case: Case) -> Explanation:
         from bench.methods.toolrerank.explain import explain_stages
@@ -159,22 +150,19 @@ class ToolRerank(HierarchyAwareReranker):
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
-        self._classifier = SequenceModel(parameters.classifier, progress=context.progress, unit="queries")
-
-    def revisions(self) -> dict[str, str]:
-        asked = self.parameters.classification == "model"
-        return {**super().revisions(), **({self._classifier.name: self._classifier.revision} if asked else {})}
+        self._classifier: SequenceModel | None = None
+        if parameters.classification == "model" and parameters.classifier:
+            model = SequenceModel(parameters.classifier, progress=context.progress, unit="queries")
+            self._classifier = self.include(model)
 
     def preflight(self, library: Library, history: History) -> None:
-        super().preflight(library, history)
         if self.parameters.classification != "model":
             return
-        if not self._classifier.name:
+        if self._classifier is None:
             raise UsageError(
                 "name a classifier with classifier=FOLDER (`bench train classifier --dataset NAME --out FOLDER` makes "
                 "one), or set classification to none, single or multi."
             )
-        self._classifier.preflight()
         if "single" not in self._classifier.labels:
             raise UnavailableError(
                 f"{self._classifier.name} does not say which queries take a single parent (its labels: "
@@ -186,5 +174,6 @@ class ToolRerank(HierarchyAwareReranker):
             return None
         if self.parameters.classification != "model":
             return np.full(len(queries), self.parameters.classification == "single")
+        assert self._classifier is not None
         found = self._classifier.logits([(text,) for text in queries.texts]).argmax(axis=1)
         return np.asarray(found == self._classifier.labels.index("single"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import count
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -20,9 +20,11 @@ from bench.protocol import Context, History, Library, Method, Queries, Ranking, 
 from bench.registry import build_method, load_dataset, method_names
 from bench.search.topk import top_k
 from bench.specs.parameters import ParameterSet
+from bench.specs.spec import Spec
 
 CHECKS = (
-    "documented facts valid deterministic order batches depth odd_queries tiny_library odd_library no_leak inputs sets"
+    "documented parts facts valid deterministic order batches depth odd_queries tiny_library odd_library no_leak "
+    "inputs sets"
 ).split()
 
 
@@ -229,7 +231,7 @@ class Remembers(Good):
 class LastWins(Good):
     """Keeps what it has indexed in its class: the next instance takes it away."""
 
-    letters: ClassVar[list[set[str]]] = []  # type: ignore[misc]  # in the class, which is the fault
+    letters: ClassVar[list[set[str]]] = []
 
     def index(self, library: Library) -> None:
         type(self).letters = [set(text.lower()) for text in library.texts]
@@ -366,6 +368,26 @@ def test_each_way_of_breaking_the_protocol_fails_its_check(kind: type[Method], c
 )
 def test_a_single_fault_fails_no_other_check(kind: type[Method], checks: set[str]) -> None:
     assert set(problems(kind)) == checks
+
+
+def test_a_hidden_part_is_found_and_a_declared_one_is_not() -> None:
+    class Hides(Good):
+        """Builds another method when it learns, and tells nobody."""
+
+        def index(self, library: Library) -> None:
+            super().index(library)
+            self.others = [build_method("bm25")]
+
+    class Declares(Good):
+        """Is built of another method."""
+
+        def __init__(self, parameters: Any, context: Context) -> None:
+            super().__init__(parameters, context)
+            self.others = [context.build(Spec("bm25"))]
+
+    assert problems(Hides).keys() == {"parts"}
+    assert "hides a part of itself (self.others, a BM25)" in problems(Hides)["parts"]
+    assert problems(Declares) == {}
 
 
 def test_scores_that_nearly_tie_may_change_places() -> None:

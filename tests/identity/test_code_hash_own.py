@@ -107,8 +107,10 @@ import there.is_none
     write(
         tmp_path, {"method.py": method, "helper.py": "import bisect\nimport pandas\nfrom bench.results import store\n"}
     )
-    hashed = "import sys; from bench.identity import sources; print(*sorted(sources._closure(sys.argv[1])))"
-    assert python(tmp_path, "-c", hashed, "method") == "helper method"
+    hashed = "import sys; from bench.identity import sources; print(*sorted(sources.closure(sys.argv[1])))"
+    found = python(tmp_path, "-c", hashed, "method").split()
+    assert [name for name in found if not name.startswith("bench.")] == ["helper", "method"]
+    assert "bench.results.store" in found
 
 
 @pytest.mark.parametrize("text", ["print('was run')", "raise SystemExit('was run')", "this is no Python"])
@@ -144,88 +146,32 @@ class Mine(Method):
 
 # Without a file -----------------------------------------------------------------------------------------------------
 
-NOTEBOOK = """
-import helper
+TYPED = """
+from bench.errors import BenchError
+from bench.protocol import Context, Method, Ranking
+from bench.registry import build_method
+from bench.run.plan import method_hash
 
-FACTOR = 3
-WEIGHTS = {"name": 1}
+class Mine(Method):
+    def index(self, library):
+        pass
 
-def smooth(value, by=2):
-    return value + by + helper.value()
+    def rank(self, queries, depth):
+        return Ranking.of_lists([[0]] * len(queries))
 
-class Mine:
-    limit = 4
-    places = [1, 2]
-
-    @property
-    def size(self):
-        return 10
-
-    @staticmethod
-    def double(value):
-        return value * 2
-
-    def rank(self, word, depth=5):
-        chosen = [item for item in range(6)]
-        return FACTOR if word in {"alpha", "beta", "gamma"} else smooth(1)
-
-from bench.identity.sources import code_hash
-print(code_hash("__main__"))
+try:
+    method_hash(Mine(Mine.Parameters(), Context(build_method)))
+except BenchError as error:
+    print(error.exit_code, error)
 """
 
 
-def of_notebook(folder: Path, text: str, seed: int = 0, helper: str = "def value():\n    return 1\n") -> str:
-    """The hash of code that is typed in; a notebook's is the same to Python."""
-    write(folder, {"helper.py": helper})
-    return python(folder, "-", text=text, seed=seed)
+def test_code_that_was_typed_in_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    said = python(tmp_path, "-", text=TYPED)
+    assert said.startswith("2 the module __main__ has no source file")
+    assert said.endswith("save it in a .py file.")
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("FACTOR = 3", "FACTOR = 4"),
-        ('{"name": 1}', '{"name": 2}'),
-        ("value + by", "value - by"),
-        ("by=2", "by=3"),
-        ("limit = 4", "limit = 5"),
-        ("[1, 2]", "[2, 1]"),
-        ("return 10", "return 11"),
-        ("value * 2", "value * 3"),
-        ("depth=5", "depth=6"),
-        ("range(6)", "range(7)"),
-        ('"gamma"', '"delta"'),
-        ("smooth(1)", "smooth(2)"),
-    ],
-)
-def test_a_change_of_code_without_a_file_changes_its_hash(tmp_path: Path, old: str, new: str) -> None:
-    assert NOTEBOOK.count(old) == 1
-    assert of_notebook(tmp_path, NOTEBOOK) != of_notebook(tmp_path, NOTEBOOK.replace(old, new))
-
-
-def test_a_change_of_a_helper_changes_the_hash_of_code_without_a_file(tmp_path: Path) -> None:
-    before = of_notebook(tmp_path, NOTEBOOK)
-    assert of_notebook(tmp_path, NOTEBOOK, helper="def value():\n    return 2\n") != before
-
-
-def test_the_same_code_without_a_file_has_the_same_hash_in_every_process(tmp_path: Path) -> None:
-    before = of_notebook(tmp_path, NOTEBOOK)
-    assert of_notebook(tmp_path, NOTEBOOK) == before
-    # Text hashes differ from one process to the next, and with them the order of sets.
-    assert {of_notebook(tmp_path, NOTEBOOK, seed) for seed in (1, 2, 3)} == {before}
-
-
-def test_comments_and_blank_lines_do_not_change_the_hash_of_code_without_a_file(tmp_path: Path) -> None:
-    other = NOTEBOOK.replace("class Mine:", "# A comment.\n\n\nclass Mine:")
-    assert of_notebook(tmp_path, other) == of_notebook(tmp_path, NOTEBOOK)
-
-
-def test_what_a_notebook_remembers_of_its_cells_does_not_count(tmp_path: Path) -> None:
-    # IPython keeps each cell and what it showed among the variables: the hash would change with every cell run.
-    remembered = """
-In = ["", "1 + 1"]
-Out = {1: 2}
-_i = _i1 = "1 + 1"
-_ = _1 = 2
-class Mine:"""
-    other = NOTEBOOK.replace("\nclass Mine:", remembered)
-    assert of_notebook(tmp_path, other) == of_notebook(tmp_path, NOTEBOOK)
+def test_a_script_that_is_run_has_a_file(tmp_path: Path) -> None:
+    write(tmp_path, {"script.py": TYPED + "else:\n    print('hashed')\n"})
+    assert python(tmp_path, "script.py") == "hashed"

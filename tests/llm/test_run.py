@@ -21,7 +21,7 @@ from bench.results.store import Result
 from bench.run.plan import Plan
 from bench.run.runner import Runner
 from bench.search.topk import top_k
-from bench.specs.spec import parse
+from bench.specs.spec import Spec, parse
 
 
 class Asked(Method):
@@ -68,8 +68,8 @@ def answer(body: dict[str, Any]) -> str:
 def run(tmp_path: Path) -> Callable[[str], Result]:
     """Run the method above on 40 queries of starter, into a folder of results."""
 
-    def build(spec: str) -> Method:
-        if spec != "asked":
+    def build(spec: Spec) -> Method:
+        if spec.name != "asked":
             return build_method(spec)
         method = Asked(Asked.Parameters(), Context(build_method))
         method.name = "asked"

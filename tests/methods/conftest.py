@@ -13,6 +13,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Query, Split, Tables, Tool
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import History, Library, Method
+from bench.protocol.parts import preflight
 from bench.registry import build_method
 from bench.storage.vectorcache import VectorCache, text_key
 
@@ -47,7 +48,7 @@ def prepared() -> Callable[..., Method]:
         built = build_method(method) if isinstance(method, str) else method
         library = Library.of(dataset, dataset.card.template)
         history = History.of(dataset, library, dataset.rows("test"))
-        built.preflight(library, history)
+        preflight(built, library, history)
         built.fit(history)
         built.index(library)
         return built

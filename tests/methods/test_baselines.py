@@ -13,9 +13,9 @@ import pytest
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Tool
-from bench.errors import UsageError
 from bench.metrics import evaluate, parse_metrics
 from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking, RecommendingMethod
+from bench.protocol.parts import is_oracle, needs_history
 from bench.registry import build_method, method_class, method_names
 from bench.specs.parameters import ParameterSet
 from bench.specs.spec import Spec
@@ -248,19 +248,17 @@ def test_a_query_has_failed_when_all_methods_failed_on_it() -> None:
     assert both.tools[0].tolist() == [-1] * 5
 
 
-def test_an_oracle_is_not_fused(make: Make) -> None:
-    made = make({"a": "x"})
-    shown = Library.of(made, "description")
-    with pytest.raises(UsageError, match="rrf cannot fuse an oracle"):
-        build_method("rrf(methods=[bm25, oracle])").preflight(shown, History.of(made, shown, made.rows("test")))
+def test_what_an_oracle_is_fused_into_is_an_oracle() -> None:
+    assert is_oracle(build_method("rrf(methods=[bm25, oracle])"))
+    assert not is_oracle(build_method("rrf(methods=[bm25, random])"))
 
 
 def test_fusion_learns_where_a_part_learns(make: Make, prepared: Prepared) -> None:
     part = Learning([0])
     kind = method_class("rrf")
     method = kind(kind.Parameters.model_validate({"methods": (Spec("part"),)}), Context(lambda spec: part))
-    assert method.needs_history
+    assert needs_history(method)
     prepared(method, make({"a": ""}, [("past", ["a"], "train")]))
     assert part.seen == ("past",)
-    assert not build_method("rrf(methods=[bm25, tfidf])").needs_history
-    assert build_method("rrf(methods=[bm25, popularity])").needs_history
+    assert not needs_history(build_method("rrf(methods=[bm25, tfidf])"))
+    assert needs_history(build_method("rrf(methods=[bm25, popularity])"))

@@ -10,7 +10,9 @@ import pytest
 from bench.data.dataset import Dataset
 from bench.errors import UsageError
 from bench.protocol import Method, Queries, RecommendingMethod
+from bench.protocol.parts import needs_history, needs_llm
 from bench.registry import build_method
+from bench.run.guard import checked_facts
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -196,7 +198,7 @@ def test_test_queries_play_no_part(make: Make, prepared: Prepared, planted: Plan
     planted({**VECTORS, "bills": VECTORS["bills"]})
     # The only test query has the gold `book`; its text is a past query's, with another bundle.
     method = prepared("ptr(coverage=false)", make(TOOLS, TRAIN, test="bills"))
-    assert method.facts()["nearest-bundle.past_bundles"] == 3
+    assert checked_facts(method)["past_bundles"] == 3
     assert sets(method, "bills") == [[PAY]]
 
 
@@ -209,16 +211,16 @@ def test_with_too_little_history_bundles_are_kept_as_they_are(make: Make, prepar
 
 def test_what_it_needs_and_how_its_rows_are_marked() -> None:
     rules = build_method("ptr")
-    assert (rules.needs_llm, rules.needs_history) == (False, True)
+    assert (needs_llm(rules), needs_history(rules)) == (False, True)
     assert set(rules.marks()) == {"rules"}
     bundle = build_method("ptr(coverage=false)")
-    assert (bundle.needs_llm, bundle.needs_history, bundle.marks()) == (False, True, {})
+    assert (needs_llm(bundle), needs_history(bundle), bundle.marks()) == (False, True, {})
     # The bundle as it is asks nobody, whatever model is named.
-    assert not build_method("ptr(coverage=false, llm=gpt-4o)").needs_llm
+    assert not needs_llm(build_method("ptr(coverage=false, llm=gpt-4o)"))
     model = build_method("ptr(llm=gpt-4o)")
-    assert (model.needs_llm, model.needs_history, model.marks()) == (True, True, {})
-    assert not build_method("ptr(retriever=none, views=[direct])").needs_history
-    assert build_method("ptr(retriever=none)").needs_history
+    assert (needs_llm(model), needs_history(model), model.marks()) == (True, True, {})
+    assert not needs_history(build_method("ptr(retriever=none, views=[direct])"))
+    assert needs_history(build_method("ptr(retriever=none)"))
 
 
 def test_without_history_the_views_that_need_none_still_work(make: Make, planted: Planted) -> None:

@@ -15,7 +15,9 @@ from bench.checks.method import check_method
 from bench.data.dataset import Dataset
 from bench.errors import UnavailableError
 from bench.protocol import Method, Queries, RecommendingMethod
+from bench.protocol.parts import revisions
 from bench.registry import build_method
+from bench.run.guard import checked_facts
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -86,12 +88,12 @@ def test_all_three_stages(ptr: Callable[..., Method], chat_server: ChatServer) -
     # The query's cosines: mail, map 0.2, pay 0.1, book 0. The ranking asks nobody again.
     assert method.rank(asked("write home"), 10).tools.tolist() == [[MAIL, PAY, MAP, BOOK]]
     assert len(chat_server.prompts) == 3
-    facts = method.facts()
+    facts = checked_facts(method)
     expected = {"assessed_partial": 1, "tools_dropped": 1, "tools_added": 1, "replies_unparsed": 0, "llm_calls": 3}
     assert {name: facts[name] for name in expected} == expected
     assert float(facts["input_tokens"]) > 0
     assert "cut" not in facts
-    assert method.revisions()["llm"] == f"some-model at {chat_server.url}"
+    assert revisions(method)["llm"] == f"some-model at {chat_server.url}"
     assert method.marks() == {}
 
 
@@ -115,7 +117,7 @@ def test_a_query_without_a_reply_fails_and_the_others_are_answered(ptr: Callable
     assert ranking.failed is not None
     assert ranking.failed.tolist() == [False, True, False]
     assert sets(method, "write home", "unspeakable", "borrow a novel") == [[MAIL, PAY], [], [BOOK]]
-    assert method.facts()["llm_failures"] == 1
+    assert checked_facts(method)["llm_failures"] == 1
 
 
 def test_replies_that_do_not_parse_are_counted(ptr: Callable[..., Method], chat_server: ChatServer) -> None:
@@ -123,9 +125,9 @@ def test_replies_that_do_not_parse_are_counted(ptr: Callable[..., Method], chat_
     method = ptr()
     # The whole query is the functionality; without matches the bundle stays.
     assert sets(method, "write home") == [[MAIL, MAP]]
-    assert method.facts()["replies_unparsed"] == 2
+    assert checked_facts(method)["replies_unparsed"] == 2
     method.rank(asked("write home"), 3)
-    assert method.facts()["replies_unparsed"] == 2
+    assert checked_facts(method)["replies_unparsed"] == 2
 
 
 def test_a_recorded_run_replays_offline_to_the_same_rankings(
@@ -144,8 +146,8 @@ def test_a_recorded_run_replays_offline_to_the_same_rankings(
     assert first.failed is not None
     assert second.failed.tolist() == first.failed.tolist()
     assert sets(again, *texts) == chosen
-    assert again.revisions() == live.revisions()
-    facts = again.facts()
+    assert revisions(again) == revisions(live)
+    facts = checked_facts(again)
     assert (facts["llm_calls"], facts["llm_from_journal"]) == (0, asked_before)
 
 

@@ -19,7 +19,9 @@ from bench.methods.query_generation.interleaving import interleaved, round_robin
 from bench.methods.query_generation.prompts import Prompt, query_prompt
 from bench.models.causal import PROMPT_KEY, Sampling, load_causal
 from bench.protocol import Context, Library, Method, Queries, Ranking
+from bench.protocol.parts import is_oracle, needs_history, needs_llm, revisions
 from bench.registry import build_method
+from bench.run.guard import checked_facts
 from bench.specs.parameters import ParameterSet
 from bench.training.decoder import small_decoder
 
@@ -122,8 +124,8 @@ def test_rules_search_by_the_clauses_and_then_the_utterance(method: Callable[[st
     # write home: mail; settle the rent: pay; the utterance: map. Then write home's second, book.
     assert ranked(chosen, REQUEST) == [MAIL, PAY, MAP, BOOK]
     assert chosen.marks() == {"rules": "rules stand in for the language model (llm=rules)"}
-    assert not chosen.needs_llm
-    assert chosen.facts()["queries_generated"] == 2
+    assert not needs_llm(chosen)
+    assert checked_facts(chosen)["queries_generated"] == 2
 
 
 def test_without_the_utterance_the_clauses_stand_alone(method: Callable[[str], Method]) -> None:
@@ -140,13 +142,12 @@ def test_an_utterance_that_is_its_own_clause_is_searched_for_once(method: Callab
 
 
 def test_what_it_is_built_on_is_its_base() -> None:
-    with pytest.raises(UsageError, match="oracle"):
-        build_method("query-generation(base=oracle)")
+    assert is_oracle(build_method("query-generation(base=oracle)"))
     with pytest.raises(UsageError, match="names no model"):
         build_method("query-generation(llm=local:)")
     with pytest.raises(UsageError, match="queries"):
         build_method("query-generation(queries=6)")
-    assert build_method("query-generation(base=nearest-query)").needs_history
+    assert needs_history(build_method("query-generation(base=nearest-query)"))
 
 
 def test_rules_keep_the_protocol(make: Make) -> None:
@@ -172,10 +173,10 @@ def test_the_reply_is_cleaned_and_searched_with(method: Callable[[str], Method],
     chosen = method("query-generation(llm=some-model)")
     # letters: mail, pay; bank: pay, book; the utterance: map.
     assert ranked(chosen, REQUEST) == [MAIL, PAY, MAP, BOOK]
-    assert chosen.needs_llm
+    assert needs_llm(chosen)
     assert chosen.marks() == {}
-    assert chosen.revisions()["llm"] == f"some-model at {chat_server.url}"
-    facts = chosen.facts()
+    assert revisions(chosen)["llm"] == f"some-model at {chat_server.url}"
+    facts = checked_facts(chosen)
     assert (facts["queries_generated"], facts["replies_unusable"], facts["llm_calls"]) == (2, 0, 1)
     assert REQUEST in chat_server.prompts[0]
 
@@ -184,7 +185,7 @@ def test_a_reply_without_a_line_leaves_the_utterance(method: Callable[[str], Met
     chat_server.answer = answer
     chosen = method("query-generation(llm=some-model, include_utterance=false)")
     assert ranked(chosen, "hush") == ranked(method("dense"), "hush")
-    assert chosen.facts()["replies_unusable"] == 1
+    assert checked_facts(chosen)["replies_unusable"] == 1
 
 
 def test_a_query_without_a_reply_fails_and_the_others_are_answered(
@@ -223,7 +224,7 @@ def test_a_recorded_run_replays_offline(
     monkeypatch.setenv("BENCH_OFFLINE", "1")
     again = method("query-generation(llm=some-model)")
     assert again.rank(asked(REQUEST, "unspeakable"), 4).tools.tobytes() == first.tools.tobytes()
-    assert again.facts()["llm_calls"] == 0
+    assert checked_facts(again)["llm_calls"] == 0
 
 
 def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
@@ -273,9 +274,9 @@ def test_a_local_model_writes_the_queries_and_keeps_the_protocol(make: Make, dec
     found = list(check_method(lambda: build_method(spec), data))
     assert {check.name: check.problem for check in found if check.problem} == {}
     method = build_method(spec)
-    assert not method.needs_llm
+    assert not needs_llm(method)
     # Under its folder, where the leak check looks for the card of its training.
-    assert set(method.revisions()) == {str(decoder)}
+    assert set(revisions(method)) == {str(decoder)}
     assert method.marks() == {}
 
 

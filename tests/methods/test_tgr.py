@@ -17,6 +17,7 @@ from bench.metrics import parse_metrics
 from bench.metrics.ties import Beyond, tie_band
 from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.protocol.method import Similarity
+from bench.protocol.parts import needs_history, revisions
 from bench.registry import build_method, method_class
 from bench.specs.parameters import ParameterSet
 
@@ -182,8 +183,8 @@ def test_a_base_with_neither_vectors_nor_scores_is_refused(base: str) -> None:
 
 
 def test_it_learns_where_its_base_learns() -> None:
-    assert build_method("tgr(base=nearest-query)").needs_history
-    assert not build_method("tgr(base=bm25)").needs_history
+    assert needs_history(build_method("tgr(base=nearest-query)"))
+    assert not needs_history(build_method("tgr(base=bm25)"))
 
 
 # Graphs -------------------------------------------------------------------------------------------------------------
@@ -204,12 +205,12 @@ def test_a_graph_of_a_file_is_the_graph_it_holds(make: Make, prepared: Prepared,
 
 
 def test_the_content_of_the_graph_file_is_part_of_the_revision(graph_file: Path) -> None:
-    before = build_method(f"tgr(base=bm25, graph={graph_file})").revisions()
+    before = revisions(build_method(f"tgr(base=bm25, graph={graph_file})"))
     graph_file.write_text("dependent\tprerequisite\na\tb\n")
-    after = build_method(f"tgr(base=bm25, graph={graph_file})").revisions()
+    after = revisions(build_method(f"tgr(base=bm25, graph={graph_file})"))
     assert before.keys() == after.keys() == {str(graph_file)}
     assert before != after
-    assert build_method("tgr(base=bm25)").revisions() == {}
+    assert revisions(build_method("tgr(base=bm25)")) == {}
 
 
 def test_the_graph_of_rules_follows_most_producers(prepared: Prepared) -> None:

@@ -17,6 +17,7 @@ from bench.llm import LanguageModel, Message, Request
 from bench.llm.transport import Transport
 from bench.models import endpoints as endpoint
 from bench.models.encoders import Encoder
+from bench.protocol.parts import revisions
 from bench.registry import build_method
 from bench.session import uncached_queries
 from bench.storage.vectorcache import VectorCache
@@ -107,7 +108,7 @@ def test_texts_that_endpoints_refuse_are_sent_in_a_form_they_take(chat_server: C
 
 def test_a_method_uses_it_by_its_name(chat_server: ChatServer) -> None:
     method = build_method("dense(encoder=openai:text-embedding-3-small)")
-    assert method.revisions() == {
+    assert revisions(method) == {
         "openai:text-embedding-3-small": f"text-embedding-3-small at {chat_server.url}",
     }
 

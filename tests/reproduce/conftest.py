@@ -18,6 +18,7 @@ from bench.registry import build_method
 from bench.reproduce.cells import Cell
 from bench.reproduce.recipes import Recipe
 from bench.reproduce.runs import MethodRuns
+from bench.specs.spec import Spec
 
 CARD = Card(
     id="tiny", title="Tiny", summary="Made here.", licence="CC0-1.0", redistribution=True, template="description"
@@ -133,16 +134,16 @@ def runs(tmp_path: Path, tiny: Dataset) -> Callable[..., MethodRuns]:
     """Runs over the tiny dataset (as `tiny` or `tiny-2`) and the methods of this module."""
 
     def runs(*metrics: str) -> MethodRuns:
-        def load(spec: str) -> Dataset:
-            if spec in {"tiny", "tiny-2"}:
+        def load(spec: Spec) -> Dataset:
+            if spec.name in {"tiny", "tiny-2"}:
                 return tiny
             raise UnavailableError(f"there is no dataset {spec} here.")
 
-        def build(spec: str) -> Method:
-            if spec not in METHODS:
+        def build(spec: Spec) -> Method:
+            if spec.name not in METHODS:
                 return build_method(spec)
-            method = METHODS[spec](METHODS[spec].Parameters(), Context(build_method))
-            method.name = spec
+            method = METHODS[spec.name](METHODS[spec.name].Parameters(), Context(build_method))
+            method.name = spec.name
             return method
 
         return MethodRuns(tmp_path / "results", load=load, build=build, metrics=metrics)

@@ -51,7 +51,7 @@ def test_every_cell_has_a_recipe() -> None:
 
 
 def test_every_cell_of_every_table_gets_its_verdict_where_nothing_is_here(tmp_path: Path) -> None:
-    def nothing(spec: str) -> Dataset:
+    def nothing(spec: Spec) -> Dataset:
         raise UnavailableError(f"there is no dataset {spec} here.")
 
     runs = MethodRuns(tmp_path, load=nothing, build=build_method)

@@ -120,7 +120,7 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     from bench.results.store import Result
     from bench.run.plan import Plan
     from bench.run.runner import Runner
-    from bench.specs.spec import Spec, parse
+    from bench.specs.spec import Spec
 
     class Marked(Method):
         """Stands for something that it is not."""
@@ -136,8 +136,8 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
         def rank(self, queries: Queries, depth: int) -> Ranking:
             return Ranking.of_lists([[0] for _ in queries.texts])
 
-    def build(spec: str) -> Method:
-        if parse(spec).name != "marked":
+    def build(spec: Spec) -> Method:
+        if spec.name != "marked":
             return build_method(spec)
         return Marked(Marked.Parameters(), Context(build_method))
 

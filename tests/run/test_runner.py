@@ -352,11 +352,11 @@ def test_a_results_folder_that_cannot_be_written_is_told_before_anything_runs(
 
 
 def test_a_dataset_of_several_plans_is_loaded_once(runner: MakeRunner, tiny: Dataset) -> None:
-    loaded: list[str] = []
+    loaded: list[Spec] = []
 
-    def load(spec: str) -> Dataset:
+    def load(spec: Spec) -> Dataset:
         loaded.append(spec)
         return tiny
 
     list(runner(load=load).run([replace(BASE, depth=depth) for depth in (3, 4, 5)]))
-    assert loaded == ["tiny"]
+    assert loaded == [Spec("tiny")]

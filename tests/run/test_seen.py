@@ -104,7 +104,7 @@ def test_without_history_fit_is_not_called(run: Run) -> None:
 def test_each_plan_has_an_instance_of_its_own(runner: MakeRunner, instance: Callable[..., Method]) -> None:
     built: list[Method] = []
 
-    def build(spec: str) -> Method:
+    def build(spec: Spec) -> Method:
         built.append(instance(Watched))
         return built[-1]
 

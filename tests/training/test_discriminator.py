@@ -21,6 +21,7 @@ from bench.methods.tgr.documents import document
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.models.trainingcard import TrainingCard, tool_digest
 from bench.protocol import History, Library
+from bench.protocol.parts import preflight, revisions
 from bench.registry import build_method
 from bench.specs.spec import Spec, Value
 from bench.storage.vectorcache import VectorCache, text_key
@@ -266,24 +267,24 @@ def test_it_does_not_matter_which_tool_is_named_first(shops: Dataset, model: str
 
 def test_tgr_takes_its_graph_from_the_discriminator(shops: Dataset, model: str) -> None:
     method = build_method(f"tgr(base=bm25, graph=discriminator, discriminator={model})")
-    assert set(method.revisions()) == {model, EMBEDDED}
+    assert set(revisions(method)) == {model, EMBEDDED}
     library = Library.of(shops, "description")
-    method.preflight(library, History.of(shops, library, shops.rows("test")))
+    preflight(method, library, History.of(shops, library, shops.rows("test")))
     method.index(library)
     edges = Discriminator(model).edges(shops.tools)
     assert method.facts()["edges"] == len(edges)
     # Another model is another method, and so is another copy of the same folder with other settings.
-    before = method.revisions()[model]
+    before = revisions(method)[model]
     path = Path(model) / SETTINGS
     path.write_text(path.read_text().replace('"threshold": 0', '"threshold": 0.0'))
-    assert build_method(f"tgr(base=bm25, graph=discriminator, discriminator={model})").revisions()[model] != before
+    assert revisions(build_method(f"tgr(base=bm25, graph=discriminator, discriminator={model})"))[model] != before
 
 
 def test_a_missing_or_foreign_model_is_told_with_the_command_that_makes_one(
     tmp_path: Path, model: str, tiny_models: dict[str, str]
 ) -> None:
     with pytest.raises(UsageError, match="graph=discriminator needs discriminator=FOLDER; `bench train discriminator"):
-        build_method("tgr(base=bm25, graph=discriminator)").revisions()
+        revisions(build_method("tgr(base=bm25, graph=discriminator)"))
     for folder in (tiny_models["classifier"], tiny_models["encoder"]):
         with pytest.raises(UnavailableError):
             Discriminator(folder).settings  # noqa: B018

@@ -19,7 +19,9 @@ from bench.models.causal import Sampling, load_causal
 from bench.models.trainingcard import TrainingCard
 from bench.progress import QUIET
 from bench.protocol import History, Library, Queries
+from bench.protocol.parts import preflight
 from bench.registry import build_method
+from bench.run.guard import checked_facts
 from bench.specs.spec import Spec, Value, parse
 from bench.training.drafts import Searcher, distribution, drafts_in, kept_drafts
 from bench.training.generator import TEMPERATURES, GeneratorTrainer, gold_lines
@@ -174,12 +176,12 @@ def test_supervised_training_learns_the_descriptions(lessons: Dataset, generator
     best = next(seen["value"] for seen in card["evaluations"] if seen["step"] == card["best_step"])
     method = build_method(f'query-generation(base=bm25, llm="local:{generator}", most_tokens=24)')
     library, rows = Library.of(lessons, "description"), lessons.rows("dev")
-    method.preflight(library, History.of(lessons, library, rows))
+    preflight(method, library, History.of(lessons, library, rows))
     method.index(library)
     found = method.rank(Queries.of(lessons, rows), 5).tools
     recall = np.mean([np.isin(lessons.gold.row(int(row)), found[i]).mean() for i, row in enumerate(rows)])
     assert recall == pytest.approx(best)
-    facts = method.facts()
+    facts = checked_facts(method)
     assert facts["prompt"] == "utterance"
     assert int(facts["queries_generated"]) >= len(rows) - int(facts["replies_unusable"])
 

@@ -17,6 +17,7 @@ from bench.errors import DataError, UnavailableError, UsageError
 from bench.models.encoders import Encoder
 from bench.models.trainingcard import TrainingCard, text_digest, tool_digest
 from bench.protocol import History, Library, Queries
+from bench.protocol.parts import preflight
 from bench.registry import build_method
 from bench.run.leaks import LEAKED, training_marks
 from bench.specs.spec import Spec, Value
@@ -127,7 +128,7 @@ def recall(dataset: Dataset, encoder: str) -> float:
     """recall@5 of `dense` with this encoder on the dev queries."""
     library = Library.of(dataset, "description")
     method = build_method("dense", {"encoder": encoder})
-    method.preflight(library, History.of(dataset, library, dataset.rows("dev")))
+    preflight(method, library, History.of(dataset, library, dataset.rows("dev")))
     method.index(library)
     rows = dataset.rows("dev")
     found = method.rank(Queries.of(dataset, rows), 5).tools

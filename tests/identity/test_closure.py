@@ -1,0 +1,276 @@
+"""What the hash of code is taken over: held against what Python imports, and against Python's own tokeniser."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import os
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.identity import sources
+from bench.registry.methods import method_class, method_names
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FILES = [
+    path for room in ("bench", "methods", "datasets", "leaderboard") for path in sorted((ROOT / room).rglob("*.py"))
+]
+
+#: Runs each method on a small library, as far as that goes without a model, and prints what Python imported.
+IMPORTED = """
+import importlib, json, sys
+module, name = sys.argv[1:]
+importlib.import_module(module)
+before = {key for key in sys.modules if key.startswith("bench.")}
+found = {"imported": sorted(before), "ran": []}
+if name:
+    # What the harness imports to run a method is none of the method's: only what comes after counts.
+    import numpy as np
+    from bench.data.card import Card
+    from bench.data.dataset import Dataset
+    from bench.data.tables import Edge, Query, Tables, Tool
+    from bench.protocol import History, Library, Queries
+    from bench.protocol.parts import preflight, reveal
+    from bench.registry import build_method
+    from bench.run.guard import checked_facts
+    tools = [Tool(f"t{i}", word, f"Does {word}.", "c", "p") for i, word in enumerate("mail road train".split())]
+    queries = [Query(f"q{i}", f"the {tool.name}", {tool.tool_id: 1}, split)
+               for split in ("train", "dev", "test") for i, tool in enumerate(tools)]
+    queries = [Query(f"q{i}", q.text, q.gold, q.split) for i, q in enumerate(queries)]
+    card = Card(id="d", title="", summary="", licence="", redistribution=True, template="description")
+    dataset = Dataset.build("d", card, Tables(tools, queries, [Edge("t1", "t0", "result")]))
+    library = Library.of(dataset, "description")
+    rows = dataset.rows("test")
+    history = History.of(dataset, library, rows)
+    known = {key for key in sys.modules if key.startswith("bench.")}
+    method = build_method(name)
+    preflight(method, library, history)
+    reveal(method, dataset.gold.take(rows))
+    method.fit(history)
+    method.index(library)
+    asked = Queries.of(dataset, rows)
+    method.rank(asked, 3)
+    if hasattr(method, "recommend"):
+        method.recommend(asked)
+    checked_facts(method)
+    found["ran"] = sorted({key for key in sys.modules if key.startswith("bench.")} - known)
+    from bench.protocol.parts import methods_of
+    found["methods"] = sorted({type(part).__module__ for part in methods_of(method)})
+print(json.dumps(found))
+"""
+#: Methods that rank without a model that must be trained first.
+RUNNABLE = {name: name for name in method_names() if name not in {"rerank", "toolrerank", "toolrerank-oracle"}}
+RUNNABLE |= {
+    "tgr": "tgr(base=bm25)",
+    "rrf": "rrf(methods=[bm25, tfidf])",
+    "nearest-bundle": "nearest-bundle(base=bm25)",
+}
+RUNNABLE |= {"query-generation": "query-generation(base=bm25)"}
+
+
+@pytest.mark.parametrize("name", method_names())
+def test_whatever_a_method_imports_is_hashed(name: str) -> None:
+    module = method_class(name).__module__
+    command = [sys.executable, "-c", IMPORTED, module, RUNNABLE.get(name, "")]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=300)
+    found = json.loads(done.stdout)
+    # A package without an `__init__.py` has no code.
+    assert {key for key in found["imported"] if sources._source(key)} <= sources.closure(module).keys()
+    assert {key for key in found["ran"] if sources._source(key)} <= sources.closure(
+        *found.get("methods", [module])
+    ).keys()
+
+
+@pytest.mark.parametrize("module", [method_class(name).__module__ for name in ("toolrerank", "tgr")])
+def test_a_statement_in_any_module_of_the_closure_is_another_hash(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = sources._read
+    before = sources.code_hash(module)
+    reached = sources.closure(module)
+    assert "bench.data.parents" in reached
+    for name in reached:
+        changed = sources._source(name)
+        assert changed is not None
+
+        def edited(path: Path, changed: Path = changed) -> bytes:
+            return read(path) + (b"\nedited = 1\n" if path == changed else b"")
+
+        sources._scanned.cache_clear()
+        monkeypatch.setattr(sources, "_read", edited)
+        assert sources.code_hash(module) != before, name
+    monkeypatch.undo()
+    sources._scanned.cache_clear()
+    assert sources.code_hash(module) == before
+
+
+# What a source says -------------------------------------------------------------------------------------------------
+
+
+def tokenised(source: bytes) -> list[tuple[int, list[str]]]:
+    """Logical lines as Python's tokeniser sees them, (column, tokens), without what stands for nothing."""
+    lines: list[tuple[int, list[str]]] = []
+    begun: list[tokenize.TokenInfo] = []
+    for token in tokenize.tokenize(io.BytesIO(source).readline):
+        if token.type in {tokenize.NEWLINE, tokenize.ENDMARKER}:
+            bare = all(item.type == tokenize.STRING and item.string[0] in "\"'rR" for item in begun)
+            if not bare:
+                lines.append((begun[0].start[1], [item.string for item in begun]))
+            begun = []
+        elif token.type not in {tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}:
+            begun.append(token)
+    return lines
+
+
+def test_comments_docstrings_and_blank_lines_go_and_nothing_else_does() -> None:
+    for path in FILES:
+        source = path.read_bytes()
+        lines, strings = sources._statements(source)
+        texts = iter(strings)
+        pieces = "\n".join(indent + line for indent, line in lines).split('""')
+        code = pieces[0] + "".join(next(texts) + piece for piece in pieces[1:])
+        assert next(texts, None) is None, path
+        assert tokenised(code.encode()) == tokenised(source), path
+
+
+def for_types_alone(tree: ast.Module) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for inner in node.body:
+                yield from ast.walk(inner)
+
+
+def test_imports_are_those_that_python_sees() -> None:
+    for path in FILES:
+        tree = ast.parse(path.read_bytes())
+        skipped = set(map(id, for_types_alone(tree)))
+        expected: set[tuple[str, str | None]] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import) and id(node) not in skipped:
+                expected |= {(alias.name, None) for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and id(node) not in skipped:
+                expected |= {("." * node.level + (node.module or ""), alias.name) for alias in node.names}
+        assert set(sources._imports(sources._statements(path.read_bytes())[0])) == expected, path
+
+
+ODD = '''\
+"""import a"""
+import b, c.d as e  # import f
+text = "import g"; import h
+if True: import i
+try: from j import k
+except ImportError: pass
+from l import (  # why
+    m,
+    n as o,  # import p
+)
+from q \\
+    import r
+from . import s
+from ..t import u
+if TYPE_CHECKING:
+    import v
+    from w import (
+x, y)
+else:
+    import z
+if typing.TYPE_CHECKING: import aa
+def late():
+    "import ab"
+    from ac import *
+    return r"\\" import ad"
+'''
+
+
+def test_imports_of_every_form_are_found() -> None:
+    found = set(sources._imports(sources._statements(ODD.encode())[0]))
+    expected = {("b", None), ("c.d", None), ("h", None), ("i", None), ("j", "k"), ("l", "m"), ("l", "n"), ("q", "r")}
+    assert found == expected | {(".", "s"), ("..t", "u"), ("z", None), ("ac", "*")}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("x = 1\n", "x = 1  # one\n", True),
+        ("x = 1\n", "\n\nx = 1\n\n", True),
+        ("def f():\n    return 1\n", 'def f():\n    """One."""\n\n    return 1\n', True),
+        ("f(1,\n  2)\n", "f(1,  # first\n\n      2)\n", True),
+        ("x = 1\n", "x = 2\n", False),
+        ("x = '# a'\n", "x = '# b'\n", False),
+        ('x = (\n    """a"""\n)\n', 'x = (\n    """b"""\n)\n', False),
+        ('x = \\\n"a"\n', 'x = \\\n"b"\n', False),
+        ('f"{x()}"\n', 'f"{y()}"\n', False),
+        ('"a".join(x)\n', '"b".join(x)\n', False),
+        ("if x:\n    y()\nz()\n", "if x:\n    y()\n    z()\n", False),
+    ],
+)
+def test_what_changes_the_hash_of_a_module_of_bench(tmp_path: Path, old: str, new: str, same: bool) -> None:
+    path = tmp_path / "module.py"
+    found = []
+    for text in (old, new):
+        path.write_text(text)
+        sources._scanned.cache_clear()
+        found.append(sources._scanned(path, (0, 0)).code)
+    assert (found[0] == found[1]) is same
+
+
+# The public face ----------------------------------------------------------------------------------------------------
+
+
+def reached(folder: Path, text: str) -> set[str]:
+    """Modules of bench beyond those that any method reaches, of a method with this text; by a process of its own."""
+    (folder / "method.py").write_text(text)
+    (folder / "face.py").write_text(
+        '_EXPORTS: dict[str, str] = {"shout": "bench.errors", "locked": "bench.search.words"}\n'
+    )
+    program = (
+        "import sys, bench; from pathlib import Path; from bench.identity import sources; "
+        "exports = sources._exports; face = Path('face.py'); "
+        "sources._exports = lambda path, stamp: exports(face, sources._stamp(face)); "
+        "print(*sources.closure('method'))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, env=environment, check=True, capture_output=True, text=True
+    )
+    return set(done.stdout.split()) & {"bench.errors", "bench.search.words"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("from bench import shout\n", {"bench.errors"}),
+        (
+            "def late():\n    from bench import (\n        shout as loud,\n        locked,\n    )\n",
+            {"bench.errors", "bench.search.words"},
+        ),
+        ("import bench\n\nbench.locked\n", {"bench.search.words"}),
+        ("import bench as b\n\nb.shout()\n", {"bench.errors"}),
+        ("from bench import *\n", {"bench.errors", "bench.search.words"}),
+        ("from bench import unknown\n", set()),
+        ("import bench\n", set()),
+    ],
+)
+def test_a_public_name_brings_in_the_module_behind_it_and_no_other(
+    tmp_path: Path, text: str, expected: set[str]
+) -> None:
+    assert reached(tmp_path, text) == expected
+
+
+def test_a_method_is_hashed_fast() -> None:
+    import time
+
+    sources.code_hash("bench.methods.tgr.method")
+    best = 1.0
+    for _ in range(5):
+        sources._scanned.cache_clear()
+        started = time.perf_counter()
+        sources.code_hash("bench.methods.tgr.method")
+        best = min(best, time.perf_counter() - started)
+    # 20 ms where nothing else runs.
+    assert best < 0.25
