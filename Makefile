@@ -10,7 +10,7 @@ LOCK := requirements.lock
 # First and pinned: left to itself, sentence-transformers takes the newest build, with gigabytes of CUDA on Linux.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check gate light lock site board axe clean
+.PHONY: demo test check types gate light lock site board axe clean
 
 demo: $(READY)
 	$(BIN)/bench run
@@ -18,11 +18,13 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n auto
 
-# What CI checks beside the tests: style, and types. mypy sees the package as it is installed, with the three folders
-# beside `bench/` inside it, through a folder of links.
-check: $(READY)
+# What CI checks beside the tests: style, and types.
+check: $(READY) types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# mypy sees the package as it is installed, with the three folders beside `bench/` inside it, through a folder of links.
+types: $(READY)
 	rm -rf build/typed && mkdir -p build/typed/bench
 	ln -s $(CURDIR)/bench/* $(CURDIR)/datasets $(CURDIR)/leaderboard $(CURDIR)/methods build/typed/bench/
 	MYPYPATH=build/typed $(BIN)/mypy -p bench

@@ -24,6 +24,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bench.errors import EXTRAS, UnavailableError
+from bench.metrics import parse_metrics
+from bench.registry import build_method, load_dataset
+from bench.results.store import Result
+from bench.run.plan import Plan
+from bench.run.rescore import rescore
+from bench.run.runner import Runner
+from bench.specs.spec import Spec
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -170,6 +177,36 @@ def test_sizes_are_shown_and_methods_are_listed(light: Bench) -> None:
     assert "tokenizer is not installed" in " ".join(sizes.out.split())
     assert not any("tokens" in name for name in json.loads(as_json.out))
     assert {"bm25", "dense", "tgr", "ptr", "toolrerank", "query-generation"} <= set(methods.out.split())
+
+
+# Results that travel between a base and a full installation ----------------------------------------------------------
+
+
+def test_a_result_gets_its_token_counts_where_they_can_be_had_and_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made() -> Result:
+        runner = Runner(tmp_path, load_dataset, build_method)
+        (result,) = runner.run([Plan(Spec.of("starter"), Spec.of("bm25"))])
+        assert isinstance(result, Result)
+        return result
+
+    def tokenizer(here: bool) -> None:
+        for module in ("scoring", "rescore"):
+            monkeypatch.setattr(f"bench.run.{module}.can_count_tokens", lambda: here)
+
+    tokenizer(False)
+    assert made().metrics.tokens == {}
+    tokenizer(True)
+    counted = made().metrics.tokens
+    assert counted.keys() == {"library", "top_5", "top_10"}
+    tokenizer(False)
+    result = made()
+    assert result.metrics.tokens == counted
+    # Scored again where nothing can be counted: the answers are the same, and so are the counts.
+    again = rescore(result, load_dataset("starter"), parse_metrics(["recall@7"]))
+    assert "recall@7" in again.metrics.metrics
+    assert again.metrics.tokens == counted
 
 
 # What it refuses ----------------------------------------------------------------------------------------------------
