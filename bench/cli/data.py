@@ -18,7 +18,7 @@ from bench.data.dataset import Dataset
 from bench.data.parents import parent_of
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Template
-from bench.errors import CheckFailed, UsageError
+from bench.errors import CheckFailed, UsageError, install_command, require
 from bench.registry import broken_datasets, dataset_entries, load_dataset
 from bench.registry.datasets import DatasetEntry, resolve
 from bench.storage.locks import replaced_folder
@@ -171,11 +171,15 @@ def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> N
 def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
     """Sizes: tools, hierarchy, queries by split and slice, gold, text lengths, tokens."""
     use_session(offline=offline)
-    from bench.models.tokens import count_tokens
+    from bench.models.tokens import can_count_tokens, count_tokens
     from bench.search.words import words
 
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
-    tokens = count_tokens([tool.text(loaded.card.template) for tool in loaded.tools])
+    tokens: dict[str, Any] = {}
+    if can_count_tokens():
+        counts = count_tokens([tool.text(loaded.card.template) for tool in loaded.tools])
+        tokens["tokens per tool"] = {"mean": round(float(counts.mean()), 1), "most": int(counts.max())}
+        tokens["tokens of the library"] = int(counts.sum())
     lengths = [len(words(query.text)) for query in loaded.queries]
     seen = loaded.seen_tools
     found: dict[str, Any] = {
@@ -186,8 +190,7 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
         "queries": {split: len(loaded.rows(split)) for split in SPLITS if len(loaded.rows(split))},
         "gold tools per query": dict(sorted(Counter(loaded.gold.counts.tolist()).items())),
         "words per query": {"mean": round(sum(lengths) / len(lengths), 1), "most": max(lengths)},
-        "tokens per tool": {"mean": round(float(tokens.mean()), 1), "most": int(tokens.max())},
-        "tokens of the library": int(tokens.sum()),
+        **tokens,
         "tools seen in train": int(seen.sum()),
     }
     for name in loaded.slice_names:
@@ -200,6 +203,8 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
     for name, value in found.items():
         shown = ", ".join(f"{key}: {count}" for key, count in value.items()) if isinstance(value, dict) else str(value)
         table.add_row(name, shown)
+    if not tokens:
+        table.add_row("tokens", f"not counted: the tokenizer is not installed ({install_command('models')} brings it)")
     table.add_row("content hash", loaded.content_hash)
     console().print(table)
 
@@ -260,6 +265,8 @@ def export(
 ) -> None:
     """Write a dataset's tables in another form, into a folder that is new or empty."""
     use_session(offline=offline)
+    if form == "hf":
+        require("datasets", what="--format hf")
     if template is not None and form != "beir":
         raise UsageError(f"--template goes with --format beir: in the form {form} a tool is its fields, not one text.")
     with storage_errors(str(out)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -153,11 +153,7 @@ def _print_costs(out: Console, result: Result) -> None:
             f"one query: p50 {seconds(manifest.latency.p50)}, p95 {seconds(manifest.latency.p95)} "
             f"(n={manifest.latency.queries}{cached})"
         )
-    tokens = scored.tokens
-    shown = [f"top 5 {tokens['top_5']:.0f}", f"top 10 {tokens['top_10']:.0f}"]
-    if "recommended" in tokens:
-        shown.append(f"recommended {tokens['recommended']:.0f}")
-    out.print(f"tokens of tool text: {', '.join(shown)}, whole library {tokens['library']:.0f}")
+    out.print(f"tokens of tool text: {_tokens(scored.tokens)}")
     if (use := manifest.model_use) is not None:
         cost = "price not known" if use.cost is None else f"cost {use.cost:.4g}"
         out.print(
@@ -165,6 +161,15 @@ def _print_costs(out: Console, result: Result) -> None:
         )
     if manifest.facts:
         out.print("about: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in manifest.facts.items()))
+
+
+def _tokens(tokens: Mapping[str, float]) -> str:
+    if not tokens:
+        return "not counted, because the tokenizer is not part of the base installation"
+    shown = [f"top 5 {tokens['top_5']:.0f}", f"top 10 {tokens['top_10']:.0f}"]
+    if "recommended" in tokens:
+        shown.append(f"recommended {tokens['recommended']:.0f}")
+    return f"{', '.join(shown)}, whole library {tokens['library']:.0f}"
 
 
 def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bench.data.card import Card
 from bench.data.gold import Gold
 from bench.data.tables import SPLITS, Edge, Query, Tables, Tool
-from bench.errors import DataError
+from bench.errors import DataError, require
 
 if TYPE_CHECKING:
     import pandas
@@ -154,11 +154,21 @@ class Dataset:
         return tuple(sorted({name for query in self.queries for name in query.slices}))
 
     def to_pandas(self) -> dict[str, pandas.DataFrame]:
-        """The four tables as data frames: tools, queries, gold, edges."""
+        """The four tables as data frames: tools, queries, gold, edges.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        require("pandas", what="a data frame")
         return {name: table.to_pandas() for name, table in self._arrow().items()}
 
     def to_hf(self) -> Any:
-        """The tables as a Hugging Face `datasets.DatasetDict` (tools, queries, gold, edges)."""
+        """The tables as a Hugging Face `datasets.DatasetDict` (tools, queries, gold, edges).
+
+        Raises:
+            UnavailableError: `datasets` is not installed.
+        """
+        require("datasets", what="the Hugging Face form")
         import datasets
 
         tables = {name: datasets.Dataset(table) for name, table in self._arrow().items() if table.num_rows}

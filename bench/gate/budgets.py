@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bench.errors import install_command
 from bench.gate.baseline import Baseline
 from bench.gate.candidate import Candidate
 from bench.gate.policy import Policy
@@ -17,6 +18,9 @@ _SPEED = ("processor", "architecture", "cores")
 _ACCELERATOR = "accelerator"
 #: With fewer timed queries their 95th percentile is little else than the slowest of them.
 FEWEST_TIMED = 20
+_NOT_COUNTED = (
+    f"the candidate's tokens were not counted: the tokenizer was not installed ({install_command('models')} brings it)"
+)
 
 
 def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> list[RuleReport]:
@@ -64,7 +68,8 @@ def token_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> lis
         if limit is None:
             continue
         now, then = candidate.tokens.get(key), baseline.tokens.get(key)
-        note = "the candidate recommends no sets" if now is None else ""
+        why = "the candidate recommends no sets" if candidate.tokens else _NOT_COUNTED
+        note = why if now is None else ""
         if other := token_difference(candidate, baseline):
             # The budget still holds; only the baseline's count is no measure for it.
             then, note = None, note or other.sentence("the candidate", "the baseline")

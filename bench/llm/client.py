@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
-from bench.errors import UnavailableError, UsageError
+from bench.errors import UnavailableError, UsageError, require
 from bench.llm.budget import Held, Stopped
 from bench.llm.completion import Completion, input_bound, payload, read_completion
 from bench.llm.journal import Answer, Journal, JournalLine, JournalRequest, journal_at
@@ -116,12 +116,15 @@ class LanguageModel:
         """Say now if nothing could be answered; calls nobody.
 
         Raises:
-            UnavailableError: there is no endpoint that may be called, and the journal has no reply of this model.
+            UnavailableError: there is no endpoint that may be called, and the journal has no reply of this model; or
+                there is one, and the package that calls it is not installed.
             UsageError: a setting is wrong.
             DataError: the journal is damaged.
         """
         # Read in any case: damage is told before work, not in the middle of it.
         recorded = self._journal.endpoints(self.model)
+        if self._reachable:
+            require("openai", what=f"the language model {self.model}")
         if not self._reachable and not recorded:
             raise UnavailableError(
                 f"there is no way to ask {self.model}: {self._obstacle()}, and the journal {self._settings.journal} "

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from bench.errors import BenchError, UnavailableError, UsageError
+from bench.errors import BenchError, UnavailableError, UsageError, require
 from bench.llm.budget import Held, Stopped
 from bench.llm.settings import Settings
 from bench.text import one_line
@@ -141,6 +141,7 @@ class Transport:
     def _client(self) -> Any:
         with self._connecting:
             if self._connected is None:
+                require("openai", what="a call of a model's endpoint")
                 import openai
 
                 self._connected = openai.OpenAI(

@@ -158,8 +158,9 @@ class _LocalModel:
         return self._key in self._session().loaded
 
     def identity(self, prompt: str) -> str:
+        revision = self.revision  # first: it says which package is not installed
         versions = {name: version(name) for name in _PACKAGES}
-        return json.dumps({"revision": self.revision, "prompt": prompt, "packages": versions})
+        return json.dumps({"revision": revision, "prompt": prompt, "packages": versions})
 
     def prepare(self, missing: int) -> None:
         self._ready()

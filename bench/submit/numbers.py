@@ -159,7 +159,8 @@ def _set_faults(
     ]
     if metrics.n_tied is not None and not 0 <= metrics.n_tied <= metrics.n:
         faults.append(f"{METRICS} has n_tied {metrics.n_tied} of {metrics.n} queries.")
-    if metrics.tokens.keys() != {"library", "top_5", "top_10", *(["recommended"] if sets else [])}:
+    # None at all where the tokenizer was not installed.
+    if metrics.tokens and metrics.tokens.keys() != {"library", "top_5", "top_10", *(["recommended"] if sets else [])}:
         faults.append(f"{METRICS} has tokens of other things than the library, the first tools and the sets.")
     if min(metrics.tokens.values(), default=0) < 0:
         faults.append(f"{METRICS} has fewer than 0 tokens.")
@@ -206,7 +207,7 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
             faults.append(f"{METRICS} has the metric {quoted(name)}, which its ranking cannot have.")
         else:
             faults += _fields(name, value, made.metrics[name])
-    for name in sorted({*stored.tokens, *made.tokens}):
+    for name in sorted({*stored.tokens, *made.tokens} if stored.tokens and made.tokens else ()):
         own, again = stored.tokens.get(name), made.tokens.get(name)
         if not _same(own, again):
             faults.append(f"{METRICS} has {_shown(own)} tokens of {quoted(name)}; counted again {_shown(again)}.")

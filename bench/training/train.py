@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.data.tables import SPLITS, Template
-from bench.errors import UsageError
+from bench.errors import UsageError, require
 from bench.identity.sources import code_hash
 from bench.models.files import model_folder
 from bench.models.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
@@ -72,9 +72,11 @@ def train_model(
         progress: where the work reports to.
 
     Raises:
+        UnavailableError: the libraries that train models are not installed.
         UsageError: a wrong setting, an occupied folder, or a dataset without training queries.
         DataError: the base has a training card that cannot be read.
     """
+    require("torch", "transformers", "sentence_transformers", "tokenizers", what="training")
     # A name to put others beside: `.` has none.
     out = Path(os.path.abspath(expanded(out)))
     found = trainer_class(kind)

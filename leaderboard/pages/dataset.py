@@ -93,7 +93,7 @@ def write_dataset(
         costs=costs,
         cached=any(_cached(row) for row in board.rows),
         uncounted=sum(_cached(row) for row in board.rows) if len(_timed(board)) < _with_latency(board) else 0,
-        paid=_paid(board),
+        paid=_left_out_of_costs(board),
         curves=recall,
         slices=slices,
         why_not=data.why_not,
@@ -166,13 +166,15 @@ def _costs(board: Board) -> list[Cost]:
     return found
 
 
-def _paid(board: Board) -> str:
-    """What the pictures cannot say of money."""
+def _left_out_of_costs(board: Board) -> str:
+    """What the pictures of costs leave out."""
     costs = [per_thousand(row.result.manifest) for row in board.rows if not row.oracle]
     unknown = sum(cost is None for cost in costs)
     words = "" if any(costs) else "No result here is known to have paid for calls: what it costs in money is 0."
     if unknown:
         words += f" Results whose price is not known (run files, models or embeddings without prices): {unknown}."
+    if uncounted := sum(not row.result.metrics.tokens for row in board.rows if not row.oracle):
+        words += f" Results whose tokens were not counted (made without the tokenizer): {uncounted}."
     return words.strip()
 
 

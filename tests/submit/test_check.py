@@ -38,6 +38,20 @@ def test_a_file_that_was_changed_after_packing_is_named(made: Any, checked: Chec
     assert (f"{name} is not the file that was made" in found) == (name != "manifest.json")
 
 
+def test_a_result_made_without_a_tokenizer_has_no_token_counts(made: Any, checked: Checked) -> None:
+    assert checked(made.members(metrics=put("tokens", value={}))).outcome == "accepted"
+    assert "10 tokens of 'top_5'; counted again" in reasons(
+        checked(made.members(metrics=put("tokens", value={"top_5": 10.0})))
+    )
+
+
+def test_token_counts_are_taken_as_they_are_where_they_cannot_be_counted(
+    made: Any, checked: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.run.scoring.can_count_tokens", lambda: False)
+    assert checked(made.members()).outcome == "accepted"
+
+
 def test_every_reason_is_listed(made: Any, checked: Checked) -> None:
     members = made.members(
         metrics=put("metrics", "recall@5", "mean", value=0.99),
