@@ -178,9 +178,9 @@ def _reached(item: Definition, node: ast.stmt, packages: frozenset[str]) -> Iter
             yield Definition(item.module, name)
     for chain in _chains(node):
         # `ranks.locate` of an imported module: the definition in it.
-        for statement in module.bound.get(chain[0], ()):
-            if isinstance(statement, ast.Import | ast.ImportFrom):
-                for where, name, alias in _imported(module, statement):
+        for bound in module.bound.get(chain[0], ()):
+            if isinstance(bound, ast.Import | ast.ImportFrom):
+                for where, name, alias in _imported(module, bound):
                     if alias == chain[0]:
                         yield from _along(where if name is None else f"{where}.{name}", chain[1:], packages)
 
