@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import count
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from bench.protocol import Context, History, Library, Method, Queries, Ranking, 
 from bench.registry import build_method, load_dataset, method_names
 from bench.search.topk import top_k
 from bench.specs.parameters import ParameterSet
+from bench.specs.spec import Spec
 
 CHECKS = (
     "documented parts facts valid deterministic order batches depth odd_queries tiny_library odd_library no_leak "

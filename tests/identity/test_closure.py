@@ -226,7 +226,7 @@ def reached(folder: Path, text: str) -> set[str]:
     """Modules of bench beyond those that any method reaches, of a method with this text; by a process of its own."""
     (folder / "method.py").write_text(text)
     (folder / "face.py").write_text(
-        '_EXPORTS: dict[str, str] = {"shout": "bench.errors", "locked": "bench.storage.locks"}\n'
+        '_EXPORTS: dict[str, str] = {"shout": "bench.errors", "locked": "bench.search.words"}\n'
     )
     program = (
         "import sys, bench; from pathlib import Path; from bench.identity import sources; "
@@ -238,7 +238,7 @@ def reached(folder: Path, text: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=folder, env=environment, check=True, capture_output=True, text=True
     )
-    return set(done.stdout.split()) & {"bench.errors", "bench.storage.locks"}
+    return set(done.stdout.split()) & {"bench.errors", "bench.search.words"}
 
 
 @pytest.mark.parametrize(
@@ -247,11 +247,11 @@ def reached(folder: Path, text: str) -> set[str]:
         ("from bench import shout\n", {"bench.errors"}),
         (
             "def late():\n    from bench import (\n        shout as loud,\n        locked,\n    )\n",
-            {"bench.errors", "bench.storage.locks"},
+            {"bench.errors", "bench.search.words"},
         ),
-        ("import bench\n\nbench.locked\n", {"bench.storage.locks"}),
+        ("import bench\n\nbench.locked\n", {"bench.search.words"}),
         ("import bench as b\n\nb.shout()\n", {"bench.errors"}),
-        ("from bench import *\n", {"bench.errors", "bench.storage.locks"}),
+        ("from bench import *\n", {"bench.errors", "bench.search.words"}),
         ("from bench import unknown\n", set()),
         ("import bench\n", set()),
     ],

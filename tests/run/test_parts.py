@@ -19,7 +19,7 @@ from bench.models.encoders import Encoder
 from bench.models.trainingcard import TrainingCard, text_digest, write_card
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.parts import is_oracle, models, needs_history, needs_llm, revisions, tree
-from bench.registry import build_method
+from bench.registry import build_method, method_names
 from bench.results.store import Result
 from bench.run.guard import check_parts, checked_facts, checked_marks, checked_revisions
 from bench.run.leaks import LEAKED
@@ -256,10 +256,16 @@ def test_a_part_cannot_be_declared_late(run: Run) -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    ["bm25", "dense", "nearest-query", "nearest-bundle", "ptr", "ptr(retriever=random)", "ptr(llm=some-model)"]
-    + ["query-generation(llm=some-model)", "query-generation(llm=local:folder)", "tgr", "rrf", "oracle"]
-    + ["rerank(reranker=folder)", "toolrerank(reranker=folder, classifier=folder)", "toolrerank-oracle"]
-    + ["tgr(graph=discriminator, discriminator=folder)"],
+    [
+        *(name for name in method_names() if name not in {"rerank", "toolrerank"}),
+        "ptr(retriever=random)",
+        "ptr(llm=some-model)",
+        "query-generation(llm=some-model)",
+        "query-generation(llm=local:folder)",
+        "rerank(reranker=folder)",
+        "toolrerank(reranker=folder, classifier=folder)",
+        "tgr(graph=discriminator, discriminator=folder)",
+    ],
 )
 def test_built_in_methods_hide_nothing(spec: str) -> None:
     check_parts(build_method(spec))
