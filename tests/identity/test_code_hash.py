@@ -83,7 +83,7 @@ def test_a_hash_changes_with_the_method_and_with_the_search_code_it_imports(copi
         "methods/tgr/rules.py": {"tgr"},
         # Through another module too: `convolution` and `tgr` import it.
         "bench/graph/edges.py": {"tgr"},
-        "bench/search/topk.py": {"bm25", "tfidf", "dense", "tgr"},
+        "bench/search/topk.py": {"bm25", "tfidf", "dense", "tgr", "toolrerank"},
         # By way of a package that Python imports first.
         "bench/protocol/__init__.py": set(MODULES),
         # The rest of the harness takes no part in how a method ranks.
