@@ -24,7 +24,7 @@ DatasetLike: TypeAlias = str | Dataset
 def list_methods() -> list[str]:
     """Names of the methods: built-in ones and those of installed plug-ins, sorted.
 
-    Example:
+    Examples:
         >>> "bm25" in bench.list_methods()
         True
     """
@@ -34,7 +34,7 @@ def list_methods() -> list[str]:
 def list_datasets() -> list[str]:
     """Ids of the datasets: built-in ones, those of installed plug-ins and those you added, sorted.
 
-    Example:
+    Examples:
         >>> "starter" in bench.list_datasets()
         True
     """
@@ -44,7 +44,7 @@ def list_datasets() -> list[str]:
 def list_metrics() -> list[str]:
     """Names of the measures, without a cut-off, in the order of the reference.
 
-    Example:
+    Examples:
         >>> "ndcg" in bench.list_metrics()
         True
     """
@@ -69,7 +69,7 @@ def load_dataset(spec: str, *, mirror: str | Path | None = None, offline: bool =
         UnavailableError: a file is missing and cannot be downloaded.
         DataError: a file is corrupt, or not what the dataset's card says.
 
-    Example:
+    Examples:
         >>> dataset = bench.load_dataset("starter")
         >>> len(dataset.tools) > 100
         True
@@ -94,7 +94,7 @@ def build_method(method: MethodLike, **parameters: object) -> Method:
             by its name, because it is defined in a notebook or inside a function.
         MethodError: the method cannot be imported or made.
 
-    Example:
+    Examples:
         >>> str(bench.build_method("bm25", k1=1.5).spec)
         'bm25(k1=1.5)'
     """
@@ -171,7 +171,8 @@ def _value(name: str, value: Any) -> Value:
     if isinstance(value, list | tuple):
         return tuple(_value(name, item) for item in value)
     raise UsageError(
-        f"the parameter {name!r} is {_kind(value)}; give a number, a string, a boolean, None, a method, or a list of these."
+        f"the parameter {name!r} is {_kind(value)}; give a number, a string, a boolean, None, a method, or a list of "
+        "these."
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.api.results import Result, opened
-from bench.api.tables import html_table, pandas_module, text_table
+from bench.api.tables import frame, html_table, text_table
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.errors import BenchError
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 class Comparison:
     """What `bench.compare` found.
 
-    Example:
-        >>> comparison = bench.compare(bench.run("bm25"), bench.run("name-match"), metrics=["recall@5"])
+    Examples:
+        >>> comparison = bench.compare(bench.run("bm25"), bench.run("random"), metrics=["recall@5"])
         >>> comparison.table[["system", "metric", "tier"]].values.tolist()
-        [['bm25', 'recall@5', 1], ['name-match', 'recall@5', 2]]
+        [['bm25', 'recall@5', 1], ['random', 'recall@5', 2]]
     """
 
     def __init__(self, report: Report) -> None:
@@ -50,11 +49,9 @@ class Comparison:
         Raises:
             UnavailableError: pandas is not installed.
         """
-        text = io.StringIO(render.csv_text(self.report))
-        found: pandas.DataFrame = pandas_module().read_csv(
-            text, float_precision="round_trip", dtype={"system": str, "baseline": str, "result_id": str}
+        return frame(
+            [dict(zip(render.COLUMNS, row, strict=True)) for row in render.flat_rows(self.report)], render.COLUMNS
         )
-        return found
 
     def to_markdown(self) -> str:
         """The whole comparison as Markdown."""
@@ -111,8 +108,10 @@ def compare(
     """Compare results with the first one, on the same queries. The same as `bench compare`.
 
     Args:
-        baseline, others: results, or names of stored ones: a folder, an id, `METHOD@DATASET`, or a run file followed by
-            `@DATASET`. Give the same methods on several datasets, and they are compared over all of them as well.
+        baseline: a result, or the name of a stored one: its folder, its id, `METHOD@DATASET`, or a run file followed by
+            `@DATASET`.
+        *others: what is compared with it, given in the same way. Give the same methods on several datasets to compare
+            them over all of them as well.
         metrics: metrics that are compared; six usual ones if none is named.
         slices: names of slices of the dataset by which the first metric is split.
         moved: how many of the queries that moved most are listed, each way.
@@ -128,8 +127,8 @@ def compare(
         ResultError: two results are not on the same queries, data or protocol, or one is damaged.
         UsageError: fewer than two results, the same result twice, or an unknown metric or slice.
 
-    Example:
-        >>> comparison = bench.compare(bench.run("bm25"), bench.run("name-match"))
+    Examples:
+        >>> comparison = bench.compare(bench.run("bm25"), bench.run("random"))
         >>> comparison.report.baseline
         'bm25'
     """

@@ -84,7 +84,7 @@ def gate(
         ResultError: the baseline or the candidate cannot be read.
         MethodError: the search function answers with something that is no list of known tool ids.
 
-    Example:
+    Examples:
         In a test of your own project:
 
             def test_search_has_not_become_worse():

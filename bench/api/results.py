@@ -26,7 +26,7 @@ class Result:
     `bench.run`, `bench.score` and `bench.load_result` give one. What it shows is read from its files, which are
     checked against their sha256.
 
-    Example:
+    Examples:
         >>> result = bench.run("bm25", "starter")
         >>> list(result.metrics.columns)
         ['mean', 'low', 'high', 'n', 'tie_low', 'tie_expected', 'tie_high']
@@ -159,8 +159,8 @@ _HEAD = ("metric", "mean", "95% interval")
 class Results(Sequence[Result]):
     """Results of `bench.run_all`: a sequence of `Result`.
 
-    Example:
-        >>> found = bench.run_all(["bm25", "name-match"], ["starter"])
+    Examples:
+        >>> found = bench.run_all(["bm25", "random"], ["starter"])
         >>> len(found), found.errors
         (2, {})
         >>> list(found.metrics.columns)[:4]
@@ -231,7 +231,7 @@ def load_result(name: str | Path, *, results: str | Path | None = None) -> Resul
         UsageError: nothing has that name, or several have.
         ResultError: it is damaged.
 
-    Example:
+    Examples:
         >>> made = bench.run("bm25", "starter")
         >>> bench.load_result("bm25@starter").id == made.id
         True

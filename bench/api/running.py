@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 from bench.api.catalogue import DatasetLike, MethodLike, dataset_spec, load_dataset, method_spec
 from bench.api.results import Result, Results
@@ -46,7 +47,8 @@ def run(
         limit: ask at most so many queries, spread evenly over the split.
         depth: the most tools that are ranked for a query.
         template: which text of a tool is indexed; the dataset's default if None.
-        cut: how a tool set is cut from the ranking, learnt on train and dev queries: `none`, `size`, `threshold`, `gap`.
+        cut: how a tool set is cut from the ranking, learnt on train and dev queries: `none`, `size`, `threshold` or
+            `gap`.
         metrics: metrics beside the usual ones, such as `["ndcg@7"]`.
         overwrite: what happens to a result that is there: `missing` keeps it, `always` runs it anew, `never` refuses.
         results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None, where `bench list
@@ -60,20 +62,13 @@ def run(
         UnavailableError: a file, a model or an optional package is missing.
         MethodError: the method raised, or returned what the protocol does not allow.
 
-    Example:
+    Examples:
         >>> result = bench.run("bm25", "starter", metrics=["ndcg@7"])
         >>> 0 < result.mean("ndcg@7") < 1
         True
     """
-    plan = Plan(
-        dataset_spec(dataset),
-        method_spec(method, parameters),
-        split=split,
-        limit=_positive("limit", limit),
-        depth=_positive("depth", depth) or DEFAULT_DEPTH,
-        template=template,
-        cut=cut,
-    )
+    _check(split=split, limit=limit, depth=depth, template=template, cut=cut, overwrite=overwrite)
+    plan = Plan(dataset_spec(dataset), method_spec(method, parameters), split, limit, depth, template, cut)
     (outcome,) = _runner([dataset], metrics, overwrite, results).run([plan])
     if isinstance(outcome, BenchError):
         raise outcome
@@ -107,7 +102,7 @@ def run_all(
     Raises:
         UsageError: an unknown name, a wrong parameter, or settings that contradict each other; nothing has run then.
 
-    Example:
+    Examples:
         >>> found = bench.run_all(["bm25", bench.build_method("bm25", k1=1.5)], ["starter"])
         >>> [result.method for result in found]
         ['bm25', 'bm25(k1=1.5)']
@@ -115,21 +110,13 @@ def run_all(
     for name, given in (("methods", methods), ("datasets", datasets)):
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise UsageError(f"{name} is a list; for one method on one dataset there is bench.run.")
-    specs = [method_spec(method) for method in methods]
+    _check(split=split, limit=limit, depth=depth, template=template, cut=cut, overwrite=overwrite)
+    specs = list(dict.fromkeys(method_spec(method) for method in methods))
     plans = [
-        Plan(
-            dataset_spec(dataset),
-            spec,
-            split=split,
-            limit=_positive("limit", limit),
-            depth=_positive("depth", depth) or DEFAULT_DEPTH,
-            template=template,
-            cut=cut,
-        )
-        for dataset in datasets
+        Plan(data, spec, split, limit, depth, template, cut)
+        for data in dict.fromkeys(dataset_spec(dataset) for dataset in datasets)
         for spec in specs
     ]
-    plans = list(dict.fromkeys(plans))
     outcomes = list(_runner(datasets, metrics, overwrite, results).run(plans))
     return Results(
         [Result(outcome) for outcome in outcomes if not isinstance(outcome, BenchError)],
@@ -158,7 +145,27 @@ def _runner(
     )
 
 
-def _positive(name: str, value: int | None) -> int | None:
-    if value is not None and (not isinstance(value, int) or value < 1):
-        raise UsageError(f"{name} is {value!r}; it must be a whole number of 1 or more.")
-    return value
+#: The values that an argument of each of these names may have, as its type says.
+_CHOICES = {
+    "split": get_args(EvaluatedSplit),
+    "template": get_args(Template),
+    "cut": get_args(CutKind),
+    "overwrite": get_args(Overwrite),
+}
+
+
+def _check(**arguments: str | int | None) -> None:
+    """Refuse values that the types forbid, as whoever has no type checker needs it.
+
+    Raises:
+        UsageError: an argument is none of its choices, or a number below 1.
+    """
+    for name, value in arguments.items():
+        if value is None and name in {"split", "template", "limit"}:
+            continue  # the default
+        if name in _CHOICES:
+            *most, last = _CHOICES[name]
+            if value not in _CHOICES[name]:
+                raise UsageError(f"{name} is {value!r}; it must be {', '.join(most)} or {last}.")
+        elif not isinstance(value, int) or value < 1:
+            raise UsageError(f"{name} is {value!r}; it must be a whole number of 1 or more.")

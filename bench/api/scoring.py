@@ -73,7 +73,7 @@ def score(
         ResultError: the run names an unknown query or tool, repeats a tool, or has a score that is no finite number.
         UsageError: the run is of none of these forms.
 
-    Example:
+    Examples:
         >>> dataset = bench.load_dataset("starter")
         >>> perfect = {query.query_id: list(query.gold) for query in dataset.queries if query.split == "test"}
         >>> bench.score(perfect, dataset, name="perfect").mean("recall@10")
@@ -132,8 +132,8 @@ def _entries(
     if pandas is not None and isinstance(run, pandas.DataFrame):
         return _of_frame(run)
     raise UsageError(
-        f"a run is a path, a dictionary, a DataFrame or an array, not {type(run).__name__}; bench.score's documentation "
-        "shows each."
+        f"a run is a path, a dictionary, a DataFrame or an array, not {type(run).__name__}; help(bench.score) shows "
+        "each."
     )
 
 
