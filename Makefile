@@ -10,7 +10,7 @@ LOCK := requirements.lock
 # First and pinned: left to itself, sentence-transformers takes the newest build, with gigabytes of CUDA on Linux.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check types gate light lock site board axe clean
+.PHONY: demo test check types gate light lock site board docs axe clean
 
 demo: $(READY)
 	$(BIN)/bench run
@@ -31,6 +31,7 @@ types: $(READY)
 	rm -rf build/typed && mkdir -p build/typed/bench
 	ln -s $(CURDIR)/bench/* $(CURDIR)/datasets $(CURDIR)/leaderboard $(CURDIR)/methods build/typed/bench/
 	MYPYPATH=build/typed $(BIN)/mypy -p bench
+	MYPYPATH=build/typed $(BIN)/mypy tests/api/usercode.py
 	$(BIN)/mypy benchmarks/*.py
 	cd tests && MYPYPATH=../build/typed:. ../$(BIN)/mypy --config-file ../pyproject.toml $(MYPY_TESTS) .
 
@@ -122,3 +123,10 @@ $(READY): pyproject.toml $(LOCK)
 	$(BIN)/pip install --quiet --constraint $(LOCK) $(TORCH)
 	$(BIN)/pip install --quiet --constraint $(LOCK) --editable ".[dev]"
 	touch $(READY)
+
+# The documentation as a site in build/docs. Strict: a broken link or an undocumented name of the API fails.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(READY)
+	$(BIN)/pip install --quiet --editable ".[docs]"
+	$(BIN)/python docs/pages.py build/docs-pages
+	$(BIN)/python -m mkdocs build --strict --quiet

@@ -2,14 +2,140 @@
 
 One protocol for every dataset, method and metric: real data in, rankings out,
 every number stored with what is needed to check it.
+
+The names in `__all__` are the public API. Each is imported when it is first used, so `import bench` alone loads
+neither NumPy nor pydantic:
+
+    import bench
+
+    result = bench.run("bm25", "starter")
+    result.metrics          # a DataFrame: mean, 95% interval and tie band of each metric
+    bench.compare(result, bench.run("dense", "starter"))
 """
 
+from importlib import import_module as _import_module
 from pathlib import Path as _Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench.api.catalogue import build_method, list_datasets, list_methods, list_metrics, load_dataset
+    from bench.api.comparing import Comparison, compare
+    from bench.api.gating import GateResult, gate
+    from bench.api.results import Result, Results, load_result
+    from bench.api.running import run, run_all
+    from bench.api.scoring import score
+    from bench.data.dataset import Dataset
+    from bench.errors import BenchError
+    from bench.metrics.goldranks import GoldRanks
+    from bench.metrics.measure import Measure, SetSizes
+    from bench.protocol.method import Context, EmbeddingMethod, Method, OracleMethod, RecommendingMethod, ScoringMethod
+    from bench.protocol.ranking import Ranking, ToolSets
+    from bench.protocol.views import History, Library, Queries
+    from bench.search.topk import top_k
+    from bench.specs.parameters import MethodSpec, ParameterSet
 
 __version__ = "0.1.0"
 
+# Public name -> the module that defines it. A literal: the code hash of a plug-in reads it to follow `from bench import
+# Method` to the code behind the name. The imports above say the same to type checkers; a test compares the two.
+_EXPORTS: dict[str, str] = {
+    # Find and load
+    "list_datasets": "bench.api.catalogue",
+    "list_methods": "bench.api.catalogue",
+    "list_metrics": "bench.api.catalogue",
+    "load_dataset": "bench.api.catalogue",
+    "build_method": "bench.api.catalogue",
+    # Measure
+    "run": "bench.api.running",
+    "run_all": "bench.api.running",
+    "score": "bench.api.scoring",
+    "load_result": "bench.api.results",
+    "Result": "bench.api.results",
+    "Results": "bench.api.results",
+    # Judge
+    "compare": "bench.api.comparing",
+    "Comparison": "bench.api.comparing",
+    "gate": "bench.api.gating",
+    "GateResult": "bench.api.gating",
+    # Write a method
+    "Method": "bench.protocol.method",
+    "OracleMethod": "bench.protocol.method",
+    "RecommendingMethod": "bench.protocol.method",
+    "ScoringMethod": "bench.protocol.method",
+    "EmbeddingMethod": "bench.protocol.method",
+    "Context": "bench.protocol.method",
+    "ParameterSet": "bench.specs.parameters",
+    "MethodSpec": "bench.specs.parameters",
+    "Library": "bench.protocol.views",
+    "Queries": "bench.protocol.views",
+    "History": "bench.protocol.views",
+    "Ranking": "bench.protocol.ranking",
+    "ToolSets": "bench.protocol.ranking",
+    "top_k": "bench.search.topk",
+    # Write a metric
+    "Measure": "bench.metrics.measure",
+    "GoldRanks": "bench.metrics.goldranks",
+    "SetSizes": "bench.metrics.measure",
+    # Common to all
+    "Dataset": "bench.data.dataset",
+    "BenchError": "bench.errors",
+}
+
+__all__ = [
+    "BenchError",
+    "Comparison",
+    "Context",
+    "Dataset",
+    "EmbeddingMethod",
+    "GateResult",
+    "GoldRanks",
+    "History",
+    "Library",
+    "Measure",
+    "Method",
+    "MethodSpec",
+    "OracleMethod",
+    "ParameterSet",
+    "Queries",
+    "Ranking",
+    "RecommendingMethod",
+    "Result",
+    "Results",
+    "ScoringMethod",
+    "SetSizes",
+    "ToolSets",
+    "__version__",
+    "build_method",
+    "compare",
+    "gate",
+    "list_datasets",
+    "list_methods",
+    "list_metrics",
+    "load_dataset",
+    "load_result",
+    "run",
+    "run_all",
+    "score",
+    "top_k",
+]
+
+
+def __getattr__(name: str) -> object:
+    """A public name, imported on first use (PEP 562)."""
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'bench' has no attribute {name!r}")
+    value: object = getattr(_import_module(_EXPORTS[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion; those not imported yet are among them."""
+    return sorted({*globals(), *__all__})
+
+
 # Installed, `bench.methods`, `bench.datasets` and `bench.leaderboard` lie inside this package
-# (setuptools maps the four top-level folders there). In a source checkout they lie beside it, so
+# (the wheel maps the four top-level folders there). In a source checkout they lie beside it, so
 # the checkout's root joins the search path. `pyproject.toml` beside us is the sign of a checkout.
 _root = _Path(__file__).resolve().parent.parent
 if (_root / "pyproject.toml").is_file() and (_root / "datasets").is_dir():

@@ -12,18 +12,16 @@ import click
 
 from bench.cli.bars import progress
 from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
-from bench.data.dataset import Dataset
-from bench.data.sources import Sources
-from bench.errors import BenchError, UsageError
+from bench.errors import BenchError
 from bench.evidence.contestants import open_result
 from bench.gate.baseline import read_baseline
 from bench.gate.candidate import Candidate
 from bench.gate.forms import junit, markdown, quoted_for_github, workflow_commands
+from bench.gate.search_function import baseline_loader
 from bench.gate.judge import baseline_side, judge, side_of
 from bench.gate.policy import read_policy
 from bench.gate.report import EXIT_CODES, GateReport, Side, not_judged
 from bench.gate.wording import text
-from bench.registry import load_dataset
 from bench.results.store import to_json
 from bench.storage.paths import results_folder, write_text
 
@@ -124,28 +122,14 @@ def _gated(
 ) -> GateReport:
     """The report; what could not be read is one too."""
     sides = [Side(label=name), Side(label=str(baseline_file))]
-    loaded: dict[str, Dataset] = {}
     try:
         policy = read_policy(policy_file)
         baseline = read_baseline(baseline_file)
         sides[1] = baseline_side(baseline)
-
-        def load(at_hand: bool) -> Dataset:
-            spec = baseline.dataset.spec
-            if spec not in loaded:
-                sources = Sources.from_environment(mirror, offline or at_hand, progress())
-                loaded[spec] = load_dataset(spec, sources)
-            if loaded[spec].content_hash != baseline.dataset.content_hash:
-                raise UsageError(
-                    f"{spec} is not what it was when the baseline was blessed: its content has the hash "
-                    f"{loaded[spec].content_hash[:12]}, and had {baseline.dataset.content_hash[:12]}."
-                )
-            return loaded[spec]
-
         result = open_result(name, results or results_folder(), baseline.dataset.spec, progress())
         found = Candidate.of(result)
         sides[0] = side_of(found)
-        return judge(found, baseline, policy, load)
+        return judge(found, baseline, policy, baseline_loader(baseline, mirror, offline, progress()))
     except BenchError as error:
         return not_judged("not run", [str(error)], *sides)
     except BrokenPipeError:

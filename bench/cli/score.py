@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from bench.data.tables import Template
 from bench.errors import ResultError
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
-from bench.run.external import score_run_file
+from bench.run.external import score_command, score_run_file
 from bench.run.plan import EvaluatedSplit
 from bench.storage.paths import results_folder
 
@@ -62,17 +61,13 @@ def command(
     data, file = _read(run_file)
     name = name or ("stdin" if file == "-" else Path(file).stem)
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
-    words = ["bench", "score", file, "--dataset", loaded.spec, "--name", name]
-    words += [
-        word for option, value in (("--split", split), ("--template", template)) if value for word in (option, value)
-    ]
     result = score_run_file(
         data,
         file,
         loaded,
         results or results_folder(),
         name=name,
-        command=shlex.join(words),
+        command=score_command(file, loaded.spec, name, split, template),
         split=split,
         template=template,
         metrics=extra,

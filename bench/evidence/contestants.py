@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from bench.progress import QUIET, Progress
 from bench.registry import load_dataset
 from bench.results.comparing import differences, metric_difference
 from bench.results.store import Result, find_result
-from bench.run.external import score_run_file
+from bench.run.external import score_command, score_run_file
 
 
 @dataclass(frozen=True)
@@ -116,8 +115,8 @@ def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) 
     except OSError as error:
         raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
     loaded = load_dataset(dataset, Sources.from_environment(progress=progress))
-    words = ["bench", "score", path.name, "--dataset", loaded.spec, "--name", path.stem]
-    return score_run_file(data, path.name, loaded, results, name=path.stem, command=shlex.join(words))
+    command = score_command(path.name, loaded.spec, path.stem, None, None)
+    return score_run_file(data, path.name, loaded, results, name=path.stem, command=command)
 
 
 def on_same_queries(results: Sequence[Result]) -> Field:

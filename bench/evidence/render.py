@@ -167,27 +167,38 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).translate(_MARKUP).replace("](", "]\\(")
 
 
-def csv_text(report: Comparison) -> str:
-    """One line for each dataset, metric and system."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        "dataset split metric n system result_id mean low high tier rank_low rank_high baseline difference "
-        "difference_low difference_high p corrected p_t p_wilcoxon dz wins ties losses detectable needed".split()
-    )
+#: Columns of a comparison as one flat table.
+COLUMNS = (
+    "dataset split metric n system result_id mean low high tier rank_low rank_high baseline difference "
+    "difference_low difference_high p corrected p_t p_wilcoxon dz wins ties losses detectable needed"
+).split()
+
+
+def flat_rows(report: Comparison) -> list[list[object]]:
+    """One row of `COLUMNS` for each dataset, metric and system; the baseline has None in those of the difference."""
+    found: list[list[object]] = []
     for dataset in report.datasets:
         ids = {item.name: item.result_id for item in dataset.systems}
         for metric in dataset.metrics:
-            found = {item.system: item for item in metric.differences}
+            differences = {item.system: item for item in metric.differences}
             for s in metric.standings:
-                head = [dataset.dataset, dataset.split, metric.metric, metric.n, s.system, ids[s.system]]
+                head: list[object] = [dataset.dataset, dataset.split, metric.metric, metric.n, s.system, ids[s.system]]
                 head += [s.mean, s.low, s.high, s.tier, s.rank_low, s.rank_high, report.baseline]
-                d = found.get(s.system)
+                d = differences.get(s.system)
                 tail: list[object] = [None] * 13
                 if d is not None:
                     tail = [d.difference, d.low, d.high, d.p, d.corrected, d.p_t, d.p_wilcoxon, d.dz]
                     tail += [d.wins, d.ties, d.losses, d.detectable, d.needed]
-                writer.writerow([*map(_csv_cell, head), *tail])
+                found.append([*head, *tail])
+    return found
+
+
+def csv_text(report: Comparison) -> str:
+    """The flat table as CSV."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([_csv_cell(value) for value in row] for row in flat_rows(report))
     return out.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""Gating a search function of a project's own: no method, no stored result."""
+"""What the command line, the API and the pytest plug-in share: a baseline's dataset, and gating a search function."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
-from bench.gate.baseline import read_baseline
+from bench.errors import UsageError
+from bench.gate.baseline import Baseline, read_baseline
 from bench.gate.candidate import Search, ask_search
-from bench.gate.judge import baseline_side, judge, not_comparable
+from bench.gate.judge import Loader, baseline_side, judge, not_comparable
 from bench.gate.policy import read_policy
 from bench.gate.report import GateReport, Side, not_judged
 from bench.metrics import parse_metrics
+from bench.progress import QUIET, Progress
 from bench.protocol import PROTOCOL_VERSION
 from bench.registry import load_dataset
 from bench.results.manifest import DatasetIdentity, ScoringCode
@@ -53,3 +55,27 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
         return dataset
 
     return judge(ask_search(search, dataset, baseline, metrics, name), baseline, policy, load)
+
+
+def baseline_loader(
+    baseline: Baseline, mirror: Path | None = None, offline: bool = False, progress: Progress = QUIET
+) -> Loader:
+    """What loads a baseline's dataset, once, when `judge` asks for it.
+
+    The loader raises `UsageError` if the dataset's content is no longer what it was when the baseline was blessed, and
+    what `load_dataset` raises.
+    """
+    loaded: list[Dataset] = []
+
+    def load(at_hand: bool) -> Dataset:
+        known = baseline.dataset
+        if not loaded:
+            loaded.append(load_dataset(known.spec, Sources.from_environment(mirror, offline or at_hand, progress)))
+        if loaded[0].content_hash != known.content_hash:
+            raise UsageError(
+                f"{known.spec} is not what it was when the baseline was blessed: its content has the hash "
+                f"{loaded[0].content_hash[:12]}, and had {known.content_hash[:12]}."
+            )
+        return loaded[0]
+
+    return load

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -82,3 +83,11 @@ def score_run_file(
     folder = result_folder(results, dataset.spec, name, identifier)
     with result_lock(results, folder):
         return write_result(folder, manifest, scored.metrics, scored.run, scored.per_query)
+
+
+def score_command(file: str, dataset: str, name: str, split: EvaluatedSplit | None, template: Template | None) -> str:
+    """The command that scores a run file, for the manifest."""
+    words = ["bench", "score", file, "--dataset", dataset, "--name", name]
+    for option, value in (("--split", split), ("--template", template)):
+        words += [option, value] if value else []
+    return shlex.join(words)

@@ -1,0 +1,1 @@
+"""The Python API: what `import bench` offers. Import the names from `bench` itself, not from here."""

@@ -1,0 +1,181 @@
+"""What there is: datasets, methods and metrics by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from bench.data.dataset import Dataset
+from bench.data.sources import Sources
+from bench.errors import UsageError
+from bench.metrics import measures
+from bench.protocol.method import Method
+from bench.registry import datasets, methods
+from bench.specs.spec import Spec, Value, parse
+
+#: A method as the API takes it: a spec, a class, or an instance, of which the name and the parameters are used.
+MethodLike: TypeAlias = str | type[Method] | Method
+#: A dataset as the API takes it: a spec, or a loaded dataset.
+DatasetLike: TypeAlias = str | Dataset
+
+
+def list_methods() -> list[str]:
+    """Names of the methods: built-in ones and those of installed plug-ins, sorted.
+
+    Examples:
+        >>> "bm25" in bench.list_methods()
+        True
+    """
+    return methods.method_names()
+
+
+def list_datasets() -> list[str]:
+    """Ids of the datasets: built-in ones, those of installed plug-ins and those you added, sorted.
+
+    Examples:
+        >>> "starter" in bench.list_datasets()
+        True
+    """
+    return list(datasets.dataset_entries())
+
+
+def list_metrics() -> list[str]:
+    """Names of the measures, without a cut-off, in the order of the reference.
+
+    Examples:
+        >>> "ndcg" in bench.list_metrics()
+        True
+    """
+    return list(measures())
+
+
+def load_dataset(spec: str, *, mirror: str | Path | None = None, offline: bool = False) -> Dataset:
+    """Load a dataset: tools, queries and relevance judgements.
+
+    Files of the dataset's authors are downloaded once, checked against their sha256 and kept in the cache.
+
+    Args:
+        spec: id or alias, with options in parentheses: `starter`, `rectools(split=bundle-disjoint)`.
+        mirror: a local copy of upstream's files, read in place of the network; `BENCH_MIRROR` by default.
+        offline: never use the network; `BENCH_OFFLINE=1` does the same.
+
+    Returns:
+        The dataset. `dataset.to_pandas()` gives its tables as DataFrames.
+
+    Raises:
+        UsageError: there is no such dataset or option.
+        UnavailableError: a file is missing and cannot be downloaded.
+        DataError: a file is corrupt, or not what the dataset's card says.
+
+    Examples:
+        >>> dataset = bench.load_dataset("starter")
+        >>> len(dataset.tools) > 100
+        True
+    """
+    place = None if mirror is None else Path(mirror)
+    return datasets.load_dataset(spec, Sources.from_environment(place, offline))
+
+
+def build_method(method: MethodLike, **parameters: object) -> Method:
+    """A method with parameters, checked.
+
+    Hand the instance to `bench.run`: its name and parameters are taken, and each run makes a fresh instance of it. You
+    may also call `index` and `rank` yourself.
+
+    Args:
+        method: a spec such as `"bm25"`, `"dense(similarity=dot)"` or `"package.module:Class"`; a `Method` class; or an
+            instance, whose parameters are then changed.
+        parameters: values of the method's parameters. A parameter that is itself a method takes a spec or an instance.
+
+    Raises:
+        UsageError: there is no such method or parameter, a value has the wrong type, or the class cannot be found again
+            by its name, because it is defined in a notebook or inside a function.
+        MethodError: the method cannot be imported or made.
+
+    Examples:
+        >>> str(bench.build_method("bm25", k1=1.5).spec)
+        'bm25(k1=1.5)'
+    """
+    return methods.build_method(_spec(method), {name: _value(name, value) for name, value in parameters.items()})
+
+
+def method_spec(method: MethodLike, parameters: Mapping[str, object] | None = None) -> Spec:
+    """The canonical spec of a method; raises as `build_method` does."""
+    return build_method(method, **(parameters or {})).spec
+
+
+def dataset_spec(dataset: DatasetLike) -> Spec:
+    """The canonical spec of a dataset.
+
+    Raises:
+        UsageError: it is neither a spec nor a `Dataset`, or there is no such dataset.
+    """
+    if isinstance(dataset, Dataset):
+        return parse(dataset.spec)
+    if not isinstance(dataset, str):
+        raise UsageError(f"a dataset is a name such as 'starter' or a loaded Dataset, not {_kind(dataset)}.")
+    return parse(datasets.resolve(dataset)[2])
+
+
+def loaded(dataset: DatasetLike) -> Dataset:
+    """The dataset itself, loaded if it is not yet."""
+    return dataset if isinstance(dataset, Dataset) else load_dataset(str(dataset_spec(dataset)))
+
+
+def _spec(method: MethodLike) -> Spec:
+    """The spec of a method as it was given; its parameters are not checked yet."""
+    if isinstance(method, str):
+        return parse(method)
+    if isinstance(method, Method):
+        return Spec.of(method.name or _class_name(type(method)), dict(method.spec.arguments))
+    if isinstance(method, type) and issubclass(method, Method):
+        return Spec.of(_class_name(method))
+    raise UsageError(
+        f"a method is a name such as 'bm25', a Method class or an instance of one, not {_kind(method)}."
+        + (" bench.run_all takes several." if isinstance(method, list | tuple) else "")
+    )
+
+
+def _class_name(kind: type[Method]) -> str:
+    """The name by which a class is found again, in this process and any other: a method's own, or `module:Class`.
+
+    Raises:
+        UsageError: there is none.
+    """
+    module, name = kind.__module__, kind.__qualname__
+    own = module.removeprefix("bench.methods.").removesuffix(".method").replace("_", "-")
+    if module.startswith("bench.methods.") and own in methods.method_names() and methods.method_class(own) is kind:
+        return own
+    if module == "__main__":
+        raise UsageError(
+            f"the method {name} is defined in a notebook or in the program that runs, where nobody can find it again "
+            f"from a stored result; move it to a module of its own, such as {name.lower()}.py, and import it."
+        )
+    if "." in name:
+        raise UsageError(
+            f"the method {name} is defined inside a function or a class; move it to the top level of {module}."
+        )
+    if getattr(sys.modules.get(module), name, None) is not kind:
+        raise UsageError(f"the module {module} holds another {name} by now; import it again.")
+    return f"{module}:{name}"
+
+
+def _value(name: str, value: Any) -> Value:
+    """A Python value as a value of a spec."""
+    if value is None or isinstance(value, bool | int | float | str | Spec):
+        return value
+    if isinstance(value, Method) or (isinstance(value, type) and issubclass(value, Method)):
+        return _spec(value)
+    if isinstance(value, list | tuple):
+        return tuple(_value(name, item) for item in value)
+    raise UsageError(
+        f"the parameter {name!r} is {_kind(value)}; give a number, a string, a boolean, None, a method, or a list of "
+        "these."
+    )
+
+
+def _kind(value: object) -> str:
+    kind = type(value).__name__
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"

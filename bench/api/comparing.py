@@ -1,0 +1,147 @@
+"""Comparing results: is one better than another, by how much, and how surely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.api.results import Result, opened
+from bench.api.tables import frame, html_table, text_table
+from bench.data.dataset import Dataset
+from bench.data.sources import Sources
+from bench.errors import BenchError
+from bench.evidence import render
+from bench.evidence.compare import Question, compared
+from bench.evidence.contestants import by_dataset
+from bench.evidence.report import Comparison as Report
+from bench.evidence.report import Correction, MetricReport
+from bench.metrics import parse_metrics
+from bench.registry import load_dataset
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class Comparison:
+    """What `bench.compare` found.
+
+    Examples:
+        >>> comparison = bench.compare(bench.run("bm25"), bench.run("random"), metrics=["recall@5"])
+        >>> comparison.table[["system", "metric", "tier"]].values.tolist()
+        [['bm25', 'recall@5', 1], ['random', 'recall@5', 2]]
+    """
+
+    def __init__(self, report: Report) -> None:
+        #: Everything that was found, as a pydantic model; `report.model_dump_json()` is the JSON of `bench compare`.
+        self.report = report
+
+    @cached_property
+    def table(self) -> pandas.DataFrame:
+        """One row a dataset, metric and system.
+
+        Columns: `dataset`, `split`, `metric`, `n`, `system`, `result_id`; `mean`, `low`, `high` with the 95% BCa
+        interval; `tier` and the 95% interval of the rank, `rank_low` and `rank_high`; `baseline`, and the `difference`
+        to it with its interval, `p` (paired randomisation test), `corrected` (for the family), `p_t`, `p_wilcoxon`,
+        `dz`, `wins`, `ties`, `losses`, `detectable` and `needed`, all NaN for the baseline itself.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        return frame(
+            [dict(zip(render.COLUMNS, row, strict=True)) for row in render.flat_rows(self.report)], render.COLUMNS
+        )
+
+    def to_markdown(self) -> str:
+        """The whole comparison as Markdown."""
+        return render.markdown(self.report)
+
+    def to_latex(self) -> str:
+        """A LaTeX table for each dataset, for a paper; needs the package booktabs."""
+        return render.latex(self.report)
+
+    def __repr__(self) -> str:
+        parts = []
+        for title, rows in self._tables():
+            parts += [title, text_table(_HEAD, rows), ""]
+        return "\n".join([*parts, render.legend(self.report)])
+
+    def _repr_html_(self) -> str:
+        tables = [html_table(title, _HEAD, rows) for title, rows in self._tables()]
+        return "".join(tables) + html_table("", (), (), [render.legend(self.report)])
+
+    def _tables(self) -> list[tuple[str, list[list[str]]]]:
+        return [
+            (f"{metric.metric} on {dataset.dataset} ({dataset.split}), n = {metric.n}", _rows(metric))
+            for dataset in self.report.datasets
+            for metric in dataset.metrics
+        ]
+
+
+_HEAD = ("system", "mean", "tier", "rank", "difference", "p", "corrected", "dz", "W/T/L", "detectable")
+
+
+def _rows(metric: MetricReport) -> list[list[str]]:
+    found = {item.system: item for item in metric.differences}
+    return [
+        [
+            item.system,
+            render.interval(item.mean, item.low, item.high) + render.dagger(found.get(item.system)),
+            str(item.tier),
+            render.ranks(item.rank_low, item.rank_high),
+            *render.difference_cells(found.get(item.system)),
+        ]
+        for item in metric.standings
+    ]
+
+
+def compare(
+    baseline: Result | str | Path,
+    *others: Result | str | Path,
+    metrics: Sequence[str] = (),
+    slices: Sequence[str] = (),
+    moved: int = 5,
+    correction: Correction = "holm",
+    results: str | Path | None = None,
+) -> Comparison:
+    """Compare results with the first one, on the same queries. The same as `bench compare`.
+
+    Args:
+        baseline: a result, or the name of a stored one: its folder, its id, `METHOD@DATASET`, or a run file followed by
+            `@DATASET`.
+        *others: what is compared with it, given in the same way. Give the same methods on several datasets to compare
+            them over all of them as well.
+        metrics: metrics that are compared; six usual ones if none is named.
+        slices: names of slices of the dataset by which the first metric is split.
+        moved: how many of the queries that moved most are listed, each way.
+        correction: of the p-values of everything that is compared with the baseline: `holm` (familywise error rate) or
+            `benjamini-hochberg` (false discovery rate).
+        results: the folder in which names are looked up; `$BENCH_RESULTS` or `results` if None.
+
+    Returns:
+        Differences with 95% BCa bootstrap intervals and paired randomisation tests, and tiers from the randomised Tukey
+        test over all pairs.
+
+    Raises:
+        ResultError: two results are not on the same queries, data or protocol, or one is damaged.
+        UsageError: fewer than two results, the same result twice, or an unknown metric or slice.
+
+    Examples:
+        >>> comparison = bench.compare(bench.run("bm25"), bench.run("random"))
+        >>> comparison.report.baseline
+        'bm25'
+    """
+
+    def load(spec: str) -> Dataset | None:
+        try:
+            # Slices need the dataset; the texts of queries alone are not worth a download.
+            return load_dataset(spec, Sources.from_environment(offline=not slices))
+        except BenchError:
+            if slices:
+                raise
+            return None
+
+    fields = by_dataset([opened(item, results) for item in (baseline, *others)])
+    wanted = tuple(str(metric) for metric in parse_metrics(metrics))
+    return Comparison(compared(fields, Question(wanted, tuple(slices), moved, correction), load))

@@ -1,0 +1,99 @@
+"""Gating: has a result or a search function become worse than a blessed baseline."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.api.results import Result, opened
+from bench.api.tables import frame, html_table
+from bench.gate import wording
+from bench.gate.baseline import read_baseline
+from bench.gate.candidate import Candidate, Search
+from bench.gate.search_function import baseline_loader, gate_search
+from bench.gate.judge import judge
+from bench.gate.policy import read_policy
+from bench.gate.report import GateReport, Outcome, RuleReport
+from bench.storage.paths import expanded
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class GateResult:
+    """What `bench.gate` found: an outcome, and a verdict for each rule of the policy."""
+
+    def __init__(self, report: GateReport) -> None:
+        #: Everything that was found, as a pydantic model; `report.model_dump_json()` is the JSON of `bench gate`.
+        self.report = report
+
+    @property
+    def outcome(self) -> Outcome:
+        """`pass`, `regression`, `inconclusive`, `not comparable` or `not run`."""
+        return self.report.outcome
+
+    @property
+    def passed(self) -> bool:
+        """Whether every rule is shown to be kept. An inconclusive gate has not passed."""
+        return self.report.outcome == "pass"
+
+    @cached_property
+    def rules(self) -> pandas.DataFrame:
+        """One row a rule: `name`, `kind`, `verdict`, `threshold`, means, one-sided bounds and counts.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        return frame([rule.model_dump() for rule in self.report.rules], list(RuleReport.model_fields))
+
+    def __repr__(self) -> str:
+        return wording.text(self.report).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        report = self.report
+        title = f"Gate: {report.outcome}: {wording.name_of_side(report.candidate)}"
+        notes = [wording.name_of_side(report.baseline), wording.blessing(report), *report.reasons, *report.notes]
+        rows = [wording.cells(rule) for rule in report.rules]
+        return html_table(title, wording.HEADINGS, rows, [note for note in notes if note])
+
+
+def gate(
+    candidate: Result | str | Path | Search,
+    baseline: str | Path,
+    policy: str | Path,
+    *,
+    name: str = "candidate",
+    results: str | Path | None = None,
+) -> GateResult:
+    """Test a candidate for regressions against a blessed baseline. The same as `bench gate`.
+
+    Each rule of the policy is a test of non-inferiority on the same queries: a loss shown to be smaller than the margin
+    passes, one shown to be larger is a regression, and everything else is inconclusive.
+
+    Args:
+        candidate: a result, the name of a stored one (folder, id, `METHOD@DATASET`, run file), or your search function,
+            which takes the text of a query and returns tool ids, best first. It is asked every query of the baseline.
+        baseline: a file that `bench bless` wrote.
+        policy: a TOML file that says what must be kept.
+        name: what a search function is called in the report.
+        results: the folder in which a name is looked up; `$BENCH_RESULTS` or `results` if None.
+
+    Raises:
+        UsageError: the policy or the candidate's name is wrong.
+        ResultError: the baseline or the candidate cannot be read.
+        MethodError: the search function answers with something that is no list of known tool ids.
+
+    Examples:
+        In a test of your own project:
+
+            def test_search_has_not_become_worse():
+                found = bench.gate(my_search, "baselines/bm25-starter.json", "gate.toml")
+                assert found.passed, found
+    """
+    baseline_file, policy_file = expanded(baseline), expanded(policy)
+    if callable(candidate):
+        return GateResult(gate_search(candidate, baseline_file, policy_file, name))
+    rules, blessed = read_policy(policy_file), read_baseline(baseline_file)
+    found = opened(candidate, results, blessed.dataset.spec)
+    return GateResult(judge(Candidate.of(found), blessed, rules, baseline_loader(blessed)))

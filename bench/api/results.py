@@ -1,0 +1,252 @@
+"""Results as a notebook shows them: metrics and per-query values as DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from bench.api.tables import SHOWN, frame, html_table, interval, number, pandas_module, text_table
+from bench.errors import BenchError, UsageError
+from bench.evidence.contestants import open_result
+from bench.results.manifest import MetricValue
+from bench.results.store import Result as StoredResult
+from bench.storage.paths import expanded, results_folder
+
+if TYPE_CHECKING:
+    import pandas
+
+_COLUMNS = ("mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high")
+
+
+class Result:
+    """A stored result of one method on one dataset.
+
+    `bench.run`, `bench.score` and `bench.load_result` give one. What it shows is read from its files, which are
+    checked against their sha256.
+
+    Examples:
+        >>> result = bench.run("bm25", "starter")
+        >>> list(result.metrics.columns)
+        ['mean', 'low', 'high', 'n', 'tie_low', 'tie_expected', 'tie_high']
+        >>> list(result.per_query.columns)[:3]
+        ['query_id', 'n_gold', 'failed']
+    """
+
+    def __init__(self, stored: StoredResult) -> None:
+        #: The result as the harness reads it: `manifest`, `metrics` and Arrow tables.
+        self.stored = stored
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits; `bench show ID` finds the result by them."""
+        return self.stored.manifest.result_id
+
+    @property
+    def method(self) -> str:
+        """Spec of the method, or the name of the system whose run was scored."""
+        return self.stored.manifest.method.spec
+
+    @property
+    def dataset(self) -> str:
+        """Spec of the dataset."""
+        return self.stored.manifest.dataset.spec
+
+    @property
+    def folder(self) -> Path:
+        """Where the result is stored."""
+        return self.stored.folder
+
+    @property
+    def n(self) -> int:
+        """Number of judged queries: those that have gold tools."""
+        return self.stored.metrics.n
+
+    @property
+    def n_failed(self) -> int:
+        """Judged queries that failed or were not answered; they score 0."""
+        return self.stored.metrics.n_failed
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must know before comparing the result, in sentences."""
+        return list(self.stored.manifest.warnings)
+
+    def mean(self, metric: str) -> float:
+        """Mean of one metric over the queries it is taken on.
+
+        Raises:
+            UsageError: the result does not have the metric.
+        """
+        return self._value(metric).mean
+
+    @cached_property
+    def metrics(self) -> pandas.DataFrame:
+        """One row a metric, indexed by its name.
+
+        Columns: `mean`; `low` and `high`, the 95% BCa bootstrap interval over queries; `n`, the queries it is taken
+        on; `tie_low`, `tie_expected` and `tie_high`, the mean if ties were broken against the method, at random and for
+        it. A value that does not exist is NaN.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        rows = [{"metric": name, **_fields(value)} for name, value in self.stored.metrics.metrics.items()]
+        return frame(rows, ("metric", *_COLUMNS)).set_index("metric")
+
+    @cached_property
+    def per_query(self) -> pandas.DataFrame:
+        """One row an evaluated query, in the order of their ids.
+
+        Columns: `query_id`, `n_gold`, `failed`, `tied_beyond` and `tied_beyond_gold` (tools that tie with the last
+        ranked one and did not fit), `recommended` (the tool set, or None), and one column for each metric, NaN where
+        the metric is not taken on the query.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+            ResultError: the file is missing or damaged.
+        """
+        pandas_module()
+        found: pandas.DataFrame = self.stored.per_query.to_pandas()
+        return found
+
+    @cached_property
+    def ranking(self) -> pandas.DataFrame:
+        """The ranked tools: `query_id`, `rank` (from 1), `tool_id`, `score` (NaN if the method gives none).
+
+        Raises:
+            UnavailableError: pandas is not installed.
+            ResultError: the file is missing or damaged.
+        """
+        pandas_module()
+        found: pandas.DataFrame = self.stored.run.to_pandas()
+        return found
+
+    def _value(self, metric: str) -> MetricValue:
+        values = self.stored.metrics.metrics
+        if metric not in values:
+            raise UsageError(
+                f"{self.stored.label} has no metric {metric!r}; it has {', '.join(values)}. "
+                "bench.run(..., metrics=[...]) adds one."
+            )
+        return values[metric]
+
+    def _table(self) -> tuple[str, list[list[str]], list[str]]:
+        """Title, rows and notes of what is shown."""
+        data = self.stored.manifest.dataset
+        values = self.stored.metrics.metrics
+        rows = [
+            [name, number(values[name].mean), interval(values[name].low, values[name].high)]
+            for name in SHOWN
+            if name in values
+        ]
+        title = f"{self.stored.label} ({data.split}): {self.n} judged queries, {self.n_failed} failed"
+        return title, rows, [*(f"note: {warning}" for warning in self.warnings), f"stored in {self.folder}"]
+
+    def __repr__(self) -> str:
+        title, rows, notes = self._table()
+        return "\n".join([title, text_table(_HEAD, rows), *notes])
+
+    def _repr_html_(self) -> str:
+        title, rows, notes = self._table()
+        return html_table(title, _HEAD, rows, notes)
+
+
+_HEAD = ("metric", "mean", "95% interval")
+
+
+class Results(Sequence[Result]):
+    """Results of `bench.run_all`: a sequence of `Result`.
+
+    Examples:
+        >>> found = bench.run_all(["bm25", "random"], ["starter"])
+        >>> len(found), found.errors
+        (2, {})
+        >>> list(found.metrics.columns)[:4]
+        ['dataset', 'method', 'metric', 'mean']
+    """
+
+    def __init__(self, results: Sequence[Result], errors: Mapping[tuple[str, str], BenchError] | None = None) -> None:
+        self._results = tuple(results)
+        #: (dataset, method) -> what ended the run, for the runs that failed.
+        self.errors = dict(errors or {})
+
+    @overload
+    def __getitem__(self, place: int) -> Result: ...
+    @overload
+    def __getitem__(self, place: slice) -> Results: ...
+    def __getitem__(self, place: int | slice) -> Result | Results:
+        return self._results[place] if isinstance(place, int) else Results(self._results[place], self.errors)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._results)
+
+    @cached_property
+    def metrics(self) -> pandas.DataFrame:
+        """One row a dataset, method and metric: `dataset`, `method`, `metric`, and the columns of `Result.metrics`.
+
+        `found.metrics.pivot(index=["dataset", "method"], columns="metric", values="mean")` is the usual table.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        rows = [
+            {"dataset": result.dataset, "method": result.method, "metric": name, **_fields(value)}
+            for result in self
+            for name, value in result.stored.metrics.metrics.items()
+        ]
+        return frame(rows, ("dataset", "method", "metric", *_COLUMNS))
+
+    def _table(self) -> tuple[str, list[str], list[list[str]], list[str]]:
+        """Title, head, rows and notes of what is shown."""
+        names = [name for name in SHOWN if any(name in result.stored.metrics.metrics for result in self)]
+        rows = []
+        for result in self:
+            values = result.stored.metrics.metrics
+            means = [number(values[name].mean if name in values else None) for name in names]
+            rows.append([f"{result.method} @ {result.dataset}", *means, str(result.n_failed)])
+        notes = [f"failed: {method} @ {dataset}: {error}" for (dataset, method), error in self.errors.items()]
+        return f"{len(self)} results", ["result", *names, "failed"], rows, notes
+
+    def __repr__(self) -> str:
+        title, head, rows, notes = self._table()
+        return "\n".join([title, text_table(head, rows), *notes])
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table())
+
+
+def load_result(name: str | Path, *, results: str | Path | None = None) -> Result:
+    """A stored result.
+
+    Args:
+        name: its folder, its id or the beginning of it, or `METHOD@DATASET`, which is the latest such result.
+        results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None.
+
+    Raises:
+        UsageError: nothing has that name, or several have.
+        ResultError: it is damaged.
+
+    Examples:
+        >>> made = bench.run("bm25", "starter")
+        >>> bench.load_result("bm25@starter").id == made.id
+        True
+    """
+    return Result(opened(name, results))
+
+
+def opened(result: Result | str | Path, results: str | Path | None = None, dataset: str | None = None) -> StoredResult:
+    """The stored result that an argument names; `dataset` is what a run file without `@DATASET` ran on."""
+    if isinstance(result, Result):
+        return result.stored
+    if isinstance(result, str | Path):
+        return open_result(str(result), results_folder() if results is None else expanded(results), dataset)
+    raise UsageError(f"a result is a bench.Result, or the name or folder of a stored one, not {type(result).__name__}.")
+
+
+def _fields(value: MetricValue) -> dict[str, object]:
+    return {name: getattr(value, name) for name in _COLUMNS}

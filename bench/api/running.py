@@ -1,0 +1,171 @@
+"""Running methods on datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import get_args
+
+from bench.api.catalogue import DatasetLike, MethodLike, dataset_spec, load_dataset, method_spec
+from bench.api.results import Result, Results
+from bench.data.dataset import Dataset
+from bench.data.tables import Template
+from bench.errors import BenchError, UsageError
+from bench.metrics import parse_metrics
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.registry import methods as registered
+from bench.run.plan import CutKind, EvaluatedSplit, Plan
+from bench.run.runner import Overwrite, Runner
+from bench.storage.paths import expanded, results_folder
+
+
+def run(
+    method: MethodLike,
+    dataset: DatasetLike = "starter",
+    *,
+    parameters: Mapping[str, object] | None = None,
+    split: EvaluatedSplit | None = None,
+    limit: int | None = None,
+    depth: int = DEFAULT_DEPTH,
+    template: Template | None = None,
+    cut: CutKind = "none",
+    metrics: Sequence[str] = (),
+    overwrite: Overwrite = "missing",
+    results: str | Path | None = None,
+) -> Result:
+    """Run a method on a dataset under the protocol, and store the result. The same as `bench run`.
+
+    A result that is there already is returned as it is: the same method (code, parameters, models) on the same data
+    with the same settings is not run twice.
+
+    Args:
+        method: a spec (`"bm25"`, `"dense(similarity=dot)"`, `"package.module:Class"`), a `Method` class, or an instance
+            of `bench.build_method`.
+        dataset: a spec (`"starter"`), or a dataset that `bench.load_dataset` gave.
+        parameters: values of the method's parameters, by name.
+        split: the queries that are evaluated: `train`, `dev`, `test` or `all`; the dataset's default if None.
+        limit: ask at most so many queries, spread evenly over the split.
+        depth: the most tools that are ranked for a query.
+        template: which text of a tool is indexed; the dataset's default if None.
+        cut: how a tool set is cut from the ranking, learnt on train and dev queries: `none`, `size`, `threshold` or
+            `gap`.
+        metrics: metrics beside the usual ones, such as `["ndcg@7"]`.
+        overwrite: what happens to a result that is there: `missing` keeps it, `always` runs it anew, `never` refuses.
+        results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None, where `bench list
+            results`, `bench show` and `bench compare` look too.
+
+    Returns:
+        The stored result.
+
+    Raises:
+        UsageError: an unknown name, a wrong parameter, or settings that contradict each other.
+        UnavailableError: a file, a model or an optional package is missing.
+        MethodError: the method raised, or returned what the protocol does not allow.
+
+    Examples:
+        >>> result = bench.run("bm25", "starter", metrics=["ndcg@7"])
+        >>> 0 < result.mean("ndcg@7") < 1
+        True
+    """
+    _check(split=split, limit=limit, depth=depth, template=template, cut=cut, overwrite=overwrite)
+    plan = Plan(dataset_spec(dataset), method_spec(method, parameters), split, limit, depth, template, cut)
+    (outcome,) = _runner([dataset], metrics, overwrite, results).run([plan])
+    if isinstance(outcome, BenchError):
+        raise outcome
+    return Result(outcome)
+
+
+def run_all(
+    methods: Sequence[MethodLike],
+    datasets: Sequence[DatasetLike] = ("starter",),
+    *,
+    split: EvaluatedSplit | None = None,
+    limit: int | None = None,
+    depth: int = DEFAULT_DEPTH,
+    template: Template | None = None,
+    cut: CutKind = "none",
+    metrics: Sequence[str] = (),
+    overwrite: Overwrite = "missing",
+    results: str | Path | None = None,
+) -> Results:
+    """Run every method on every dataset. All names and parameters are checked before the first run.
+
+    A run that fails does not stop the others: what it raised is in `Results.errors`.
+
+    Args:
+        methods: as `bench.run` takes them; give parameters with `bench.build_method`.
+        datasets: as `bench.run` takes them. The other arguments are those of `bench.run`.
+
+    Returns:
+        The results, dataset by dataset, in the order of the methods.
+
+    Raises:
+        UsageError: an unknown name, a wrong parameter, or settings that contradict each other; nothing has run then.
+
+    Examples:
+        >>> found = bench.run_all(["bm25", bench.build_method("bm25", k1=1.5)], ["starter"])
+        >>> [result.method for result in found]
+        ['bm25', 'bm25(k1=1.5)']
+    """
+    for name, given in (("methods", methods), ("datasets", datasets)):
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise UsageError(f"{name} is a list; for one method on one dataset there is bench.run.")
+    _check(split=split, limit=limit, depth=depth, template=template, cut=cut, overwrite=overwrite)
+    specs = list(dict.fromkeys(method_spec(method) for method in methods))
+    plans = [
+        Plan(data, spec, split, limit, depth, template, cut)
+        for data in dict.fromkeys(dataset_spec(dataset) for dataset in datasets)
+        for spec in specs
+    ]
+    outcomes = list(_runner(datasets, metrics, overwrite, results).run(plans))
+    return Results(
+        [Result(outcome) for outcome in outcomes if not isinstance(outcome, BenchError)],
+        {
+            (str(plan.dataset), str(plan.method)): outcome
+            for plan, outcome in zip(plans, outcomes, strict=True)
+            if isinstance(outcome, BenchError)
+        },
+    )
+
+
+def _runner(
+    datasets: Sequence[DatasetLike], metrics: Sequence[str], overwrite: Overwrite, results: str | Path | None
+) -> Runner:
+    at_hand = {dataset.spec: dataset for dataset in datasets if isinstance(dataset, Dataset)}
+
+    def load(spec: str) -> Dataset:
+        return at_hand[spec] if spec in at_hand else load_dataset(spec)
+
+    return Runner(
+        results_folder() if results is None else expanded(results),
+        load=load,
+        build=registered.build_method,
+        overwrite=overwrite,
+        metrics=parse_metrics(metrics),
+    )
+
+
+#: The values that an argument of each of these names may have, as its type says.
+_CHOICES = {
+    "split": get_args(EvaluatedSplit),
+    "template": get_args(Template),
+    "cut": get_args(CutKind),
+    "overwrite": get_args(Overwrite),
+}
+
+
+def _check(**arguments: str | int | None) -> None:
+    """Refuse values that the types forbid, as whoever has no type checker needs it.
+
+    Raises:
+        UsageError: an argument is none of its choices, or a number below 1.
+    """
+    for name, value in arguments.items():
+        if value is None and name in {"split", "template", "limit"}:
+            continue  # the default
+        if name in _CHOICES:
+            *most, last = _CHOICES[name]
+            if value not in _CHOICES[name]:
+                raise UsageError(f"{name} is {value!r}; it must be {', '.join(most)} or {last}.")
+        elif not isinstance(value, int) or value < 1:
+            raise UsageError(f"{name} is {value!r}; it must be a whole number of 1 or more.")

@@ -1,0 +1,200 @@
+"""Scoring the output of any system: a file, a dictionary, a DataFrame or an array."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.api.catalogue import DatasetLike, loaded
+from bench.api.results import Result
+from bench.data.dataset import Dataset
+from bench.data.tables import Template
+from bench.errors import ResultError, UsageError
+from bench.metrics import parse_metrics
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.run.external import score_command, score_run_file
+from bench.run.plan import EvaluatedSplit, Plan
+from bench.run.runfile import RunLine
+from bench.search.topk import top_k
+from bench.specs.spec import Spec
+from bench.storage.paths import expanded, results_folder
+
+if TYPE_CHECKING:
+    import pandas
+
+#: What `score` takes.
+RunLike: TypeAlias = (
+    "str | Path | Mapping[str, Sequence[str]] | Mapping[str, Mapping[str, float]] | NDArray[Any] | pandas.DataFrame"
+)
+
+
+def score(
+    run: RunLike,
+    dataset: DatasetLike,
+    *,
+    name: str | None = None,
+    split: EvaluatedSplit | None = None,
+    template: Template | None = None,
+    metrics: Sequence[str] = (),
+    results: str | Path | None = None,
+) -> Result:
+    """Score what any system ranked, and store the result. The same as `bench score`.
+
+    Queries of the split that the run does not mention count as failed and score 0.
+
+    Args:
+        run: one of
+
+            - a path (or its text) of a TREC run or JSON-lines file;
+            - `{query_id: [tool_id, ...]}`, best first;
+            - `{query_id: {tool_id: score}}`, higher is better;
+            - a DataFrame with the columns `query_id`, `tool_id` and, if there is one, `score`, else `rank`; without
+              both, the rows of a query are in its order;
+            - a float array (queries, tools) of scores, of which the best 100 tools of each query are kept (scores are
+              compared in single precision, -inf leaves a tool out); or an integer array (queries, depth) of tool codes,
+              best first, padded at the end with -1. Row i is query `dataset.rows(split)[i]`, a tool's code is its
+              position in `dataset.tools`.
+
+            Tools with equal scores are ordered by tool id (rule 1 of the protocol).
+        dataset: what the system ran on: a spec, or a loaded dataset.
+        name: what the system is called; the file's name without its ending, or `run`, if None.
+        split: the queries that are scored; the dataset's default if None.
+        template: the text of a tool whose tokens are counted; the dataset's default if None.
+        metrics: metrics beside the usual ones, such as `["ndcg@7"]`.
+        results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None.
+
+    Raises:
+        ResultError: the run names an unknown query or tool, repeats a tool, or has a score that is no finite number.
+        UsageError: the run is of none of these forms.
+
+    Examples:
+        >>> dataset = bench.load_dataset("starter")
+        >>> perfect = {query.query_id: list(query.gold) for query in dataset.queries if query.split == "test"}
+        >>> bench.score(perfect, dataset, name="perfect").mean("recall@10")
+        1.0
+    """
+    data = loaded(dataset)
+    if isinstance(run, str | Path):
+        path = expanded(run)
+        file, name = path.name, name or path.stem
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
+        command = score_command(file, data.spec, name, split, template)
+    else:
+        name = name or "run"
+        file = f"{name} (in memory)"
+        content = "".join(_jsonl(run, data, split)).encode()
+        command = f"bench.score(run, {data.spec!r}, name={name!r})"
+    return Result(
+        score_run_file(
+            content,
+            file,
+            data,
+            results_folder() if results is None else expanded(results),
+            name=name,
+            command=command,
+            split=split,
+            template=template,
+            metrics=parse_metrics(metrics),
+        )
+    )
+
+
+def _jsonl(run: Any, dataset: Dataset, split: EvaluatedSplit | None) -> Iterator[str]:
+    """The run as lines of a JSON-lines file, so that one reader checks runs of every form."""
+    for query, tools, scores in _entries(run, dataset, split):
+        if not isinstance(query, str) or not all(isinstance(tool, str) for tool in tools):
+            raise UsageError(f"the run's ids must be strings, and query {query!r} or one of its tools is none.")
+        if scores is not None:
+            for tool, value in zip(tools, scores, strict=True):
+                if not math.isfinite(value):
+                    raise ResultError(f"query {query}, tool {tool}: the score {value} is not a finite number.")
+        yield RunLine(query_id=query, tools=tools, scores=scores).model_dump_json(exclude_none=True) + "\n"
+
+
+def _entries(
+    run: Any, dataset: Dataset, split: EvaluatedSplit | None
+) -> Iterable[tuple[str, list[str], list[float] | None]]:
+    """(query id, tool ids, scores or None) of a run in memory."""
+    if isinstance(run, Mapping):
+        return (_of_mapping(query, answer) for query, answer in run.items())
+    if isinstance(run, np.ndarray):
+        return _of_array(run, dataset, split)
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(run, pandas.DataFrame):
+        return _of_frame(run)
+    raise UsageError(
+        f"a run is a path, a dictionary, a DataFrame or an array, not {type(run).__name__}; help(bench.score) shows "
+        "each."
+    )
+
+
+def _of_mapping(query: str, answer: object) -> tuple[str, list[str], list[float] | None]:
+    if isinstance(answer, Mapping):
+        try:
+            return query, list(answer), [float(value) for value in answer.values()]
+        except (TypeError, ValueError):
+            raise UsageError(f"query {query!r}: a score is not a number; write {{tool_id: score}}.") from None
+    if isinstance(answer, Iterable) and not isinstance(answer, str | bytes):
+        return query, list(answer), None
+    raise UsageError(f"query {query!r} has {answer!r:.80}; write a list of tool ids, or {{tool_id: score}}.")
+
+
+def _of_frame(run: pandas.DataFrame) -> Iterator[tuple[str, list[str], list[float] | None]]:
+    missing = [column for column in ("query_id", "tool_id") if column not in run.columns]
+    if missing:
+        raise UsageError(f"the DataFrame has no column {missing[0]!r}; it needs query_id, tool_id and score or rank.")
+    # A method that gives no scores has a column of nulls in its stored ranking.
+    scored = "score" in run.columns and not run["score"].isna().all()
+    if not scored and "rank" in run.columns:
+        run = run.sort_values("rank", kind="stable")
+    try:
+        for query, rows in run.groupby("query_id", sort=False):
+            yield str(query), rows["tool_id"].tolist(), [float(v) for v in rows["score"]] if scored else None
+    except (TypeError, ValueError):
+        raise UsageError("the column score of the DataFrame holds something that is not a number.") from None
+
+
+def _of_array(
+    run: NDArray[Any], dataset: Dataset, split: EvaluatedSplit | None
+) -> Iterator[tuple[str, list[str], list[float] | None]]:
+    asked = Plan(Spec.of(dataset.spec), Spec.of("run"), split=split).rows(dataset)
+    side = split or dataset.card.split
+    tools = len(dataset.tools)
+    if run.ndim != 2 or len(run) != len(asked) or run.dtype.kind not in "fiu":
+        raise UsageError(
+            f"the array has shape {run.shape} and type {run.dtype}; {dataset.spec} needs a row of numbers for each of "
+            f"its {len(asked)} {side} queries."
+        )
+    if run.dtype.kind == "f":
+        if run.shape[1] != tools:
+            raise UsageError(f"the array has scores of {run.shape[1]} tools, and {dataset.spec} has {tools}.")
+        if np.isnan(run).any():
+            raise ResultError(
+                f"the array has a score that is NaN for query {dataset.queries[_first(run, asked)].query_id}."
+            )
+        ranking = top_k(run, DEFAULT_DEPTH)
+        codes, scores = ranking.tools, ranking.scores
+    else:
+        if run.size and not (run.min() >= -1 and run.max() < tools):
+            raise ResultError(f"the array has a tool code outside -1 to {tools - 1}; {dataset.spec} has {tools} tools.")
+        codes, scores = run, None
+    for i, row in enumerate(asked):
+        kept = codes[i] >= 0
+        yield (
+            dataset.queries[int(row)].query_id,
+            [dataset.tools[int(code)].tool_id for code in codes[i][kept]],
+            None if scores is None else [float(value) for value in scores[i][kept]],
+        )
+
+
+def _first(run: NDArray[Any], asked: NDArray[np.int64]) -> int:
+    return int(asked[np.argwhere(np.isnan(run))[0][0]])

@@ -1,0 +1,95 @@
+"""The pages of the documentation site: the generated reference is whole, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+import bench
+from bench.cli import cli
+
+ROOT = Path(bench.__file__).resolve().parent.parent
+
+
+def program() -> ModuleType:
+    """docs/pages.py, which is no part of the package."""
+    spec = importlib.util.spec_from_file_location("docs_pages", ROOT / "docs" / "pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of pages."""
+    folder = tmp_path_factory.mktemp("site") / "pages"
+    program().write_site(folder)
+    return folder
+
+
+def headings(page: Path) -> list[str]:
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    return re.findall(r"^##+ (.*)$", text, re.MULTILINE)
+
+
+def test_every_method_metric_dataset_and_command_has_its_part(site: Path) -> None:
+    reference = site / "reference"
+    assert headings(reference / "methods.md") == bench.list_methods()
+    assert headings(reference / "metrics.md") == bench.list_metrics()
+    assert headings(reference / "datasets.md") == bench.list_datasets()
+    commands = headings(reference / "commands.md")
+    assert {f"bench {name}" for name in cli.list_commands(click.Context(cli))} <= set(commands)
+    assert "bench data add" in commands
+
+
+def test_a_parameter_is_told_with_its_type_default_and_description(site: Path) -> None:
+    text = (site / "reference" / "methods.md").read_text("utf-8")
+    assert "| `k1` | number | `1.2` | how fast repeated words stop counting |" in text
+    assert "| `tokens` | words or whitespace | `words` | how texts are split |" in text
+
+
+def test_every_public_name_is_on_a_page_of_the_api(site: Path) -> None:
+    text = "".join(page.read_text("utf-8") for page in (site / "api").glob("*.md"))
+    assert sorted(re.findall(r"^::: bench\.(\w+)$", text, re.MULTILINE)) == sorted(bench._EXPORTS)
+
+
+def test_every_link_between_files_leads_to_a_page_or_a_file_of_the_site(site: Path) -> None:
+    links = 0
+    for page in site.rglob("*.md"):
+        if "files" in page.relative_to(site).parts[:1]:
+            continue
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)", text):
+            if not re.match(r"[a-z]+:", target):
+                assert (page.parent / target).resolve().is_file(), f"{page.relative_to(site)}: {target}"
+                assert (page.parent / target).resolve().is_relative_to(site.resolve())
+                links += 1
+    assert links > 20
+
+
+def test_links_out_of_docs_are_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = program()
+    repository = tmp_path / "repository"
+    (repository / "docs" / "deep").mkdir(parents=True)
+    (repository / "board").mkdir()
+    (repository / "board" / "gate.toml").write_text("x = 1\n")
+    (repository / "README.md").write_text("[a](docs/a.md#part) [web](https://example.org/docs/a.md)")
+    (repository / "NEWS.md").write_text("[r](README.md)")
+    (repository / "docs" / "a.md").write_text("[r](../README.md) [n](../NEWS.md) [g](../board/gate.toml) [?](no.md)")
+    (repository / "docs" / "deep" / "b.md").write_text("[a](../a.md)")
+    monkeypatch.setattr(pages, "ROOT", repository)
+    pages.write_site(tmp_path / "out")
+    out = tmp_path / "out"
+    found = {path.relative_to(out).as_posix(): path.read_text("utf-8") for path in out.rglob("*.*")}
+    assert found["index.md"] == "[a](a.md#part) [web](https://example.org/docs/a.md)"
+    assert found["NEWS.md"] == "[r](index.md)"
+    assert found["a.md"] == "[r](index.md) [n](NEWS.md) [g](files/board/gate.toml) [?](no.md)"
+    assert found["deep/b.md"] == "[a](../a.md)"
+    assert found["files/board/gate.toml"] == "x = 1\n"

@@ -1,0 +1,189 @@
+"""Running and reading results: the API stores what the command line stores, and shows it as DataFrames."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bench
+from bench.errors import UnavailableError, UsageError
+from bench.protocol import Method
+
+
+def test_the_api_and_the_command_line_share_their_results(command: Callable[..., Any]) -> None:
+    ours = bench.run("bm25(k1=1.5)", "starter", limit=20, metrics=["ndcg@7"])
+    asked = ("run", "-m", "bm25(k1=1.5)", "-d", "starter", "--limit", 20, "--metric", "ndcg@7", "--json")
+    (theirs,) = command(*asked).json
+    assert theirs["manifest"] == ours.stored.manifest.model_dump(mode="json"), "kept, not made anew"
+    assert theirs["metrics"]["metrics"]["ndcg@7"]["mean"] == ours.mean("ndcg@7")
+
+
+def test_metrics_and_per_query_values_are_data_frames(bm25: bench.Result) -> None:
+    metrics, per_query = bm25.metrics, bm25.per_query
+    assert metrics.loc["recall@5", "mean"] == bm25.mean("recall@5")
+    assert metrics.loc["recall@5", "n"] == bm25.n
+    assert metrics.loc["recall@5", "low"] < metrics.loc["recall@5", "mean"] < metrics.loc["recall@5", "high"]
+    assert len(per_query) == 20
+    assert math.isclose(per_query["recall@5"].mean(), bm25.mean("recall@5"))
+    ranking = bm25.ranking
+    assert list(ranking.columns) == ["query_id", "rank", "tool_id", "score"]
+    assert set(ranking["query_id"]) <= set(per_query["query_id"])
+
+
+def test_what_a_notebook_shows(bm25: bench.Result) -> None:
+    shown = repr(bm25)
+    assert shown.startswith("bm25 @ starter (test): ")
+    assert f"recall@5   {bm25.mean('recall@5'):.3f}" in shown
+    assert "note: only 20 queries were asked" in shown
+    assert str(bm25.folder) in shown
+    html = bm25._repr_html_()
+    assert html.count("<tr>") == html.count("</tr>") > 5
+    assert f"<td>{bm25.mean('recall@5'):.3f}</td>" in html
+
+
+def test_names_cannot_be_markup_in_a_notebook() -> None:
+    result = bench.score({"0001": []}, "starter", name="<script>alert(1)</script>")
+    assert "<script" not in result._repr_html_()
+    assert "&lt;script&gt;" in result._repr_html_()
+    found = bench.compare(result, bench.score({"0001": []}, "starter", name="<b>"), metrics=["recall@5"])
+    assert "<script" not in found._repr_html_()
+    assert "<b>" not in found._repr_html_()
+
+
+def test_without_pandas_all_works_but_data_frames(bm25: bench.Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)  # as `import pandas` finds it where it is not installed
+    fresh = bench.load_result(bm25.folder)
+    assert repr(fresh) == repr(bm25)
+    assert fresh.mean("recall@5") == bm25.mean("recall@5")
+    for name in ("metrics", "per_query", "ranking"):
+        with pytest.raises(UnavailableError, match=r"pip install 'tool-retrieval-bench\[notebook\]'"):
+            getattr(fresh, name)
+
+
+def test_several_methods_on_several_datasets() -> None:
+    starter = bench.load_dataset("starter")
+    found = bench.run_all(["bm25", bench.build_method("bm25", k1=1.5), "bm25"], [starter], limit=5)
+    assert [result.method for result in found] == ["bm25", "bm25(k1=1.5)"], "the same twice is run once"
+    assert found[0].id == bench.run("bm25", "starter", limit=5).id, "a loaded dataset is that of the name"
+    assert isinstance(found[:1], bench.Results)
+    assert found[:1][0].id == found[0].id
+    table = found.metrics.pivot(index="method", columns="metric", values="mean")
+    assert table.loc["bm25(k1=1.5)", "ndcg@5"] == found[1].mean("ndcg@5")
+    assert "bm25(k1=1.5) @ starter" in repr(found)
+    assert "bm25(k1=1.5) @ starter" in found._repr_html_()
+
+
+FAILING = """
+from bench import Method
+class Failing(Method):
+    def index(self, library): raise ValueError("no index today")
+    def rank(self, queries, depth): raise AssertionError
+"""
+
+
+def test_a_run_that_fails_is_raised_and_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_method.py").write_text(FAILING)
+    monkeypatch.chdir(tmp_path)
+    found = bench.run_all(["failing_method:Failing", "bm25"], ["starter"], limit=5)
+    assert [result.method for result in found] == ["bm25"]
+    (error,) = found.errors.values()
+    assert list(found.errors) == [("starter", "failing_method:Failing")]
+    assert "no index today" in str(error)
+    assert "failed: failing_method:Failing @ starter" in repr(found)
+    with pytest.raises(bench.BenchError, match="no index today"):
+        bench.run("failing_method:Failing", "starter", limit=5)
+
+
+def test_a_stored_result_is_found_by_name_id_and_folder(bm25: bench.Result, tmp_path: Path) -> None:
+    for name in ("bm25@starter", bm25.id, bm25.id[:6], bm25.folder, str(bm25.folder)):
+        assert bench.load_result(name).id == bm25.id
+    elsewhere = bench.run("bm25", "starter", limit=5, results=tmp_path / "elsewhere")
+    assert elsewhere.folder.is_relative_to(tmp_path / "elsewhere")
+    assert bench.load_result("bm25@starter", results=tmp_path / "elsewhere").id == elsewhere.id != bm25.id
+
+
+class Local(Method):
+    """A method of this file, whose module nothing can import by its name."""
+
+    def index(self, library: bench.Library) -> None: ...
+
+    def rank(self, queries: bench.Queries, depth: int) -> bench.Ranking:
+        return bench.Ranking.empty(len(queries))
+
+
+def test_a_class_that_cannot_be_found_again_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Inner(Local):
+        pass
+
+    with pytest.raises(UsageError, match="Inner is defined inside a function or a class; move it to the top level"):
+        bench.run(Inner, "starter")
+    in_notebook = type("Cell", (Local,), {"__module__": "__main__", "__qualname__": "Cell"})
+    monkeypatch.setattr(sys.modules["__main__"], "Cell", in_notebook, raising=False)
+    with pytest.raises(UsageError, match=r"Cell is defined in a notebook .* such as cell.py, and import it"):
+        bench.run(in_notebook, "starter")
+    old = type("Local", (Local,), {"__module__": "bench.api.tables", "__qualname__": "Local"})
+    with pytest.raises(UsageError, match=r"bench.api.tables holds another Local by now; import it again"):
+        bench.run(old, "starter")
+
+
+def test_a_built_in_class_is_known_by_its_own_name() -> None:
+    from bench.methods.bm25 import BM25
+
+    assert bench.build_method(BM25, k1=1.5).spec == bench.build_method("bm25(k1=1.5)").spec
+
+
+def test_parameters_may_be_methods_and_lists_of_them() -> None:
+    inner = bench.build_method("bm25", k1=1.5)
+    assert str(bench.build_method("rrf", methods=[inner, "dense"]).spec) == str(
+        bench.build_method("rrf(methods=[bm25(k1=1.5), dense])").spec
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: bench.run("bm26"), "there is no method 'bm26' (did you mean 'bm25'?)"),
+        (lambda: bench.run(["bm25"]), "not a list. bench.run_all takes several."),
+        (lambda: bench.run("bm25", parameters={"k2": 1}), "has no parameter 'k2'"),
+        (lambda: bench.run("bm25", parameters={"k1": object()}), "the parameter 'k1' is an object; give a number"),
+        (lambda: bench.run("bm25", "startr"), "there is no dataset 'startr' (did you mean 'starter'?)"),
+        (lambda: bench.run("bm25", 3), "a dataset is a name such as 'starter' or a loaded Dataset, not an int."),
+        (lambda: bench.run("bm25", limit=0), "limit is 0; it must be a whole number of 1 or more."),
+        (lambda: bench.run("bm25", depth=0), "depth is 0; it must be a whole number of 1 or more."),
+        (lambda: bench.run("bm25", split="tset"), "split is 'tset'; it must be train, dev, test or all."),
+        (lambda: bench.run("bm25", cut="half"), "cut is 'half'; it must be none, size, threshold or gap."),
+        (lambda: bench.run("bm25", overwrite="yes"), "overwrite is 'yes'; it must be never, missing or always."),
+        (lambda: bench.run("bm25", template="all"), "template is 'all'; it must be "),
+        (lambda: bench.run("bm25", metrics=["ndgc@5"]), "there is no metric 'ndgc'"),
+        (lambda: bench.run_all("bm25"), "methods is a list; for one method on one dataset there is bench.run."),
+        (lambda: bench.load_result("nothing"), "there is no result 'nothing'"),
+        (lambda: bench.load_dataset("startr"), "there is no dataset 'startr'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(call: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        call()
+    assert sentence in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+def test_a_metric_that_a_result_lacks(bm25: bench.Result) -> None:
+    with pytest.raises(UsageError, match="has no metric 'ndcg@7'; it has recall@1, "):
+        bm25.mean("ndcg@7")
+
+
+def test_two_runs_of_one_process_share_nothing(tmp_path: Path) -> None:
+    """Each has its folder, its metrics and its parameters, and the second is what a run of its own would be."""
+    first = bench.run("bm25", "starter", limit=5, metrics=["ndcg@7"], results=tmp_path / "a")
+    second = bench.run("bm25", "starter", limit=5, results=tmp_path / "b")
+    assert first.id == second.id
+    assert "ndcg@7" in first.stored.metrics.metrics
+    assert "ndcg@7" not in second.stored.metrics.metrics
+    assert first.ranking.equals(second.ranking)
