@@ -161,7 +161,7 @@ def test_the_template_chosen_is_the_text_of_the_export(bench: Bench) -> None:
 def test_parquet_is_read_by_pandas_and_a_licence_is_told(bench: Bench, folder: Path) -> None:
     bench("data", "add", "mine", "--from", folder)
     said = bench("data", "export", "mine", "--out", "exported", "--format", "parquet")
-    assert said.err == "its licence (not stated) does not allow you to pass it on\n"
+    assert said.err == "its licence (not stated) does not allow redistribution\n"
     assert pandas.read_parquet("exported/queries.parquet")["query_id"].tolist() == ["q1", "q2", "q3", "q4"]
 
 

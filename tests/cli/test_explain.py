@@ -116,4 +116,4 @@ def test_texts_from_outside_never_reach_the_terminal_as_commands(bench: Bench, f
 def test_a_query_without_gold_has_none_to_explain(bench: Bench, folder: Path) -> None:
     bench("data", "add", "mine", "--from", folder)
     bench("run", "-m", "bm25", "-d", "mine")
-    assert "The query has no gold tool: the best answer is none." in bench("explain", "bm25@mine", "q4").out
+    assert "The query has no gold tools; the correct answer is empty." in bench("explain", "bm25@mine", "q4").out

@@ -84,7 +84,7 @@ def test_each_metric_is_explained(bench: Bench, name: str) -> None:
 
 def test_without_results_it_says_how_to_make_one(bench: Bench, tmp_path: Path) -> None:
     said = bench("list", "results")
-    assert " ".join(said.out.split()) == f"no results in {tmp_path / 'results'}; `bench run` makes the first."
+    assert " ".join(said.out.split()) == f"no results in {tmp_path / 'results'}; create one with `bench run`."
     assert bench("list", "results", "--json").json == {"results": [], "unreadable": []}
 
 

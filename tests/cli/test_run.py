@@ -151,7 +151,7 @@ def test_an_experiment_file_says_what_to_run(bench: Bench) -> None:
     assert all(result["manifest"]["dataset"]["limit"] == 5 for result in found)
     assert all("ndcg@7" in result["metrics"]["metrics"] for result in found)
     refused = bench("run", "e.toml", "--limit", 3, code=2)
-    assert "e.toml says what to run; leave out the options that say it too." in refused.err
+    assert "e.toml defines the run; remove the options that repeat it." in refused.err
 
 
 # Tables -------------------------------------------------------------------------------------------------------------
