@@ -25,7 +25,7 @@ class ClassifierTrainer(SequenceTrainer):
     """Learns from the train queries, by cross-entropy."""
 
     class Parameters(SequenceSettings):
-        most_tokens: int = Field(64, ge=8, description="queries are cut after so many tokens, also in use")
+        most_tokens: int = Field(64, ge=8, description="maximum number of tokens per query, in training and in use")
 
     parameters: Parameters
     kind = "classifier"

@@ -23,7 +23,8 @@ class Options(ParameterSet):
     """What the query is."""
 
     query_view: QueryView = Field(
-        "dialogue", description="all of the user's turns joined by a space, or the first turn alone"
+        "dialogue",
+        description="query text: all user turns joined by a space (dialogue), or the first turn only (first)",
     )
 
 

@@ -30,22 +30,22 @@ Scored = tuple[Codes, NDArray[np.float64]]
 
 
 class ToolRerankParameters(ParameterSet):
-    """Parameters of ToolRerank with any classification; the numbers' defaults are the paper's (Table 2)."""
+    """Parameters of ToolRerank with any classification; numeric defaults are the paper's (Table 2)."""
 
-    base: MethodSpec = Field(Spec("dense"), description="the retriever: a method with vectors")
-    reranker: str = Field("", description="the cross-encoder: a folder, or a name on the hub (required)")
-    backend: Backend = Field("torch", description="what computes the cross-encoder")
-    seen_depth: int = Field(10, ge=1, description="m_s: to what rank retrieved tools of seen parents are reranked")
-    unseen_depth: int = Field(50, ge=1, description="m_u: to what rank retrieved tools of unseen parents are reranked")
-    single_threshold: float = Field(0.85, description="τ_s: a parent is likely if one of its tools is more relevant")
-    multi_threshold: float = Field(0.7, description="τ_m: tools that are more similar are alike")
-    group_size: int = Field(3, ge=1, description="n: how many of a group of like tools come first")
-    extend_seen: bool = Field(False, description="whether likely parents that are seen bring all their tools")
-    extend_unseen: bool = Field(True, description="whether likely parents that are unseen bring all their tools")
+    base: MethodSpec = Field(Spec("dense"), description="retrieval method with vectors")
+    reranker: str = Field("", description="cross-encoder: a folder, or a Hub name (required)")
+    backend: Backend = Field("torch", description="inference backend of the cross-encoder")
+    seen_depth: int = Field(10, ge=1, description="truncation depth for tools of seen parents (m_s)")
+    unseen_depth: int = Field(50, ge=1, description="truncation depth for tools of unseen parents (m_u)")
+    single_threshold: float = Field(0.85, description="relevance threshold of likely parents in Algorithm 1 (τ_s)")
+    multi_threshold: float = Field(0.7, description="similarity threshold for linking tools in Algorithm 2 (τ_m)")
+    group_size: int = Field(3, ge=1, description="number of leading tools per connected component in Algorithm 2 (n)")
+    extend_seen: bool = Field(False, description="likely seen parents add all their tools")
+    extend_unseen: bool = Field(True, description="likely unseen parents add all their tools")
 
 
 class HierarchyAwareReranker(Method):
-    """All of ToolRerank but the question which queries take a single parent."""
+    """ToolRerank without the decision which queries need a single parent."""
 
     parameters: ToolRerankParameters
 
@@ -148,20 +148,21 @@ def _ordered(tools: Codes, scores: NDArray[np.float64]) -> Scored:
 
 
 class ToolRerank(HierarchyAwareReranker):
-    """Retrieve, truncate by whether parents are seen, rerank by a cross-encoder, then by the library's hierarchy.
+    """Retrieves, truncates by seen and unseen parents, reranks with a cross-encoder, then by the library's hierarchy.
 
-    Queries of one parent get Algorithm 1 (likely parents first, unseen ones with all their tools), queries of several
-    get Algorithm 2 (the best few of each group of like tools first). A parent is seen when a tool of its is gold for a
-    train query. What takes no part follows in the retriever's order. The answer is an order, without scores.
+    Queries with one parent use Algorithm 1 (likely parents first; unseen ones add all their tools). Queries with
+    several parents use Algorithm 2 (the best few tools of each connected component first). A parent is seen if one of
+    its tools is gold for a train query. All other tools follow in the retriever's order. The result is an order
+    without scores.
     """
 
     class Parameters(ToolRerankParameters):
         classification: Literal["model", "none", "single", "multi"] = Field(
             "model",
-            description="how many parents queries take: what the classifier says, or the same for all; "
-            "none: leave the hierarchy alone",
+            description="number of parents per query: predicted by the classifier, or the same for all queries; "
+            "none: no hierarchy-aware step",
         )
-        classifier: str = Field("", description="classification=model: the folder of the classifier")
+        classifier: str = Field("", description="classification=model: classifier folder")
 
     parameters: Parameters
 
