@@ -164,7 +164,7 @@ def _made(job: Job) -> Done:
     try:
         explorer = write_explorer(board, data, writer)
     except (ResultError, pa.ArrowException) as error:
-        reason = f"the explorer of its queries is left out: {str(error).splitlines()[0]}"
+        reason = f"the query explorer is omitted: {str(error).splitlines()[0]}"
         rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
     slices = slice_masks(data, own)
     write_dataset(board, data, explorer, own, bundles, writer)
@@ -180,7 +180,7 @@ def _with_bundles(board: Board, bundles: tuple[int, int]) -> Board:
     if not bundles[0]:
         return board
     share = f"{count(bundles[0])} of the {count(bundles[1])} judged queries"
-    mark = Mark("bundles seen", f"{share} have a gold set that stands in the past queries")
+    mark = Mark("bundles seen", f"{share} have a gold set that also occurs in the past queries")
     rows = tuple(
         replace(row, marks=(*row.marks, mark))
         if learns(row) and not row.oracle and mark.text not in {own.text for own in row.marks}

@@ -169,7 +169,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
         parts.append(f'<g class="s{i}"><path class="line" d="M{path}"{dash}/>')
         parts.append(f'<path class="leader" d="M{right + 2},{end:.1f}L{right + 14},{place:.1f}"/>')
         parts.append(_text(right + 18, place + 4, label(item.name, 31), "name") + "</g>")
-    parts.append(_text((left + right) / 2, bottom + 38, "k, the number of tools given", "note middle"))
+    parts.append(_text((left + right) / 2, bottom + 38, "k (number of tools)", "note middle"))
     parts.append(_text(left, top - 3, metric, "note"))
     return _svg(title, parts, bottom + 46)
 

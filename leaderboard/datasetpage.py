@@ -142,8 +142,8 @@ def _costs(board: Board) -> list[Cost]:
     found = []
     for title, unit, text, values in (
         (f"{RANKED[0]} against latency", "latency of one query, p50", names.seconds, latency),
-        (f"{RANKED[0]} against tokens", "tokens of the first five tools", names.count, tokens),
-        (f"{RANKED[0]} against money", "money for 1,000 queries, at the prices each run was told", names.money, money),
+        (f"{RANKED[0]} against tokens", "tokens of the top five tools", names.count, tokens),
+        (f"{RANKED[0]} against money", "cost of 1,000 queries, at the configured prices", names.money, money),
     ):
         points = [
             charts.Point(row.name, float(cost), row.result.metrics.metrics[RANKED[0]].mean)
@@ -164,7 +164,7 @@ def _paid(board: Board) -> str:
     unknown = sum(cost is None for cost in costs)
     words = "" if any(costs) else "No result here is known to have paid for calls: what it costs in money is 0."
     if unknown:
-        words += f" Results whose price is not known (run files, models or embeddings without prices): {unknown}."
+        words += f" Results with unknown cost (run files, models or embeddings without prices): {unknown}."
     return words.strip()
 
 

@@ -74,12 +74,12 @@ def data_of(spec: str, content_hash: str) -> Data:
     try:
         folder = stored_folder(entry, options, Sources.from_environment())
         if not (folder / MANIFEST).is_file():
-            return Data(entry.card, None, "The dataset was not in the cache when this page was made.")
+            return Data(entry.card, None, "The dataset was not in the cache when this page was built.")
         dataset = read_dataset(folder)
     except BenchError:
-        return Data(entry.card, None, "The dataset's files in the cache could not be read when this page was made.")
+        return Data(entry.card, None, "The dataset's cached files were unreadable when this page was built.")
     if dataset.content_hash != content_hash:
-        return Data(entry.card, None, "The dataset has changed since these results were made.")
+        return Data(entry.card, None, "The dataset has changed since these results were computed.")
     return Data(entry.card, dataset, "")
 
 

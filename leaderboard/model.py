@@ -159,10 +159,10 @@ def read_results(results: Path) -> tuple[list[list[Result]], list[Rejected]]:
             continue
         where, own = place_of(item.folder, results), item.manifest.result_id
         if not RESULT_ID.fullmatch(own):
-            rejected.append(Rejected(where, f"its id {label(own, 60)!r} is none that bench gives."))
+            rejected.append(Rejected(where, f"its id {label(own, 60)!r} is not a valid result id."))
         elif own in good:
             other = place_of(good[own].folder, results)
-            rejected.append(Rejected(where, f"its id {own} is that of {other}, which is shown."))
+            rejected.append(Rejected(where, f"its id {own} is also the id of {other}, which is shown."))
         else:
             good[own] = item
     rejected += _unfinished(results)
@@ -276,11 +276,11 @@ def _row(
 
 
 _WHY = {
-    "oracle": "it is shown the gold: an upper bound, no competitor",
-    "run file": "a scored run file: no method of this harness ran, and its cost is not known",
-    "rules": "rules stand in for the language model",
-    "trained on test": "a model behind it learnt from queries that are evaluated here",
-    "tools seen": "a model behind it learnt from tools that are gold here",
+    "oracle": "reads the gold: an upper bound, not ranked",
+    "run file": "scored from a run file: no bench method ran, and its cost is unknown",
+    "rules": "uses rules instead of a language model",
+    "trained on test": "one of its models was trained on evaluated queries",
+    "tools seen": "one of its models was trained on tools that are gold here",
 }
 
 
@@ -294,21 +294,21 @@ def _marks(result: Result, template: str, scoring: str) -> list[Mark]:
     for text in marks(result, template):
         why = sentences.get(text) or _WHY.get(text, "")
         if text.startswith("depth"):
-            why = f"it gave {manifest.depth} tools for a query instead of the protocol's {DEFAULT_DEPTH}"
+            why = f"it returned {manifest.depth} tools per query instead of the protocol's {DEFAULT_DEPTH}"
         elif text.startswith("text: "):
-            why = f"its tools are indexed as {manifest.dataset.template}; most rows have {template}"
+            why = f"it uses the tool text {manifest.dataset.template}; most rows use {template}"
         found.append(Mark(label(text, 40), label(why, 300)))
     if any("bundle" in warning.lower() for warning in manifest.warnings):
         why = next(warning for warning in manifest.warnings if "bundle" in warning.lower())
         found.append(Mark("bundles seen", label(why, 300)))
     if result.metrics.n_failed:
         text = f"{count(result.metrics.n_failed)} failed"
-        found.append(Mark(text, "queries that failed or were not answered; they score 0"))
+        found.append(Mark(text, "queries that failed or got no answer; they score 0"))
     if manifest.scoring != scoring:
-        why = "its ranking was scored by other code than the newest result's; bench run scores it again"
+        why = "scored by other code than the newest result; bench run re-scores it"
         found.append(Mark("older scoring", why))
     if manifest.protocol != PROTOCOL_VERSION:
-        found.append(Mark(f"protocol {label(manifest.protocol, 20)}", "kept, and not ranked"))
+        found.append(Mark(f"protocol {label(manifest.protocol, 20)}", "shown, but not ranked"))
     return found
 
 
@@ -317,7 +317,7 @@ def _superseded(sound: Sequence[Result], shown: Sequence[Result], template: str,
     for item in sound:
         if item.manifest.result_id not in kept:
             newer = next(other for other in shown if latest([item, other]) == [other]).manifest.result_id
-            older = Mark("older version", "a newer version of the method has answered the same question")
+            older = Mark("older version", "a newer version of the method has a result for the same question")
             yield Superseded(item, newer, (*_marks(item, template, scoring), older))
 
 
@@ -356,12 +356,12 @@ def _strange(results: Path) -> Iterator[tuple[Path, str]]:
         files = [folder / name for name in (MANIFEST, METRICS, RUN, PER_QUERY)]
         for path in (folder.parent, folder, *files):
             if path.is_symlink() and not path.resolve().is_relative_to(root):
-                yield folder, f"{path.name} is a link that leads out of the folder of results."
+                yield folder, f"{path.name} is a link that leads out of the results folder."
                 break
         else:
             for path in files:
                 if path.exists() and not path.is_file():
-                    yield folder, f"{path.name} is no regular file."
+                    yield folder, f"{path.name} is not a regular file."
                     break
                 if path.suffix == ".json" and path.is_file() and path.stat().st_size > _LARGEST_JSON:
                     yield folder, f"{path.name} is larger than any that bench writes."

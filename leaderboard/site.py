@@ -133,10 +133,10 @@ def check_apart(results: Path, out: Path) -> None:
     """Raise `UsageError` where pages would be written among results."""
     source, place = results.resolve(), out.resolve()
     if place.is_relative_to(source):
-        raise UsageError(f"the site {out} would lie in the folder of results {results}; name another place with --out.")
+        raise UsageError(f"the site folder {out} is inside the results folder {results}; choose another --out.")
     if source.is_relative_to(place) and source.relative_to(place).parts[0] in FOLDERS:
         raise UsageError(
-            f"the results {results} lie where the site {out} has its pages; name another place with --out."
+            f"the results folder {results} is inside the page folders of the site {out}; choose another --out."
         )
 
 

@@ -36,9 +36,9 @@ def read_reproduction(path: Path) -> Reproduction:
     except ValidationError as error:
         item = error.errors()[0]
         where = ".".join(map(str, item["loc"])) or "the file"
-        raise UsageError(f"{path} is no report of `bench reproduce` ({where}: {item['msg']}).") from None
+        raise UsageError(f"{path} is not a report of `bench reproduce` ({where}: {item['msg']}).") from None
     if any(not 0 <= cell.block < len(report.blocks) for cell in report.cells):
-        raise UsageError(f"{path} is no report of `bench reproduce` (a cell has no block).")
+        raise UsageError(f"{path} is not a report of `bench reproduce` (a cell has no block).")
     return report
 
 

@@ -10,10 +10,11 @@ from bench.evidence.report import Comparison, DatasetReport, Difference, MetricR
 
 #: Measured by `benchmarks/calibration.py`.
 FEW_DATASETS = (
-    "The intervals resample datasets, and are too narrow for few of them: of two, three and five datasets they hold "
-    "the truth in some 0.6, 0.8 and 0.87 of cases where datasets differ much, not in 0.95."
+    "These intervals resample datasets, and are too narrow for few datasets: if datasets "
+    "differ much, nominal 95% intervals cover the true value in about 60%, 80% and 87% of "
+    "cases for two, three and five datasets."
 )
-SLICE_SIGNS = "Signs by slice are corrected over that table alone: it was not part of the family."
+SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 #: p-values below these get these signs.
 DAGGERS = ((0.01, "‡"), (0.05, "†"))
 _LATEX_DAGGERS = {"‡": r"\ddagger", "†": r"\dagger", "": ""}

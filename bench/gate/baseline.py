@@ -198,12 +198,12 @@ def read_baseline(path: Path) -> Baseline:
         raw = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise ResultError(
-            f"there is no baseline {path}; `bench bless RESULT --out {path}` makes one of a result."
+            f"there is no baseline {path}; `bench bless RESULT --out {path}` creates one from a result."
         ) from None
     except OSError as error:
         raise ResultError(f"cannot read the baseline {path}: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
-        raise ResultError(f"the baseline {path} is damaged ({error}); take it from version control.") from None
+        raise ResultError(f"the baseline {path} is damaged ({error}); restore it from version control.") from None
     if not isinstance(raw, dict) or raw.get("schema_name") != "baseline":
         raise ResultError(f"{path} is not a baseline; `bench bless` writes them.")
     if raw.get("schema_version") != BASELINE_VERSION:
@@ -222,8 +222,8 @@ def read_baseline(path: Path) -> Baseline:
         ) from None
     if baseline.sha256 != baseline.payload_hash:
         raise ResultError(
-            f"the baseline {path} is not what `bench bless` wrote: its content does not have the sha256 that it gives; "
-            "take it from version control, or bless it anew."
+            f"the baseline {path} was changed after `bench bless` wrote it: its sha256 does not "
+            "match; restore it from version control, or bless it again."
         )
     return baseline
 

@@ -40,7 +40,7 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     if scoring_hash() != baseline.scoring:
         reason = (
             f"the version of the scoring code differs: {scoring_hash()[:12]} here, {baseline.scoring[:12]} for the "
-            "baseline; bless it anew from a result of this version"
+            "baseline; bless it again from a result of this version"
         )
         return not_judged("not comparable", [reason], Side(label=name), baseline_side(baseline))
 

@@ -103,14 +103,14 @@ class Policy(_Strict):
     def _asks_for_something(self) -> Policy:
         budgets = (*self.latency.model_dump().values(), *self.tokens.model_dump().values())
         if not self.rule and all(value is None for value in budgets):
-            raise ValueError("it asks for nothing; give a [[rule]], or a budget under [latency] or [tokens]")
+            raise ValueError("it has no rule; add a [[rule]], or a budget under [latency] or [tokens]")
         seen = set()
         for rule in self.rule:
             if self.margin_of(rule) is None and rule.floor is None:
                 raise ValueError(f"the rule for {rule.metric} has neither a margin nor a floor")
             self._can_be_broken_and_kept(rule)
             if (rule.metric, rule.slice) in seen:
-                raise ValueError(f"there are two rules for {rule.metric}; give one its own slice, or make them one")
+                raise ValueError(f"there are two rules for {rule.metric}; give one its own slice, or merge them")
             seen.add((rule.metric, rule.slice))
         return self
 
@@ -120,11 +120,11 @@ class Policy(_Strict):
             return
         margin = self.margin_of(rule)
         if margin is not None and margin >= 1:
-            raise ValueError(f"{rule.metric} has the margin {margin:g}: margins are shares: 0.02 is two points")
+            raise ValueError(f"{rule.metric} has the margin {margin:g}: margins are proportions: 0.02 is two points")
         if rule.floor is not None and not 0 < rule.floor <= 1:
             raise ValueError(
-                f"{rule.metric} has the floor {rule.floor:g}, which is not above 0 and at most 1: floors are shares: "
-                "0.6 is sixty per cent"
+                f"{rule.metric} has the floor {rule.floor:g}, which is not above 0 and at most 1: floors "
+                "are proportions: 0.6 is sixty per cent"
             )
 
     def margin_of(self, rule: Rule) -> float | None:

@@ -25,9 +25,9 @@ Search = Callable[[str], Iterable[str]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options `--bench-baseline` and `--bench-policy`."""
-    group = parser.getgroup("bench", "bench: gates of tool retrieval")
-    group.addoption("--bench-baseline", metavar="FILE", help="baseline that `bench bless` wrote, for bench_gate")
-    group.addoption("--bench-policy", metavar="FILE", help="policy (TOML) by which bench_gate judges")
+    group = parser.getgroup("bench", "bench: regression gate for tool retrieval")
+    group.addoption("--bench-baseline", metavar="FILE", help="baseline file from `bench bless`, for bench_gate")
+    group.addoption("--bench-policy", metavar="FILE", help="policy file (TOML) for bench_gate")
 
 
 class Gate:
@@ -67,7 +67,7 @@ class Gate:
         files = {"--bench-baseline": baseline or self._baseline, "--bench-policy": policy or self._policy}
         for option, value in files.items():
             if not value:
-                pytest.fail(f"bench_gate was not run: name a file with {option} or as its argument.", pytrace=False)
+                pytest.fail(f"bench_gate could not run: give a file with {option} or as an argument.", pytrace=False)
         places = [self._place(str(value)) for value in files.values()]
         try:
             report = gate_search(search, places[0], places[1], name)

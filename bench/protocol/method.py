@@ -103,7 +103,7 @@ class Method(ABC):
     def marks(self) -> dict[str, str]:
         """What must stand on the method's row in every table: a short mark -> one sentence.
 
-        Such as that rules stand in for a language model. The methods it is built on are asked too.
+        For example, that rules replace a language model. Marks of the methods it wraps are added.
         """
         return {}
 

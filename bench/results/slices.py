@@ -103,7 +103,7 @@ def by_slice(result: Result, dataset: Dataset, name: str, metrics: Sequence[str]
     identity = result.manifest.dataset
     if identity.content_hash != dataset.content_hash:
         raise ResultError(
-            f"the result {result.manifest.result_id} was made on {identity.spec} as it was then (content hash "
+            f"the result {result.manifest.result_id} was made on {identity.spec} at that time (content hash "
             f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
         )
     own = values_of(dataset, name, result.per_query["query_id"].to_pylist())

@@ -97,7 +97,9 @@ def learn_cut(kind: CutKind, build: Callable[[], Method], history: History, libr
         parts.append(validate(ranking, len(positions), len(library), depth))
     gold = history.gold.take(held)
     if kind != "size" and any(part.scores is None for part in parts):
-        raise UsageError(f"--cut {kind} needs scores, and {method.name} returns an order without them; use --cut size.")
+        raise UsageError(
+            f"--cut {kind} needs scores, but {method.name} returns an order without scores; use --cut size."
+        )
     ranking = Ranking.join(parts)
     candidates = [Cut(kind, value) for value in _values(kind, ranking)]
     # The first of equally good ones: the smallest set, or the lowest threshold.
@@ -121,7 +123,7 @@ def split_history(kind: CutKind, history: History) -> tuple[NDArray[np.int64], N
         dev = dev[np.linspace(0, len(dev) - 1, _MOST_QUERIES).round().astype(np.int64)]
     if not len(train) or not len(dev):
         raise UsageError(
-            f"--cut {kind} is learnt on train and dev queries, and this dataset has too few; use --cut none."
+            f"--cut {kind} needs train or dev queries to learn from, and this dataset has too few; use --cut none."
         )
     return train, dev
 

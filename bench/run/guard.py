@@ -36,7 +36,7 @@ def checked_facts(method: Method) -> dict[str, str | int | float | bool]:
     if not isinstance(facts, dict) or not all(
         isinstance(name, str) and _storable(value) for name, value in facts.items()
     ):
-        raise MethodError(f"method {method.spec}: facts() must give names with texts, numbers or truth values.")
+        raise MethodError(f"method {method.spec}: facts() must return a dict of strings, numbers or booleans.")
     return facts
 
 
@@ -53,7 +53,7 @@ def checked_marks(method: Method) -> dict[str, str]:
         isinstance(mark, str) and isinstance(sentence, str) and _storable(mark + sentence)
         for mark, sentence in marks.items()
     ):
-        raise MethodError(f"method {method.spec}: marks() must give marks with sentences.")
+        raise MethodError(f"method {method.spec}: marks() must return a dict of sentences by mark.")
     return marks
 
 
@@ -63,5 +63,5 @@ def checked_revisions(method: Method) -> dict[str, str]:
     if not isinstance(revisions, dict) or not all(
         isinstance(name, str) and isinstance(value, str) for name, value in revisions.items()
     ):
-        raise MethodError(f"method {method.spec}: revisions() must give names with texts.")
+        raise MethodError(f"method {method.spec}: revisions() must return a dict of strings.")
     return revisions

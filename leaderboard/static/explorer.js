@@ -105,7 +105,7 @@
       return;
     }
     list.replaceChildren(...places.map(item));
-    say.textContent = matches.length ? `${start + 1} to ${start + places.length} of ${matches.length} queries` : "No query is like that.";
+    say.textContent = matches.length ? `${start + 1} to ${start + places.length} of ${matches.length} queries` : "No matching queries.";
     box.querySelector("[name=prev]").disabled = start === 0;
     box.querySelector("[name=next]").disabled = start + PAGE >= matches.length;
     keep();

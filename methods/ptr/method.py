@@ -136,7 +136,7 @@ class PrecisionDrivenToolRecommendation(Method):
 
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
-        return {"rules": "rules stand in for the language model (llm=rules)"} if self._ruled else {}
+        return {"rules": "uses rules instead of a language model (llm=rules)"} if self._ruled else {}
 
     def preflight(self, library: Library, history: History) -> None:
         self._encoder.revision  # noqa: B018 - resolves the model's files, or says that they are missing

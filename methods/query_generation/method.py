@@ -100,7 +100,7 @@ class QueryGeneration(Method):
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
         ruled = self.parameters.llm == RULES
-        return {"rules": "rules stand in for the language model (llm=rules)"} if ruled else {}
+        return {"rules": "uses rules instead of a language model (llm=rules)"} if ruled else {}
 
     def preflight(self, library: Library, history: History) -> None:
         if self._local is not None:

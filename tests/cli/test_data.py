@@ -200,7 +200,7 @@ def test_a_name_that_is_taken_needs_replace(bench: Bench, folder: Path) -> None:
     queries = folder / "queries.jsonl"
     queries.write_text(queries.read_text().replace("the mill", "the old mill"))
     refused = bench("data", "add", "mine", "--from", folder, code=2)
-    assert refused.err == "bench: a dataset 'mine' was added before; --replace puts this one in its place.\n"
+    assert refused.err == "bench: a dataset 'mine' already exists; use --replace to replace it.\n"
     assert stats(bench, "mine")["content_hash"] == before
     bench("data", "add", "mine", "--from", folder, "--replace")
     assert stats(bench, "mine")["content_hash"] != before

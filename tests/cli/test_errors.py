@@ -183,7 +183,7 @@ def test_debugging_shows_where_it_happened(bench: Bench, monkeypatch: pytest.Mon
             "method broken:Raises failed while ranking the batch of 8 queries from 0373: RuntimeError: out of ",
         ),
         ("RaisesEarly", "method broken:RaisesEarly "),
-        ("Other", "broken:Other is no method: it must be a subclass of bench.protocol.Method."),
+        ("Other", "broken:Other is not a method: it must be a subclass of bench.protocol.Method."),
     ],
 )
 def test_a_method_that_fails_is_told_and_earlier_results_stay(
@@ -241,7 +241,7 @@ def test_offline_without_the_files_is_told(bench: Bench, tmp_path: Path, monkeyp
 @pytest.mark.parametrize("dataset", ["toolbench-g1", "apibank-full"])
 def test_a_dataset_whose_files_one_must_bring_says_how(bench: Bench, dataset: str) -> None:
     said = sentence(bench("run", "-m", "bm25", "-d", dataset, code=4))
-    assert said.startswith(f"{dataset} is not here: ")
+    assert said.startswith(f"{dataset} is not available: ")
     assert said.endswith(f"Then run `bench data add {dataset} --from FOLDER`.")
 
 

@@ -124,7 +124,7 @@ def test_what_is_missing_or_damaged_was_not_run_and_has_its_report(
 ) -> None:
     found = gate(bench, *arguments, "--junit", "x.xml", "--markdown", "x.md", code=3)
     assert said in found.out
-    assert "not run: it could not be judged, which is no pass" in found.out
+    assert "not run: it could not be evaluated, which is not a pass" in found.out
     assert ElementTree.parse("x.xml").getroot().attrib["errors"] == "1"
     assert "## Gate: not run" in Path("x.md").read_text()
 
@@ -206,7 +206,7 @@ def test_values_of_another_scoring_code_are_not_compared(bench: Bench, blessed: 
     said = gate(bench, "bm25@starter", code=2).out
     assert "the version of the scoring code differs" in said
     assert "`bench run` scores a stored ranking again" in said
-    assert "bless it anew" in said
+    assert "bless it again" in said
 
 
 def test_the_recipe_for_gitlab_lets_two_through_from_the_gate_alone(tmp_path: Path) -> None:

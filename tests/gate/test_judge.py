@@ -179,7 +179,7 @@ def test_a_slice_without_queries_was_not_run_and_an_unknown_one_is_told(judged: 
         ({"limit": 7}, "the limit of queries differs: 7"),
         ({"protocol": "2.0"}, "the version of the protocol differs"),
         ({"scoring": "t"}, "the version of the scoring code differs: t for the candidate"),
-        ({"query_ids": [f"r{i:04}" for i in range(269)]}, "269 are the candidate's alone, 269 the baseline's alone"),
+        ({"query_ids": [f"r{i:04}" for i in range(269)]}, "269 only in the candidate, 269 only in the baseline"),
         ({"n_gold": [2] * 269}, "number of gold tools"),
     ],
 )
@@ -229,14 +229,14 @@ def test_few_differing_queries_are_named_as_a_weak_ground(judged: Judged) -> Non
     now = THEN.copy()
     now[np.flatnonzero(THEN)[:2]] = 0.0
     (rule,) = judged({"recall@5": THEN}, {"recall@5": now}, RECALL).rules
-    assert rule.note == "the bounds are rough: only 2 queries differ"
+    assert rule.note == "the bounds are approximate: only 2 queries differ"
 
 
 @pytest.mark.parametrize(
     ("now", "note"),
     [
-        (np.ones(50), "the bounds are rough: all queries have the same value"),
-        (np.append(np.ones(46), np.zeros(4)), "the bounds are rough: only 4 queries have another value"),
+        (np.ones(50), "the bounds are approximate: all queries have the same value"),
+        (np.append(np.ones(46), np.zeros(4)), "the bounds are approximate: only 4 queries have another value"),
         (np.append(np.ones(25), np.zeros(25)), ""),
     ],
 )
@@ -248,7 +248,7 @@ def test_a_floor_on_values_that_hardly_vary_says_so(judged: Judged, now: np.ndar
 def test_a_difference_that_is_the_same_everywhere_says_so(judged: Judged) -> None:
     then = np.full(30, 0.72)
     (rule,) = judged({"recall@5": then}, {"recall@5": then + 0.01}, RECALL).rules
-    assert (rule.verdict, rule.note) == ("pass", "the bounds are rough: all queries have the same difference")
+    assert (rule.verdict, rule.note) == ("pass", "the bounds are approximate: all queries have the same difference")
 
 
 def test_a_handful_of_queries_neither_keeps_nor_breaks_a_rule_unless_all_are_the_same(judged: Judged) -> None:
@@ -288,7 +288,7 @@ MACHINE: dict[str, str | int] = {"processor": "X", "architecture": "x86_64", "co
 def test_a_ratio_of_times_on_two_machines_says_nothing(judged: Judged) -> None:
     policy = {"latency": {"p95_ratio": 2.0}}
     other = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=MACHINE | {"processor": "Y"})
-    assert (other.outcome, other.rules[0].note) == ("inconclusive", "measured on other hardware than the baseline")
+    assert (other.outcome, other.rules[0].note) == ("inconclusive", "hardware differs from the baseline")
     cached = Latency(p50=0.01, p95=0.01, queries=50, cached=True)
     assert judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=cached).outcome == "inconclusive"
 
@@ -299,7 +299,7 @@ def test_machines_of_which_something_is_not_known_are_not_taken_for_alike(judged
     unknown = {key: value for key, value in MACHINE.items() if key != missing}
     assert judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=MACHINE).outcome == "pass"
     both = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=unknown, before={"hardware": unknown})
-    assert (both.outcome, both.rules[0].note) == ("inconclusive", "measured on other hardware than the baseline")
+    assert (both.outcome, both.rules[0].note) == ("inconclusive", "hardware differs from the baseline")
     faster = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=MACHINE | {"accelerator": "G"})
     assert faster.outcome == "inconclusive"
 
@@ -309,7 +309,7 @@ def test_a_time_without_encoding_keeps_no_budget_and_may_break_one(judged: Judge
         cached = Latency(p50=0.01, p95=p95, queries=50, cached=True)
         policy = {"latency": {"p95_seconds": 0.03}}
         (rule,) = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=cached).rules
-        assert rule.note == "embeddings came from the cache: the time to encode is not in it"
+        assert rule.note == "embeddings came from the cache: encoding time is excluded"
         return rule.verdict
 
     assert [verdict(0.02), verdict(0.04)] == ["inconclusive", "regression"]

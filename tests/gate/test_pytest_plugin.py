@@ -108,7 +108,7 @@ def test_what_is_not_decided_is_never_a_pass(project: pytest.Pytester, argument:
     (project.path / "gate.toml").write_text(POLICY.replace("0.02", "0.03"))
     result = project.runpytest(*OPTIONS, "-rxf")
     result.assert_outcomes(**{outcome: 1})
-    result.stdout.fnmatch_lines(["*inconclusive: what was measured does not show it either way*"])
+    result.stdout.fnmatch_lines(["*inconclusive: the measurements show neither a pass nor a regression*"])
 
 
 @pytest.mark.parametrize(

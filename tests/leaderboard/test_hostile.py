@@ -238,7 +238,7 @@ def test_links_out_of_the_results_are_not_followed(
     site = build()
     assert site.made.results == (0 if part == ".." else 4)
     assert {item.reason for item in site.made.rejected} == {
-        f"{place.name} is a link that leads out of the folder of results."
+        f"{place.name} is a link that leads out of the results folder."
     }
 
 
@@ -256,7 +256,7 @@ def test_what_a_stranger_may_not_make_a_build_read_is_rejected(ready: Path, buil
     site = build()
     assert site.made.results == 3
     reasons = sorted(item.reason for item in site.made.rejected)
-    assert reasons == ["manifest.json is larger than any that bench writes.", "run.parquet is no regular file."]
+    assert reasons == ["manifest.json is larger than any that bench writes.", "run.parquet is not a regular file."]
 
 
 @pytest.mark.parametrize(

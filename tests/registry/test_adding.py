@@ -91,7 +91,7 @@ def test_a_name_or_alias_of_another_dataset_is_taken_in_any_letter_case(
         write_dataset(Dataset.build("made", CARD, TABLES), tmp_path / "parquet")
     with pytest.raises(UsageError) as caught:
         add(name, folder if form == "beir" else tmp_path / "parquet")
-    assert str(caught.value) == f"there is a dataset {name!r} already; choose another name for yours."
+    assert str(caught.value) == f"a dataset {name!r} already exists; choose another name."
     assert (places(), list(dataset_entries())) == ([], before)
 
 

@@ -218,7 +218,7 @@ def test_a_count_that_is_wrong_is_told_by_its_name(key: str) -> None:
     card = CARD.model_copy(update={"counts": COUNTS.model_copy(update={key: right + 1})})
     with pytest.raises(DataError) as caught:
         check_counts(Dataset.build("made", card, TABLES))
-    assert str(caught.value) == f"made is not what its card says: {key} {right} instead of {right + 1}."
+    assert str(caught.value) == f"made does not match its card: {key} {right} instead of {right + 1}."
 
 
 def test_every_wrong_count_is_told() -> None:

@@ -69,7 +69,7 @@ def test_a_name_too_short_for_an_id_is_told(run: Run) -> None:
 
 def test_a_folder_that_is_no_result_is_told(run: Run, tmp_path: Path) -> None:
     run("bm25")
-    with pytest.raises(ResultError, match=r"is not a result of bench: it has no manifest\.json"):
+    with pytest.raises(ResultError, match=r"is not a bench result: it has no manifest\.json"):
         find_result(tmp_path / "results", str(tmp_path / "results" / "tiny"))
 
 

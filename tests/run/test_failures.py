@@ -324,7 +324,7 @@ class Refuses(Watched):
         (
             Plan(Spec("tiny"), Spec("bm25"), split="all", cut="size"),
             UsageError,
-            "--cut size is learnt on train and dev queries, and this dataset has too few; use --cut none.",
+            "--cut size needs train or dev queries to learn from, and this dataset has too few; use --cut none.",
         ),
         (Plan(Spec("tiny"), Spec("bm52")), UsageError, "there is no method 'bm52' (did you mean 'bm25'?)"),
         (

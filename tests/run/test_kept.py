@@ -99,7 +99,7 @@ def test_a_result_that_is_there_is_kept_and_its_age_is_told(run: Run, notes: Not
     assert again.manifest == first.manifest
     assert {path: path.stat().st_mtime_ns for path in first.folder.iterdir()} == stamps
     made = first.manifest.environment.created
-    assert notes.lines == [f"asked @ tiny: kept from {made}; --overwrite always makes it anew"]
+    assert notes.lines == [f"asked @ tiny: kept from {made}; use --overwrite always to run it again"]
 
 
 def test_a_new_result_is_made_without_a_word(run: Run, notes: Notes) -> None:

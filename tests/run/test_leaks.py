@@ -128,7 +128,7 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
         name = "marked"
 
         def marks(self) -> dict[str, str]:
-            return {"rules": "rules stand in for the language model"}
+            return {"rules": "uses rules instead of a language model"}
 
         def index(self, library: Library) -> None:
             return
@@ -146,6 +146,6 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     assert isinstance(result, Result)
     assert isinstance(plain, Result)
     assert result.manifest.method.marks == ["rules"]
-    assert "rules: rules stand in for the language model" in result.manifest.warnings
+    assert "rules: uses rules instead of a language model" in result.manifest.warnings
     assert marks(result, "name_description") == ["rules"]
     assert plain.manifest.method.marks == []

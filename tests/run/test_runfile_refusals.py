@@ -66,9 +66,9 @@ def test_what_is_wrong_in_a_file_is_told_with_its_line(tiny: Dataset, tmp_path: 
         (b"\x00\x01\x02", "my.run, line 1: a TREC line has six values"),
         (
             b'[{"query_id": "q00"}]',
-            "the run file my.run is a JSON list; write one object a line, without the brackets.",
+            "the run file my.run is a JSON list; write one object per line, without brackets.",
         ),
-        (b"\n [\n", "the run file my.run is a JSON list; write one object a line, without the brackets."),
+        (b"\n [\n", "the run file my.run is a JSON list; write one object per line, without brackets."),
     ],
 )
 def test_a_file_that_is_no_run_is_told(tiny: Dataset, data: bytes, sentence: str) -> None:

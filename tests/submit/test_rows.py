@@ -217,7 +217,7 @@ def test_a_table_that_takes_too_much_memory_ends_its_reader_alone(
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", b"PAR1\xff\xff\xff\x7fPAR1"])
 @pytest.mark.parametrize("name", [RUN, PER_QUERY])
 def test_bytes_that_are_no_table_are_refused(made: Any, seal: Any, checked: Checked, name: str, data: bytes) -> None:
-    assert f"{name} is no readable Parquet file" in reasons(checked(seal({**made.parts, name: data})))
+    assert f"{name} is not a readable Parquet file" in reasons(checked(seal({**made.parts, name: data})))
 
 
 def test_strings_that_are_no_text_are_refused(made: Any, checked: Checked) -> None:
