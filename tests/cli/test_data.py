@@ -113,7 +113,7 @@ def test_verify_fails_on_tables_that_are_not_what_they_say(bench: Bench, folder:
     wrong, verdict = said.err.splitlines()
     assert wrong.startswith("wrong: the stored tables hash to ")
     assert wrong.endswith(" and say 0000000000000000")
-    assert verdict == "bench: mine is not as it should be; faults found: 1."
+    assert verdict == "bench: mine failed verification; problems found: 1."
     report = bench("data", "verify", "mine", "--json", code=1)
     assert len(report.json["problems"]) == 1
 
@@ -285,7 +285,9 @@ def test_the_full_toolbench_is_added_from_its_folder(bench: Bench, tmp_path: Pat
 def test_a_folder_without_the_group_asked_for_says_what_to_bring(bench: Bench, tmp_path: Path) -> None:
     write_toolbench(tmp_path / "data")
     said = bench("data", "add", "toolbench-g2", "--from", tmp_path / "data", code=4)
-    assert said.err.startswith(f"bench: {tmp_path / 'data'} has not the files of toolbench-g2: Download data.zip")
+    assert said.err.startswith(
+        f"bench: {tmp_path / 'data'} does not contain the files of toolbench-g2: Download data.zip"
+    )
     (tmp_path / "empty").mkdir()
     said = bench("data", "add", "toolbench", "--from", tmp_path / "empty", code=3)
     assert "has neither retrieval/G1 (or G2, G3) nor instruction/G1_query.json" in said.err

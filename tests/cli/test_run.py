@@ -45,7 +45,7 @@ def test_bench_run_alone_runs_tgr_on_starter(bench: Bench) -> None:
     assert found["recall@5"] == pytest.approx(0.472, abs=0.03)
     assert found["pass@10"] == pytest.approx(0.333, abs=0.01)
     assert {"ndcg@5", "ndcg@10", "mmrr@100", "map@100", "tracc@5"} <= set(found)
-    assert "note: only 8 queries were asked (--limit): not comparable with full results" in said.out
+    assert "note: only 8 queries were evaluated (--limit): not comparable with full results" in said.out
     assert "about: graph rules, edges 63" in said.out
     folder = Path(said.out.rstrip().rpartition("stored in ")[2])
     assert sorted(path.name for path in folder.iterdir()) == [

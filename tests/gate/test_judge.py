@@ -110,7 +110,7 @@ def test_a_metric_that_is_taken_on_other_queries_than_before_was_not_run(judged:
     then, now = (THEN, fewer) if side == "candidate" else (fewer, WORSE)
     report = judged({"recall@5": then}, {"recall@5": now}, RECALL)
     assert (report.outcome, report.exit_code) == ("not run", 3)
-    assert "taken on other queries than in the baseline (30 of them)" in report.rules[0].note
+    assert "covers other queries than in the baseline (30 of them)" in report.rules[0].note
 
 
 def test_moved_queries_are_named_once_for_the_rules_that_see_them_and_ten_at_most(judged: Judged) -> None:
@@ -256,7 +256,7 @@ def test_a_handful_of_queries_neither_keeps_nor_breaks_a_rule_unless_all_are_the
     for now, kept in ((np.ones(19), ["pass", "inconclusive"]), (np.zeros(19), ["inconclusive", "inconclusive"])):
         report = judged({"recall@5": np.ones(19)}, {"recall@5": now}, policy)
         assert [rule.verdict for rule in report.rules] == kept
-        assert report.rules[1].note == "19 queries decide nothing; 20 are the fewest that do"
+        assert report.rules[1].note == "19 queries are too few; at least 20 are needed"
         assert "enclose" not in text(report)
     found = judged({"recall@5": np.ones(20)}, {"recall@5": np.zeros(20)}, policy)
     assert [rule.verdict for rule in found.rules] == ["regression", "regression"]
@@ -321,7 +321,7 @@ def test_a_few_timed_queries_say_nothing_of_the_slowest_in_twenty(judged: Judged
     few, enough = (Latency(p50=0.001, p95=p95, queries=queries, cached=False) for queries in (19, 20))
     report = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=few)
     assert [rule.verdict for rule in report.rules] == ["inconclusive", "inconclusive"]
-    assert report.rules[0].note == "only 19 queries were timed, and 20 are the fewest"
+    assert report.rules[0].note == "only 19 queries were timed; at least 20 are needed"
     ratio, budget = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, before={"latency": few}).rules
     assert (ratio.verdict, budget.verdict) == ("inconclusive", "pass")
     decided = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=enough)

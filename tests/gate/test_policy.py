@@ -82,7 +82,7 @@ RULE = '[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
         (RULE.replace("0.02", "nan"), "rule[1].margin"),
         (RULE.replace("0.02", "inf"), "rule[1].margin"),
         (RULE.replace("0.02", "2"), "recall@5 has the margin 2: margins are proportions: 0.02 is two points"),
-        ("margin = 1\n" + RULE.replace("margin = 0.02", ""), "margins are shares"),
+        ("margin = 1\n" + RULE.replace("margin = 0.02", ""), "margins are proportions"),
         (RULE + "floor = 60", "recall@5 has the floor 60"),
         (RULE + "floor = 0", "recall@5 has the floor 0,"),
         ("level = 0.5\n" + RULE, "level"),

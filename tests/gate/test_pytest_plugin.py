@@ -135,7 +135,7 @@ def test_without_a_baseline_the_test_fails_and_is_not_skipped(project: pytest.Py
     project.makepyfile(test_search=THREE_LINES)
     result = project.runpytest()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*bench_gate was not run: name a file with --bench-baseline*"])
+    result.stdout.fnmatch_lines(["*bench_gate could not run: give a file with --bench-baseline*"])
 
 
 def test_a_baseline_of_other_data_is_not_compared(project: pytest.Pytester) -> None:

@@ -123,7 +123,7 @@ def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
     values = json.loads((folder / "metrics.json").read_text())["metrics"]
     values["recall@5"]["mean"] = float("nan")
     edit(folder, metrics={"metrics": values})
-    folder = broken("gives another mean of recall@5")
+    folder = broken("give different means of recall@5")
     values = json.loads((folder / "metrics.json").read_text())["metrics"]
     values["recall@5"]["mean"] = 0.999
     edit(folder, metrics={"metrics": values})

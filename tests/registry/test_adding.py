@@ -174,7 +174,7 @@ def test_adding_leaves_nothing_beside_the_dataset(folder: Path) -> None:
     add("copy", folder)
     add("copy", folder, replace=True)
     assert places() == ["copy"]
-    with pytest.raises(UsageError, match="a dataset 'copy' was added before; --replace puts this one in its place"):
+    with pytest.raises(UsageError, match="a dataset 'copy' already exists; use --replace to replace it"):
         add("copy", folder)
     assert places() == ["copy"]
 
@@ -187,7 +187,7 @@ def test_a_replacement_that_was_killed_halfway_is_finished(folder: Path) -> None
     shutil.copytree(root / ".old-copy", root / ".new-copy-0123abcd")
     assert list(dataset_entries()).count("copy") == 1
     assert load_dataset("copy").content_hash == before
-    with pytest.raises(UsageError, match="added before"):
+    with pytest.raises(UsageError, match="already exists"):
         add("copy", folder)
     assert load_dataset("copy").content_hash == before
     write(folder, {"q1": {"b": 1}})

@@ -129,7 +129,7 @@ def test_a_dataset_that_the_user_must_bring_says_what_and_how() -> None:
     with pytest.raises(UnavailableError) as caught:
         load_dataset("apibank-full")
     text = str(caught.value)
-    assert text.startswith("apibank-full is not here: ")
+    assert text.startswith("apibank-full is not available: ")
     assert text.endswith("Then run `bench data add apibank-full --from FOLDER`.")
     assert "github.com/AlibabaResearch/DAMO-ConvAI" in text
 
@@ -298,7 +298,7 @@ def test_an_added_dataset_whose_rows_are_not_those_of_its_hash_is_told(added: Pa
     forged = {**json.loads(path.read_text()), "content_hash": manifest["content_hash"]}
     path.write_text(json.dumps(forged))
     with pytest.raises(
-        DataError, match=r"^made is not what its file says: its content hash is another; add it again\.$"
+        DataError, match=r"^made does not match its stored content hash; add it again\.$"
     ):
         load_dataset("made")
 

@@ -277,7 +277,7 @@ def test_facts_that_cannot_stand_in_a_manifest_are_the_method_s_error(
     run: Run, monkeypatch: pytest.MonkeyPatch, told: object
 ) -> None:
     monkeypatch.setattr(Tells, "told", told)
-    with pytest.raises(MethodError, match=r"^method tells: facts\(\) must give names with texts, numbers or truth"):
+    with pytest.raises(MethodError, match=r"^method tells: facts\(\) must return a dict of strings, numbers or"):
         run(Tells)
 
 
@@ -292,7 +292,7 @@ def test_revisions_that_cannot_stand_in_a_manifest_are_told_before_anything_runs
     run: Run, monkeypatch: pytest.MonkeyPatch, told: object
 ) -> None:
     monkeypatch.setattr(Pins, "told", told)
-    with pytest.raises(MethodError, match=r"^method pins: revisions\(\) must give names with texts\."):
+    with pytest.raises(MethodError, match=r"^method pins: revisions\(\) must return a dict of strings\."):
         run(Pins)
     assert Watched.calls == []
 
@@ -330,7 +330,7 @@ class Refuses(Watched):
         (
             Plan(Spec("tiny"), Spec("bm25"), depth=6),
             UsageError,
-            "ndcg@7 looks deeper than the ranking: give --depth 7 or more.",
+            "ndcg@7 needs a deeper ranking: give --depth 7 or more.",
         ),
     ],
 )

@@ -126,7 +126,7 @@ def test_a_result_scored_again_is_that_of_a_fresh_run_byte_for_byte(
     metrics = ["ndcg@4", "map@2"]
     old = outdated(run(method, **plan))
     again = run(method, metrics=metrics, progress=notes, **plan)
-    assert notes.lines == [f"{old.label}: ranking kept from {old.manifest.environment.created}, scored anew"]
+    assert notes.lines == [f"{old.label}: ranking kept from {old.manifest.environment.created}, re-scored"]
     assert again.manifest.scoring == scoring_hash()
     assert set(metrics) <= set(again.metrics.metrics)
     stored = tables(again)
@@ -258,7 +258,7 @@ def test_a_damaged_result_is_made_anew(run: Run, notes: Notes, name: str, damage
     elif not whole:
         (line,) = notes.lines
         assert name in line
-        assert line.endswith(" Making it anew.")
+        assert line.endswith(" Running it again.")
 
 
 def test_a_result_of_another_version_of_the_schema_is_made_anew(run: Run, notes: Notes) -> None:
@@ -272,4 +272,4 @@ def test_a_result_of_another_version_of_the_schema_is_made_anew(run: Run, notes:
     again = run(Asked, progress=notes)
     assert Asked.calls == 2 * asked
     assert again.manifest.scoring == scoring_hash()
-    assert notes.lines == [f"{path} does not follow its schema (scoring: Field required). Making it anew."]
+    assert notes.lines == [f"{path} does not follow its schema (scoring: Field required). Running it again."]

@@ -81,7 +81,7 @@ def test_what_stays_is_laid_under_the_grid(dials: Dataset) -> None:
         ({}, "recall@1", "0 points"),
         ({"left": []}, "recall@1", "0 points"),
         ({"left": list(range(200)), "right": list(range(200))}, "recall@1", "40000 points"),
-        ({"left": [1]}, "set_f1", "not taken on rankings"),
+        ({"left": [1]}, "set_f1", "not a ranking metric"),
     ],
 )
 def test_grids_that_make_no_sense_are_refused(
@@ -94,7 +94,7 @@ def test_grids_that_make_no_sense_are_refused(
 def test_without_dev_queries_nothing_is_tuned(dials: Dataset) -> None:
     tables = dials.rows_again()
     without = replace(tables, queries=[query for query in tables.queries if query.split != "dev"])
-    with pytest.raises(UsageError, match=r"no dev queries.*test queries are not for that"):
+    with pytest.raises(UsageError, match=r"no dev queries.*test queries must not be used"):
         tune(build, Spec("dial"), {"left": [1]}, Dataset.build("dials", CARD, without), RECALL)
 
 
