@@ -32,9 +32,7 @@ class NearestBundle(Method):
         super().__init__(parameters, context)
         base = context.build(parameters.base)
         if not isinstance(base, ScoringMethod) or base.needs_history:
-            raise UsageError(
-                f"nearest-bundle cannot use base={parameters.base}: it must score tools by their text alone."
-            )
+            raise UsageError(f"nearest-bundle cannot use base={parameters.base}: it must score tools by text only.")
         self._base = base
 
     def revisions(self) -> dict[str, str]:

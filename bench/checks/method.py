@@ -83,7 +83,7 @@ class _Kit:
         """Name and function of each check, in order; the first ones explain failures of the later ones."""
         return [
             ("documented: the class has a docstring and every parameter a description", self.documented),
-            ("facts: facts() and revisions() can stand in a manifest", self.describes_itself),
+            ("facts: facts() and revisions() can be stored in a manifest", self.describes_itself),
             ("valid: rankings keep rule 4 at depth 1, 5 and beyond the library", self.valid),
             ("deterministic: two instances give the same rankings", self.deterministic),
             ("order: a query's ranking does not depend on the order of the queries", self.order),
@@ -92,7 +92,7 @@ class _Kit:
             ("odd queries: empty, blank, very long and non-Latin texts are answered", self.odd_queries),
             ("tiny library: one tool", self.tiny_library),
             ("odd library: empty and repeated texts, no parameters", self.odd_library),
-            ("no leak: an instance that saw another dataset first gives the same rankings", self.no_leak),
+            ("no leak: an instance that processed another dataset first gives the same rankings", self.no_leak),
             ("inputs: the arrays it is given stay as they are", self.inputs),
             ("sets: recommended sets are valid and do not depend on the batch", self.sets),
         ]

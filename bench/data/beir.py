@@ -265,7 +265,7 @@ def _judgements(folder: Path) -> dict[str, tuple[Split, dict[str, int]]]:
             query, tool, grade = values[0], values[1], int(values[2])
             before = found.setdefault(query, (split, {}))
             if before[0] != split:
-                raise DataError(f"{path}, line {number}: query {query} stands in {before[0]} too.")
+                raise DataError(f"{path}, line {number}: query {query} is in {before[0]}, too.")
             # Zero means judged and not relevant: no gold.
             if grade > 0:
                 before[1][tool] = max(grade, before[1].get(tool, 0))

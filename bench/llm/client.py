@@ -280,7 +280,7 @@ class LanguageModel:
             self._progress.note(
                 f"replies of {self.model} are taken from the journal {settings.journal}, where "
                 f"{shown(answer.endpoint)} made them, not {settings.url}; name another file in "
-                "BENCH_LLM_JOURNAL to ask anew"
+                "BENCH_LLM_JOURNAL to ask again"
             )
 
     def _lacking(self, requests: Sequence[Request]) -> UnavailableError:

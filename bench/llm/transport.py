@@ -208,9 +208,9 @@ class Transport:
         if code in _REFUSALS:
             return Refused(f"the endpoint's filter refused the request: {said}")
         if code == "context_length_exceeded" or (status == 400 and "context length" in said.lower()):
-            return Refused(f"the request is longer than the model takes: {said}")
+            return Refused(f"the request exceeds the context length of the model: {said}")
         if code == "insufficient_quota" or status == 402:
-            return UnavailableError(f"{url} says that there is no credit left ({said}).")
+            return UnavailableError(f"{url} reports that no credit is left ({said}).")
         if status in _AGAIN or status >= 500:
             wait = retry_after(error.response.headers.get("retry-after"), time.time())
             return _Again(f"the endpoint answered {status}: {said}", charged=False, wait=wait)

@@ -83,7 +83,7 @@ def parse_metric(text: str) -> Metric:
     elif len(cut) <= 7 and 1 <= int(cut) <= LARGEST_CUTOFF:
         cutoff, kind = int(cut), "k"
     else:
-        raise UsageError(f"the cut-off of {text!r} must lie between 1 and {LARGEST_CUTOFF}.")
+        raise UsageError(f"the cut-off of {text!r} must be between 1 and {LARGEST_CUTOFF}.")
     if kind not in measure.cutoffs:
         forms = {"k": f"{name}@5", "gold": f"{name}@gold", "none": name}
         allowed = " or ".join(forms[form] for form in sorted(measure.cutoffs))

@@ -82,7 +82,7 @@ class SequenceModel:
         except (OSError, ValueError, AttributeError, TypeError):
             kinds, labels = [], ()
         if not any(kind.endswith("ForSequenceClassification") for kind in kinds):
-            raise UnavailableError(f"{self.name} is no sequence classifier; train one with `bench train`.")
+            raise UnavailableError(f"{self.name} is not a sequence classifier; train one with `bench train`.")
         return labels
 
     @cached_property

@@ -34,14 +34,14 @@ class CrossEncoder:
         name = self.model.name
         if not name:
             raise UsageError(
-                "name a cross-encoder with reranker=FOLDER; "
-                "`bench train reranker --dataset NAME --out FOLDER` makes one."
+                "a cross-encoder is required: set reranker=FOLDER; `bench train reranker --dataset NAME "
+                "--out FOLDER` trains one."
             )
         self.model.preflight()
         if len(self.model.labels) != 1:
             raise UnavailableError(
-                f"{name} is no cross-encoder: it has {len(self.model.labels)} outputs and not one; "
-                "`bench train reranker` makes one."
+                f"{name} is not a cross-encoder: it has {len(self.model.labels)} outputs instead of one; "
+                "`bench train reranker` trains one."
             )
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:

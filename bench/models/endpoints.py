@@ -154,7 +154,7 @@ def _read(body: Any, count: int) -> tuple[NDArray[np.float32], int | None]:
     for row in rows:
         index, vector = (row.get("index"), row.get("embedding")) if isinstance(row, dict) else (None, None)
         if type(index) is not int or not isinstance(vector, list) or not all(map(_is_number, vector)):
-            raise Malformed("a vector of the reply is no list of numbers")
+            raise Malformed("a vector in the reply is not a list of numbers")
         found[index] = vector
     lengths = set(map(len, found.values()))
     if sorted(found) != list(range(count)) or len(lengths) != 1 or 0 in lengths:

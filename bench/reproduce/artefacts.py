@@ -60,7 +60,7 @@ def read_artefacts(path: Path) -> dict[str, Artefact]:
     known: set[str] = set()
     for name, artefact in found.items():
         if missing := [needed for needed in artefact.needs() if needed not in known]:
-            raise DataError(f"{path}: {name} is made from {missing[0]}, which must stand before it.")
+            raise DataError(f"{path}: {name} is made from {missing[0]}, which must come first.")
         known.add(name)
     return found
 
@@ -85,8 +85,8 @@ def is_there(name: str) -> bool:
         return False
     if wrong := _differences(artefact(name), card):
         raise DataError(
-            f"{folder_of(name)} holds another model than {name}: {'; '.join(wrong)}. "
-            "Move it away, and bench reproduce train makes the right one."
+            f"{folder_of(name)} contains a model other than {name}: {'; '.join(wrong)}. Move it away; "
+            "then bench reproduce train trains the right one."
         )
     return True
 

@@ -150,7 +150,7 @@ def read_cells(path: Path) -> list[Cell]:
     """Cells out of a tab-separated file.
 
     Raises:
-        DataError: a column is missing, a number is none, a unit is unknown, or a cell stands twice; with the line.
+        DataError: a column is missing, a number is none, a unit is unknown, or a cell occurs twice; with the line.
     """
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -166,13 +166,13 @@ def read_cells(path: Path) -> list[Cell]:
             raise DataError(f"{where} has {len(row)} fields instead of {len(_COLUMNS)}.")
         table, name, dataset, split, metric, printed, unit = row
         if unit not in get_args(Unit):
-            raise DataError(f"{where}: {unit!r} is none of the units {', '.join(get_args(Unit))}.")
+            raise DataError(f"{where}: {unit!r} is not one of the units {', '.join(get_args(Unit))}.")
         cell = Cell(table, name, dataset, split, metric, printed, unit)  # type: ignore[arg-type]
         try:
             _ = cell.value
         except ValueError:
-            raise DataError(f"{where}: {printed!r} is no number.") from None
+            raise DataError(f"{where}: {printed!r} is not a number.") from None
         if tuple(row[:5]) in found:
-            raise DataError(f"{where}: the cell {cell} stands twice.")
+            raise DataError(f"{where}: the cell {cell} occurs twice.")
         found[tuple(row[:5])] = cell
     return list(found.values())

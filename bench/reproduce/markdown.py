@@ -97,7 +97,7 @@ def _commands(lacking: Iterable[Lacking]) -> list[str]:
 
 def _claims(claims: Sequence[ClaimReport]) -> list[str]:
     rows = [[item.claim, item.text, claim_state(item), printed_state(item)] for item in claims]
-    parts = [_grid(["claim", "what it says", "measured here", "the paper's own cells that agree"], rows)]
+    parts = [_grid(["claim", "statement", "measured here", "the paper's own cells that agree"], rows)]
     for item in claims:
         parts.append(f"### {item.claim}: {claim_state(item)}")
         parts.append(f"{item.text} ({papers()[item.paper].citation}, {item.where})")

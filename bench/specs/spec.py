@@ -168,7 +168,7 @@ class _Reader:
         while True:
             key = self._match(_KEY, "an argument's name")
             if key in arguments:
-                raise UsageError(f"cannot read {self.text!r}: argument {key!r} stands twice.")
+                raise UsageError(f"cannot read {self.text!r}: argument {key!r} occurs twice.")
             if not self._take("="):
                 raise self._fail("'='")
             arguments[key] = self.value(depth + 1)

@@ -83,7 +83,7 @@ def storage_errors(what: str) -> Iterator[None]:
             errno.ENAMETOOLONG: "the name is too long",
         }
         reason = reasons.get(error.errno or 0, error.strerror or str(error))
-        raise StorageError(f"cannot write {what}: {reason}. Nothing that was there before is lost.") from error
+        raise StorageError(f"cannot write {what}: {reason}. Existing files are unchanged.") from error
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def pack(result: Result) -> bytes:
         submission = Submission.of(manifest, parts)
         same = Manifest.model_validate_json(parts[MANIFEST]) == manifest
     except ValidationError:
-        raise ResultError(f"{result.folder / MANIFEST} has an id or a hash that is none; run it again.") from None
+        raise ResultError(f"{result.folder / MANIFEST} has an invalid id or hash; run it again.") from None
     # Whoever makes the result anew meanwhile must not get half of each.
     if not same or any(submission.files[name] != digest for name, digest in manifest.files.items()):
         raise ResultError(f"{result.folder} was changed while it was packed; pack it again.")
@@ -142,9 +142,7 @@ def _check_end(data: bytes) -> None:
     """Look at the end record before anything believes it: Python lists as many members as it says there are."""
     end = data[-_END.size :]
     if len(data) > LARGEST_ARCHIVE or not end.startswith(_END_SIGN) or len(end) < _END.size:
-        raise ResultError(
-            "it is no archive of `bench submit pack`: a zip file that ends with its directory, and is not cut short."
-        )
+        raise ResultError("it is not an archive from `bench submit pack`, or it is truncated.")
     values = _END.unpack(end)
     zip64 = data[-_END.size - 20 :].startswith(_ZIP64_SIGN)
     if zip64 or values[5] > _LONGEST_DIRECTORY or values[7]:
@@ -160,7 +158,7 @@ def _form(found: list[zipfile.ZipInfo]) -> list[str]:
     for entry in found:
         name = quoted(entry.orig_filename)
         if entry.orig_filename in seen:
-            problems.append(f"the member {name} stands twice.")
+            problems.append(f"the member {name} occurs twice.")
         seen.add(entry.orig_filename)
         if place := _place(entry.orig_filename):
             problems.append(f"the member {name} {place}.")
@@ -198,8 +196,8 @@ def _place(name: str) -> str:
     if ".." in parts:
         return "leads out of the archive"
     if len(parts) > 1:
-        return "lies in a folder"
-    return "is no part of a submission"
+        return "is in a folder"
+    return "is not part of a submission"
 
 
 def quoted(text: str, most: int = 80) -> str:

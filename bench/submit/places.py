@@ -68,7 +68,7 @@ def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[
         if verdict.outcome == "accepted" and verdict.result_id is not None:
             first = seen.setdefault(verdict.result_id, place)
             if first is not place:
-                again = f"the result {verdict.result_id} is there already, in {first}."
+                again = f"the result {verdict.result_id} already exists in {first}."
                 verdict = dataclasses.replace(verdict, outcome="refused", reasons=(again,), note="")
         if verdict.outcome == "accepted" and verdict.ranking is not None:
             first = rankings.setdefault(verdict.ranking, place)
@@ -126,12 +126,12 @@ def check_folder(folder: Path, load: Load, results: Path | None = None, without_
         return Verdict(folder, "unreadable", (str(error),))
     except OSError as error:
         return Verdict(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
-    faults = [f"it holds {quoted(name)}, which is no part of a result." for name in there if name not in PARTS]
+    faults = [f"it contains {quoted(name)}, which is not part of a result." for name in there if name not in PARTS]
     verdict = check_members(folder, members, load)
     if results is not None and verdict.outcome == "accepted":
         place = _belongs(results, Manifest.model_validate_json(members[MANIFEST]))
         if os.path.abspath(place) != os.path.abspath(folder):
-            faults.append(f"it does not stand where it belongs: {place}.")
+            faults.append(f"it is in the wrong place; it belongs in {place}.")
     if not faults:
         return verdict
     outcome = "refused" if verdict.outcome == "accepted" else verdict.outcome

@@ -73,7 +73,7 @@ def main(rows: int, cells: int, size: int, columns: list[str]) -> None:
         table.validate(full=True)
     except Exception as error:  # whatever it is, the file is the cause
         lines = str(error).splitlines()
-        _refuse(f"is no readable Parquet file ({ascii(lines[0][:160]) if lines else type(error).__name__})")
+        _refuse(f"is not a readable Parquet file ({ascii(lines[0][:160]) if lines else type(error).__name__})")
     if table.num_rows > rows:
         _refuse(f"has {table.num_rows} rows, where {rows} are possible")
     # What a writer may hide beside the columns goes no further.

@@ -64,7 +64,7 @@ def read_table(data: bytes, name: str, rows: int) -> pa.Table:
             raise ResultError(f"{name} lacks the column {field.name} of the type {field.type}.")
     for field in table.schema:
         if field.name not in required.names and (name == RUN or field.type != pa.float64()):
-            raise ResultError(f"{name} has the column {quoted(field.name)}, which does not belong there.")
+            raise ResultError(f"{name} has the column {quoted(field.name)}, which is not part of the format.")
     return table
 
 
@@ -126,7 +126,7 @@ def per_query_faults(table: pa.Table, asked: Asked) -> list[str]:
         detail += f", and has {len(extra)} others" + _first(dataset, extra)
         if not len(lacking) and not len(extra):
             detail = "repeats some, or has them in another order"
-        return [f"{PER_QUERY} does not hold the {len(rows)} queries of the evaluated split: it {detail}."]
+        return [f"{PER_QUERY} does not contain the {len(rows)} queries of the evaluated split: it {detail}."]
     faults = [
         f"{PER_QUERY} has an empty cell in the column {name}."
         for name in ("n_gold", "failed", "tied_beyond", "tied_beyond_gold")

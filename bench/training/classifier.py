@@ -40,7 +40,7 @@ class ClassifierTrainer(SequenceTrainer):
         self._validation, self._wanted = _examples(dataset, parents, validation)
         if len(np.unique(self._several)) < 2:
             which = "several parents" if self._several.all() else "one parent"
-            raise UsageError(f"all train queries of {dataset.spec} take {which}: there is nothing to tell apart.")
+            raise UsageError(f"all train queries of {dataset.spec} take {which}: there is nothing to classify.")
         self.load()
 
     def __len__(self) -> int:

@@ -106,9 +106,9 @@ class GeneratorTrainer(Trainer):
             rate = _SCRATCH_RATE if base == SCRATCH else _PRETRAINED_RATE
             parameters = parameters.model_copy(update={"learning_rate": rate})
         if base == SCRATCH and parameters.stage == "align":
-            raise UsageError("stage=align goes on from a model that can generate; name one with --base.")
+            raise UsageError("stage=align starts from a generative model; name one with --base.")
         if parameters.hidden % (2 * parameters.heads):
-            raise UsageError(f"hidden={parameters.hidden} is no multiple of twice heads={parameters.heads}.")
+            raise UsageError(f"hidden={parameters.hidden} is not a multiple of twice heads={parameters.heads}.")
         super().__init__(parameters, base, progress)
         self._facts: Facts = {}
 

@@ -100,7 +100,7 @@ def _corpus(path: Path, name: str) -> dict[str, Tool]:
         raise DataError(f"{name} does not begin with the header docid, document_content.")
     for line, (docid, content) in rows:
         if contents.setdefault(docid, content) != content:
-            raise DataError(f"{name}, line {line}: docid {docid} stands twice with different contents.")
+            raise DataError(f"{name}, line {line}: docid {docid} occurs twice with different contents.")
         if docid in tools:
             continue
         try:
@@ -116,7 +116,7 @@ def _queries(folder: Path, name: str, split: Split, tools: dict[str, Tool]) -> d
     texts: dict[str, str] = {}
     for line, (query_id, text) in _rows(folder / file, f"{name}/{file}", 2):
         if texts.setdefault(query_id, text) != text:
-            raise DataError(f"{name}/{file}, line {line}: qid {query_id} stands twice with different texts.")
+            raise DataError(f"{name}/{file}, line {line}: qid {query_id} occurs twice with different texts.")
     file = f"qrels.{split}.tsv"
     gold: dict[str, dict[str, int]] = {query_id: {} for query_id in texts}
     unknown: list[str] = []

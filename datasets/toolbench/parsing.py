@@ -151,7 +151,7 @@ def queries_of(
     """Queries with their gold resolved to tool_ids.
 
     A relevant pair means the candidates of that name (all of them, as upstream's retriever data has it), else the
-    one tool of that name in the library. A pair that stands twice counts once.
+    one tool of that name in the library. A pair that occurs twice counts once.
 
     Raises:
         DataError: a pair names no tool, or several in different categories; gives the first and the count.

@@ -122,7 +122,7 @@ class PrecisionDrivenToolRecommendation(Method):
             return drawn
         built = self.context.build(spec)
         if isinstance(built, OracleMethod) or built.needs_llm:
-            raise UsageError(f"ptr cannot use retriever={spec}: it must find past bundles by the query's text alone.")
+            raise UsageError(f"ptr cannot use retriever={spec}: it must find past bundles by query text only.")
         if isinstance(built, RecommendingMethod) and built.needs_history:
             return built
         nearest = NearestBundle(NearestBundle.Parameters(base=spec), self.context)

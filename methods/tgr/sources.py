@@ -48,7 +48,7 @@ class GraphSource:
         path = expanded(self.graph)
         if not path.is_file():
             names = ", ".join(f"`{name}`" for name in GRAPHS)
-            raise UsageError(f"graph={self.graph} is none of {names}, and no file that is there.")
+            raise UsageError(f"graph={self.graph} is neither {names} nor an existing file.")
         return path
 
     def revisions(self) -> dict[str, str]:

@@ -109,7 +109,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("run -m bm52", "there is no method 'bm52' (did you mean 'bm25'?); `bench list methods` lists them"),
         ("run -d strater", "there is no dataset 'strater' (did you mean 'starter'?); `bench data list` lists them"),
         ("run -m bm25 --metric ndgc@5", "there is no metric 'ndgc' (did you mean 'ndcg'?)"),
-        ("run -m bm25 --metric ndcg@0", "the cut-off of 'ndcg@0' must lie between 1 and 1000000."),
+        ("run -m bm25 --metric ndcg@0", "the cut-off of 'ndcg@0' must be between 1 and 1000000."),
         ("run -m bm25 --set k1=high", "parameter 'k1' of method bm25 is 'high': input should be a valid number"),
         ("run -m bm25 --set k2=1", "method bm25 has no parameter 'k2'; its parameters: k1, b, tokens."),
         ("run -m bm25(k1=-1)", "parameter 'k1' of method bm25 is -1: input should be greater than or equal to 0."),

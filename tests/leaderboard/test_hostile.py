@@ -127,7 +127,7 @@ def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
     values = json.loads((folder / "metrics.json").read_text())["metrics"]
     values["recall@5"]["mean"] = 0.999
     edit(folder, metrics={"metrics": values})
-    folder = broken("no readable Parquet")
+    folder = broken("not a readable Parquet")
     (folder / RUN).write_bytes(b"PAR1 and no more")
     rehash(folder, RUN)
     folder = broken("has no column tool_id")

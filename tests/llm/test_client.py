@@ -332,7 +332,7 @@ def test_replies_made_elsewhere_are_used_and_said_once(
         assert [reply.text for reply in model.complete([request("a"), request("b")])] == ["reply to: a", "reply to: b"]
     assert notes.notes == [
         f"replies of m are taken from the journal {journal}, where {chat_server.url} made them, not "
-        "http://127.0.0.1:9/v1; name another file in BENCH_LLM_JOURNAL to ask anew"
+        "http://127.0.0.1:9/v1; name another file in BENCH_LLM_JOURNAL to ask again"
     ]
 
 
