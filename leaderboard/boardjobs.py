@@ -1,4 +1,4 @@
-"""All that hangs on one board alone: its page, its results' pages, its explorer; made anew, or found as it was left."""
+"""One job per board: its page, its result pages and its explorer, computed or taken from the build cache."""
 
 from __future__ import annotations
 

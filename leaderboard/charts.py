@@ -1,4 +1,4 @@
-"""Pictures in SVG, made at build time: text stays text, colours come from the page's style, no script is needed."""
+"""SVG charts, rendered at build time without scripts; colours come from the style sheet."""
 
 from __future__ import annotations
 

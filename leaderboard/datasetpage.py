@@ -1,4 +1,4 @@
-"""The page of a board: standings, pictures, slices and the dataset's card."""
+"""The page of a board: standings, charts, slices and the dataset's card."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dataset's queries one by one: what each method put first, and where it was right.
+"""The query explorer: the first tools of each method for each query.
 
 The page loads its data by script elements that call a function, which works from a file as well as from a server, and
 a block of queries at a time.

@@ -1,4 +1,4 @@
-"""`feed.xml`, the newest results as RSS 2.0, and `sitemap.xml`. Times are those of the results, never of the build."""
+"""`feed.xml`, an RSS 2.0 feed of the newest results, and `sitemap.xml`. Times are those of the results."""
 
 from __future__ import annotations
 

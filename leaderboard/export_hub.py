@@ -1,4 +1,4 @@
-"""Results of a method as Hugging Face's `model-index`: a block for the YAML head of a model's README."""
+"""A method's results as Hugging Face `model-index` metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A LaTeX table for each board: booktabs, best values bold, oracles below a rule, marks in the caption."""
+"""A LaTeX table per board: booktabs, best values in bold, oracles below a rule, marks in the caption."""
 
 from __future__ import annotations
 

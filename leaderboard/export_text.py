@@ -1,4 +1,4 @@
-"""Untrusted names as plain text, for every form of export."""
+"""Untrusted names as plain text for exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exports beside the pages: every number of the site in forms that other programs read.
+"""Exports of a site in formats for other programs.
 
 results.csv             one line for each result and metric
 results.json            everything, with the schema `export`

@@ -1,4 +1,4 @@
-"""What the registry knows of the datasets and methods that results name; a name alone imports nothing of anybody's."""
+"""Registry information on the datasets and methods of results; a name alone never imports third-party code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The board over datasets, one page for each metric and kind of queries; and the lists of datasets and methods."""
+"""The overall board, one page per metric and kind of queries, and the lists of datasets and methods."""
 
 from __future__ import annotations
 

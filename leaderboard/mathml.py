@@ -1,4 +1,4 @@
-"""The metrics' definitions, typeset. MathML needs no script and no font of ours."""
+"""Metric definitions as MathML."""
 
 from __future__ import annotations
 

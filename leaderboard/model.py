@@ -1,4 +1,4 @@
-"""Stored results as a site shows them: checked, grouped into boards, the latest answer to each question first."""
+"""The site's model of stored results: validated, grouped into boards, newest first."""
 
 from __future__ import annotations
 

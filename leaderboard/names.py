@@ -1,4 +1,4 @@
-"""Names on the site: paths that nothing from outside can bend, labels that fit, numbers as text."""
+"""Names on the site: safe paths, short labels, formatted numbers."""
 
 from __future__ import annotations
 

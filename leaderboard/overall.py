@@ -1,4 +1,4 @@
-"""The board over datasets: who is ranked on which, means with two-level intervals, tiers and ranks."""
+"""The overall board: macro means with two-level intervals, tiers and ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates and what they share."""
+"""Templates and their shared filters."""
 
 from __future__ import annotations
 

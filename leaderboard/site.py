@@ -1,4 +1,4 @@
-"""The leaderboard: a static site made from stored results alone.
+"""The leaderboard: a static site of stored results.
 
 It opens from a file, from any web server and under any path; it asks for nothing outside itself, and its tables need
 no script. The same results give the same bytes: there is no time on its pages but that of the results.

@@ -1,4 +1,4 @@
-"""Pages that hang on no board: metrics, submission, rejected results, reproduction."""
+"""Pages that belong to no board: metrics, submission, rejected results, reproduction."""
 
 from __future__ import annotations
 

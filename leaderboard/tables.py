@@ -1,4 +1,4 @@
-"""The tables of a result as a site needs them: few columns, and nothing taken on trust."""
+"""Reading the columns of a result's tables that the site needs, with validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method needs, as far as its results and its class say."""
+"""What a method needs, derived from its results and its class."""
 
 from __future__ import annotations
 

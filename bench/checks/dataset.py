@@ -1,4 +1,4 @@
-"""What is wrong with a dataset, with numbers and examples: shown, not hidden.
+"""The dataset audit: problems with counts and examples.
 
 Every finding counts something that a reader of a result on this data should know. None of them stops a run.
 """

@@ -1,4 +1,4 @@
-"""A conformance kit: does a method keep the protocol?
+"""Conformance tests: does a method follow the protocol?
 
 Authors of methods run it with `bench check method NAME`, or call `check_method` in their own tests. Each
 check runs the method on small libraries and compares what must agree; nothing is judged about quality.

@@ -1,4 +1,4 @@
-"""The command line: one module per verb, imported when it is called, so that `bench --help` is quick."""
+"""The command line: one module per verb, imported on use, so that `bench --help` is fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench bless`: make results the baselines that a gate holds candidates against."""
+"""`bench bless`: store results as baselines for the regression gate."""
 
 from __future__ import annotations
 

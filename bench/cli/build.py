@@ -1,4 +1,4 @@
-"""`bench data build-rectools`: a dataset of requests with exact tool sets, written by a model for any library."""
+"""`bench data build-rectools`: build a dataset with a language model, as RecTools was built."""
 
 from __future__ import annotations
 

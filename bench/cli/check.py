@@ -1,4 +1,4 @@
-"""`bench check`: does a method keep the protocol?"""
+"""`bench check`: conformance tests of a method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench compare`: whether one system beats another, by how much, and how surely."""
+"""`bench compare`: differences between systems, with intervals and corrected tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench completion`: tab completion for a shell."""
+"""`bench completion`: shell completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench data`: datasets, from fetching to auditing."""
+"""`bench data`: fetch, inspect, audit, export and add datasets."""
 
 from __future__ import annotations
 

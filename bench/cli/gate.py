@@ -1,4 +1,4 @@
-"""`bench gate`: does a candidate keep what its baseline had?"""
+"""`bench gate`: check a candidate against its baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench graph`: the dependency graph of a dataset's tools, in numbers, as a file, and drawn."""
+"""`bench graph`: show, evaluate and draw a dataset's dependency graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench leaderboard`: a static site of stored results."""
+"""`bench leaderboard`: build a static site of stored results."""
 
 from __future__ import annotations
 

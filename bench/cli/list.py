@@ -1,4 +1,4 @@
-"""`bench list`: what there is."""
+"""`bench list`: list methods, datasets, metrics and results."""
 
 from __future__ import annotations
 

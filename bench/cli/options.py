@@ -1,4 +1,4 @@
-"""Options that several verbs share, and what they stand for."""
+"""Options shared by several verbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printing: tables that fit the terminal, and JSON for machines."""
+"""Output: tables that fit the terminal, and JSON."""
 
 from __future__ import annotations
 

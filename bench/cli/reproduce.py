@@ -1,4 +1,4 @@
-"""`bench reproduce`: the papers' tables and claims, held against what is measured here."""
+"""`bench reproduce`: reproduce the papers' tables and claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printing a reproduction in tables that fit the terminal."""
+"""Reproduction reports as terminal tables."""
 
 from __future__ import annotations
 

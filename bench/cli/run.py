@@ -1,4 +1,4 @@
-"""`bench run`: methods on datasets, under the protocol."""
+"""`bench run`: run methods on datasets under the protocol."""
 
 from __future__ import annotations
 

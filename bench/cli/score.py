@@ -1,4 +1,4 @@
-"""`bench score`: the output of any system becomes a result."""
+"""`bench score`: score the run file of any system."""
 
 from __future__ import annotations
 

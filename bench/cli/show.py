@@ -1,4 +1,4 @@
-"""`bench show`: a stored result, as a table or in another form."""
+"""`bench show`: print a stored result as a table or in another format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench submit`: a result as one archive, and the check that makes a submission's numbers again."""
+"""`bench submit`: pack a result into an archive, and verify submissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench train`: train the models that methods use."""
+"""`bench train`: train models for methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench tune`: choose a method's parameters on a dataset's dev split."""
+"""`bench tune`: tune a method's parameters on the dev split."""
 
 from __future__ import annotations
 

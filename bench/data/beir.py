@@ -1,4 +1,4 @@
-"""BEIR form: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, as retrieval toolkits read it.
+"""Reading and writing BEIR format: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.
 
 An export loses nothing: what BEIR has no place for (parameters, hierarchy, splits of queries without gold,
 edges) stands under `metadata` and in `edges.tsv`, and an import reads it back. Data that others made in BEIR

@@ -1,4 +1,4 @@
-"""`Dataset`: the frozen, checked, integer-coded form that everything else works on."""
+"""`Dataset`: the immutable, validated, integer-coded form used everywhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits and datasets derived from others: seeded, and the same for ever.
+"""Seeded, reproducible splits and derived datasets.
 
 No random generator is involved, whose stream a new version may change. Things are put in the order of the
 sha256 of `SEED:THING` and the first ones are taken. So a derivation depends on the seed, the shares and the

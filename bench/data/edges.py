@@ -1,4 +1,4 @@
-"""Edge lists in files."""
+"""Reading edge lists from files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing systems: each with the first on the same queries, all pairs by one test, over datasets by ranks."""
+"""Comparing systems: paired with the baseline, all pairs by tiers, and across datasets by ranks."""
 
 from __future__ import annotations
 

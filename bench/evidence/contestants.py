@@ -1,4 +1,4 @@
-"""What is compared: stored results, folders, run files and `method@dataset` names, on the same queries."""
+"""The systems of a comparison: stored results, folders, run files and `method@dataset` names."""
 
 from __future__ import annotations
 

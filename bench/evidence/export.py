@@ -1,4 +1,4 @@
-"""The file `results.json` of a leaderboard: everything that a site knows of its results."""
+"""The schema of `results.json`, a leaderboard's complete export."""
 
 from __future__ import annotations
 

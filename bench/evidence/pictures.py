@@ -1,4 +1,4 @@
-"""A comparison as an SVG: means with intervals and tiers on one dataset, critical differences over several.
+"""A comparison as an SVG chart: means with intervals and tiers, or critical differences over datasets.
 
 Names come from outside: they are escaped, and what XML cannot hold is left out.
 """

@@ -1,4 +1,4 @@
-"""A comparison as Markdown, CSV and LaTeX. All names are untrusted: each form escapes them in its own way."""
+"""A comparison as Markdown, CSV and LaTeX. Names are untrusted, and each format escapes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Baselines: what a person has blessed, in one small file that belongs into version control.
+"""Baselines: reviewed evidence in one small file under version control.
 
 It holds ids and numbers, never a text: per-query values, what they were made of, who blessed them, when and why.
 Values are stored once for each distinct number, and each query's as its position in that list.

@@ -1,4 +1,4 @@
-"""Blessing: the only way in which a baseline comes to be, or to change."""
+"""Writing baselines; nothing else creates or changes one."""
 
 from __future__ import annotations
 

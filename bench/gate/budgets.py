@@ -1,4 +1,4 @@
-"""Rules without an interval: seconds and tokens against what the policy allows."""
+"""Rules without an interval: latency and token budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is gated: a stored result, or a search function that is asked here and now."""
+"""Candidates: a stored result, or a search function that is evaluated now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gating a search function of a project's own: no method, no stored result."""
+"""Gating a project's own search function without a method or stored result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict: every rule of a policy on a candidate and its baseline."""
+"""Evaluating every rule of a policy on a candidate and its baseline."""
 
 from __future__ import annotations
 

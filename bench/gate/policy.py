@@ -1,4 +1,4 @@
-"""Policies: what a candidate must keep, as a TOML file.
+"""Gate policies in TOML.
 
 level = 0.05            # chance of each error of each rule
 power = 0.8             # of which the report says what it could have seen

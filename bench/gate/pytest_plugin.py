@@ -1,4 +1,4 @@
-"""The pytest plug-in: a project's own search, gated by a test.
+"""The pytest plug-in: gate a project's own search in a test.
 
     def test_search_does_not_get_worse(bench_gate):
         bench_gate(lambda query: my_search(query))

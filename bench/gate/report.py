@@ -1,4 +1,4 @@
-"""What a gate found: the model behind every form of its report."""
+"""The model of a gate report."""
 
 from __future__ import annotations
 

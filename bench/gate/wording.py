@@ -1,4 +1,4 @@
-"""A report in words: the parts that every form is made of, and the plain text.
+"""The text of a gate report, and the sentences that all formats share.
 
 Ids, names and texts come from outside. Here they lose line ends and control characters; what else a form must escape
 is its own affair.

@@ -1,4 +1,4 @@
-"""A dependency graph as an SVG: tools by name, coloured by category, an arrow from each to what it needs.
+"""A dependency graph as an SVG drawing: tools coloured by category, arrows to prerequisites.
 
 Names come from outside: all of them are escaped, and what XML cannot hold is left out.
 """

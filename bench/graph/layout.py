@@ -1,4 +1,4 @@
-"""Where the nodes and edges of a dependency graph stand in a drawing: columns from prerequisites to dependents.
+"""Layered graph layout: columns from prerequisites to dependents.
 
 Each connected part is laid out by itself: a tool stands one column to the right of its farthest prerequisite, and the
 tools of a column are sorted to lie near their neighbours (the barycentre rule of Sugiyama et al. 1981). Edges that

@@ -1,4 +1,4 @@
-"""The one client of language models: any endpoint of the chat-completions protocol, through a journal.
+"""The language-model client for chat-completions endpoints, with a journal.
 
 A request that the journal holds is answered from it; the others are sent, several at once, and each reply is on the
 disk before it is used. So a run that ends early has paid for nothing in vain, and a recorded run replays without a

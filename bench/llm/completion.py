@@ -1,4 +1,4 @@
-"""The chat-completions protocol: what is sent, what it can cost at most, and what comes back."""
+"""The chat-completions protocol: requests, maximum cost, and parsing of responses."""
 
 from __future__ import annotations
 

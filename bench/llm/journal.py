@@ -1,4 +1,4 @@
-"""The journal: every request with its reply, one JSON line each, so that nothing is asked or paid twice.
+"""The journal: each request with its reply as one JSON line, so that nothing is requested or paid twice.
 
 A line is on the disk before its reply is used, and ends with a checksum over what stands before it. What a killed
 process left at the end is no whole line: it is not read, and the next writer cuts it off. A line in the middle that

@@ -1,4 +1,4 @@
-"""What language models were asked while something ran, whichever objects asked them."""
+"""Counting language-model usage during a block of code."""
 
 from __future__ import annotations
 

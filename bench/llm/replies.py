@@ -1,4 +1,4 @@
-"""Strict readers of what a language model says: JSON out of a reply, and lists of lines.
+"""Strict parsers of language-model replies: JSON values, and lists of lines.
 
 A reader gives what is plainly there, or None; it never guesses. A method that gets None takes its fallback, counts it,
 and reports the count.

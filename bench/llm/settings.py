@@ -1,4 +1,4 @@
-"""Settings of the endpoints, out of the environment."""
+"""Endpoint settings from environment variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls over the `openai` package that bear with endpoints: time-outs, retries, and what every failure means.
+"""Calls through the `openai` package with timeouts, retries and classified errors.
 
 Tried again, and then `GaveUp`: 429, 408, 409, 5xx, a time-out, a connection refused or dropped, a reply that is not as
 the protocol has it. `Refused` at once: the content is refused or longer than the model takes, so that another try would

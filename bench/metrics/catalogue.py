@@ -1,4 +1,4 @@
-"""Finding a metric by its string: the built-in measures and those of installed plug-ins."""
+"""Looking up metrics by string: built-in measures and plug-ins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each query's gold tools stand in its ranking: all that any metric needs to know."""
+"""The ranks of each query's gold tools: the input of every metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of texts that cost about the same: a budget of tokens, padding included."""
+"""Batching texts by a token budget, padding included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language models on this machine: any causal model of transformers, sampled so that batches do not matter."""
+"""Local causal language models, sampled independently of batching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cross-encoders: models that read a query and a tool together and say how well the tool serves the query."""
+"""Cross-encoders: relevance scores of (query, tool) pairs."""
 
 from __future__ import annotations
 

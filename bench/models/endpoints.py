@@ -1,4 +1,4 @@
-"""Embeddings of a model behind an endpoint, by the `embeddings` protocol that chat endpoints have beside them."""
+"""Embeddings from an endpoint with the OpenAI embeddings API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files of a model lie on this machine, and the revision that they amount to."""
+"""Model files on this machine, and their revision."""
 
 from __future__ import annotations
 

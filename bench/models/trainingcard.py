@@ -1,4 +1,4 @@
-"""Training cards: what a model was trained on, so that a result can tell whether it knew the test.
+"""Training cards: digests of a model's training data, to detect training on test queries.
 
 A trained model's folder holds `training.json` beside the model. Texts stand in it as digests: enough to find a query
 again, and nothing of a dataset is copied.

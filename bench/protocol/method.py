@@ -1,4 +1,4 @@
-"""The interface of a method, and the capabilities that let methods be built from one another.
+"""The method interface, and the capabilities that let methods wrap other methods.
 
 A method is one class in one file:
 

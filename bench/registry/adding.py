@@ -1,4 +1,4 @@
-"""Adding the user's own datasets: BEIR folders, folders of ours, and full-size upstream archives."""
+"""Adding user datasets: BEIR folders, Parquet exports and full-size upstream archives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checking a dataset from its files up."""
+"""Verifying a dataset, starting from its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trained models that recipes name: by which command each is made, and where it is kept."""
+"""Trained models that recipes need: how each is trained, and where it is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The papers' claims in our own words, each with the paired comparisons that decide it."""
+"""The papers' claims in our words, with the paired comparisons that test them."""
 
 from __future__ import annotations
 

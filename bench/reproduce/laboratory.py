@@ -1,4 +1,4 @@
-"""Asking methods through the runner, and reading per-query values out of what it stores."""
+"""Running methods for a reproduction, and reading their per-query values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report in plain texts: the rows and notes that the terminal and the Markdown file show alike."""
+"""Rows and notes shared by the terminal and Markdown reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes: which of our specs measures a row of a table, and in what that differs from the paper.
+"""Recipes: which spec measures a table row, and how the setup differs from the paper.
 
 A cell is measured by the first of its recipes that can run here. The faithful one stands first, so that a cell moves
 up by itself once a model, dataset or endpoint is at hand.

@@ -1,4 +1,4 @@
-"""A stored result by slice: means and intervals over the queries that have a value of it."""
+"""Means and intervals of a stored result by slice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored results: one folder per run, readable by pandas in one line, checked when read.
+"""Stored results: one folder per run, readable by pandas, verified when read.
 
 RESULTS/<dataset>/<method>-<id>/
     manifest.json       who, what, with which code and data (schema `manifest`)

@@ -1,4 +1,4 @@
-"""Cuts learnt on past queries: they turn any ranking into a recommended set R (PROTOCOL section 2).
+"""Learnt cuts: turn a ranking into a recommended set (PROTOCOL section 2).
 
 size        the first k tools, the same k for every query
 threshold   the tools whose score is at least t; none when no score reaches it (the query is abstained from)

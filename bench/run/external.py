@@ -1,4 +1,4 @@
-"""Scoring run files: any system's output becomes a result like every other."""
+"""Scoring run files of other systems as results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method raises is told as the method's error, wherever it is called."""
+"""Reporting exceptions of a method as errors of that method."""
 
 from __future__ import annotations
 

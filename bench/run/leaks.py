@@ -1,4 +1,4 @@
-"""What the models behind a method were trained on, held against the queries it is asked."""
+"""Detecting models that were trained on the evaluated queries or their gold tools."""
 
 from __future__ import annotations
 

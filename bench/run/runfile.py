@@ -1,4 +1,4 @@
-"""Rankings in files: TREC runs and JSON lines, in and out.
+"""Reading and writing run files: TREC and JSON lines.
 
 TREC    `query_id Q0 tool_id rank score tag`, separated by white space. The order is by score (rule 1), as trec_eval
         reads it; the rank column is not looked at. White space and `%` inside an id are written as in a URL (`%20`).

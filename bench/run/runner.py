@@ -1,4 +1,4 @@
-"""Running plans: pre-flight checks for all of them, then each one stage by stage."""
+"""Running plans: pre-flight checks for all, then each stage by stage."""
 
 from __future__ import annotations
 

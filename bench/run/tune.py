@@ -1,4 +1,4 @@
-"""A grid search: which values of a method's parameters are best on the dev split. Test queries take no part."""
+"""Grid search over a method's parameters on the dev split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse scoring: documents as weighted bags of words, queries as counts of the same words."""
+"""Sparse retrieval: weighted bags of words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means over datasets: each counts the same, and both datasets and queries are a sample."""
+"""Macro means over datasets, with two-level bootstrap intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Systems that cannot be told apart share a tier, and a rank is an interval."""
+"""Tiers of systems that are not significantly different, and rank intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders that are replaced whole, one process at a time."""
+"""File locks and atomic folder replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where files live on this machine, and how they are written so that nothing is ever half there."""
+"""Paths of results, caches and data, and atomic file writes."""
 
 from __future__ import annotations
 

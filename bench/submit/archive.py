@@ -1,4 +1,4 @@
-"""The archive of a submission: a zip file of five uncompressed members, the same bytes for the same result.
+"""The submission archive: a byte-reproducible, uncompressed zip file with five members.
 
 Nothing is ever extracted: members are read into memory, under names that are fixed here. Since the form leaves no
 choice (no compression, no folders, no attributes, one order), an archive is held against what these members give:

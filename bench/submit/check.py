@@ -1,4 +1,4 @@
-"""Is a submission what it says? Its numbers are made again from its ranking, by this bench, on this bench's data.
+"""Verifying a submission by re-scoring its ranking on this machine's data.
 
 What is shown: the files are whole; data, queries, tools and protocol are those of this bench; every mean, interval, tie
 band, count and per-query value follows from the ranking. What cannot be shown: that the method named made the

@@ -1,4 +1,4 @@
-"""Scoring a submission's ranking again, and every number that is not what comes out."""
+"""Re-scoring a submission's ranking, and reporting every number that differs."""
 
 from __future__ import annotations
 

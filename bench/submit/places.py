@@ -1,4 +1,4 @@
-"""What is checked: an archive, the folder of a result, or a results folder (in git, say) with many of both."""
+"""Locating submissions: an archive, the folder of a result, or a results folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads one untrusted Parquet file in a process of its own: Parquet on standard input, an Arrow stream on output.
+"""Reads one untrusted Parquet file in a separate process: Parquet on stdin, an Arrow stream on stdout.
 
 A few hundred bytes of Parquet can stand for terabytes, in its directory or in spite of it, and a damaged file can bring
 its reader down. So this runs under limits of memory and time, imports nothing of bench, and writes nothing but what

@@ -1,4 +1,4 @@
-"""The tables of a submission, read under limits (`reader.py`) and held against the dataset row by row."""
+"""Reading a submission's tables under limits (`reader.py`), and checking them against the dataset."""
 
 from __future__ import annotations
 

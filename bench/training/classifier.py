@@ -1,4 +1,4 @@
-"""`bench train classifier`: does a query take tools of one parent, or of several?
+"""`bench train classifier`: does a query need tools of one parent or of several?
 
 ToolRerank's classifier (section 3.3), from the number of parents that the gold of train queries has.
 """

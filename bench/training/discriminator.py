@@ -1,4 +1,4 @@
-"""`bench train discriminator`: which of two tools needs the other, if any (TGR, section 3.1).
+"""`bench train discriminator`: classifies the dependency between two tools (TGR, section 3.1).
 
 A transformer reads `[CLS] document of a [SEP] document of b` and gives three probabilities: a depends on b, neither, b
 depends on a. It learns in two stages. The first is balanced: every dependency in both orders and as many pairs without

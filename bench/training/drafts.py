@@ -1,4 +1,4 @@
-"""Drafts of queries, what retrieval with them is worth, and which of them are learnt from.
+"""Sampling drafts of queries, rewarding them by retrieval, and selecting training examples.
 
 Algorithm 1 of Kachuee et al. 2024, "Improving Tool Retrieval by Leveraging Large Language Models for Query Generation".
 """

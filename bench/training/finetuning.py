@@ -1,4 +1,4 @@
-"""What the kinds have in common that fine-tune a transformer to classify texts or pairs of texts."""
+"""Shared code for fine-tuning transformers to classify texts or text pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training a query generator: a causal language model that writes queries for tool retrieval.
+"""`bench train generator`: a causal language model that writes search queries.
 
 Kachuee et al. 2024, "Improving Tool Retrieval by Leveraging Large Language Models for Query Generation".
 """

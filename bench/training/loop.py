@@ -1,4 +1,4 @@
-"""The training loop: steps, checkpoints that survive a kill, validation, early stopping.
+"""The training loop: steps, checkpoints, validation, early stopping.
 
 What a step does depends on the settings, the step's number and the state before it, and on nothing else: the order of
 the examples and the dropout masks are seeded by them. A training that was killed goes on from its checkpoint to the

@@ -1,4 +1,4 @@
-"""Pairs of tools with the category of their dependency, and how a training set is made of them."""
+"""Labelled tool pairs, and the assembly of training sets."""
 
 from __future__ import annotations
 

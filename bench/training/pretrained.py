@@ -1,4 +1,4 @@
-"""What the kinds that fine-tune a pretrained transformer share: its files, its tokens, its arithmetic."""
+"""Shared code for fine-tuning pretrained transformers: files, tokens, precision."""
 
 from __future__ import annotations
 

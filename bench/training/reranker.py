@@ -1,4 +1,4 @@
-"""`bench train reranker`: a cross-encoder (Nogueira and Cho 2019) that scores pairs of a query and a tool.
+"""`bench train reranker`: a cross-encoder that scores (query, tool) pairs (Nogueira and Cho 2019).
 
 As ToolRerank trains it (section 4.1): positives are the gold of train, hard negatives come from a retriever's results.
 The result is a sequence classifier with one output, so that `rerank(reranker=FOLDER)` uses it.

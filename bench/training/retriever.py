@@ -1,4 +1,4 @@
-"""`bench train retriever`: a dual encoder, as DPR is trained (Karpukhin et al. 2020).
+"""`bench train retriever`: a dual encoder in the style of DPR (Karpukhin et al. 2020).
 
 A query and a tool are encoded alone, by the same model, and compared by cosine. The result is a sentence-transformers
 folder, so that `dense(encoder=FOLDER)` uses it.

@@ -1,4 +1,4 @@
-"""`bench train`: from a dataset to a model in a folder, with its card."""
+"""`bench train`: train a model on a dataset and store it with its card."""
 
 from __future__ import annotations
 

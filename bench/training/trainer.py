@@ -1,4 +1,4 @@
-"""What a kind of model must bring to be trained; the loop does the rest."""
+"""The interface of a trainable model kind."""
 
 from __future__ import annotations
 

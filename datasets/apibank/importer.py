@@ -1,4 +1,4 @@
-"""API-Bank in full, as TGR counts it: 119 tools, and level 3 as the 50 scenes of the published test set.
+"""The full API-Bank, as TGR counts it: 119 tools, and level 3 as the 50 scenes of the published test set.
 
 The user brings a folder with upstream's repository (`api-bank/data`, `api-bank/lv1-lv2-samples`,
 `api-bank/lv3_apis`) and `level-3.json`, from the Hugging Face data set liminghao1630/API-Bank

@@ -1,4 +1,4 @@
-"""API-Bank as its repository has it: 101 tools, dialogues of levels 1 and 2, scripts of level 3.
+"""API-Bank from its repository: 101 tools, dialogues of levels 1 and 2, scripts of level 3.
 
 Gold = the tools that the annotated dialogue calls, without the benchmark's own ToolSearcher. Samples
 without such a call stay, as queries without gold.

@@ -1,4 +1,4 @@
-"""Building a dataset of requests with exactly known tool sets from any library, with a language model.
+"""Building a dataset of requests with exactly known tool sets, with a language model.
 
 The pipeline of RecTools ("PTR: Precision-Driven Tool Recommendation for Large Language Models", section 4): draw
 bundles of several sizes; have requests written for each; keep those that the bundle solves exactly and that it solves

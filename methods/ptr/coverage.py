@@ -1,4 +1,4 @@
-"""Functional coverage: which tools of a bundle serve a query, and what they leave unsolved.
+"""Functional coverage: which tools of a bundle serve a query, and which problems remain unsolved.
 
 "PTR: Precision-Driven Tool Recommendation for Large Language Models", section 3.2. What maps functionalities to tools
 is a language model (`bench.datasets.rectools.dialogue`) or rules that stand in for one (`bench.methods.ptr.rules`).

@@ -1,4 +1,4 @@
-"""Reading a language model's reply: one JSON object of exactly the expected form, or nothing."""
+"""Strict parsing of a language model's reply: one JSON object of the expected form, or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multi-view re-ranking: three lists of tools for a problem, merged by how many of them name a tool.
+"""Multi-view re-ranking: three lists of tools per problem, merged by the number of lists that contain a tool.
 
 "PTR: Precision-Driven Tool Recommendation for Large Language Models", section 3.3 and Algorithm 1.
 """

@@ -1,4 +1,4 @@
-"""The dependency classifier in use: candidate pairs of a library in, edges out.
+"""The trained dependency classifier: candidate pairs in, edges out.
 
 `bench train discriminator` makes the models. A folder holds, beside the transformer, `discriminator.json` with the
 threshold above which a pair is taken for an edge, which was chosen on the pairs that the training validated on.

@@ -1,4 +1,4 @@
-"""Dependencies read off the schemas by rule: no training, no annotation, no language model.
+"""Dependency edges derived from schemas by rules, without training or annotation.
 
 Two rules, from TGR's two conditions for "a depends on b":
 

@@ -1,4 +1,4 @@
-"""Where the edges of a library's graph come from: rules, annotations, a trained discriminator, or a file."""
+"""Sources of dependency edges: rules, annotations, a trained discriminator, or a file."""
 
 from __future__ import annotations
 

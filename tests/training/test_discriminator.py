@@ -285,7 +285,7 @@ def test_a_missing_or_foreign_model_is_told_with_the_command_that_makes_one(
     (Path(model) / SETTINGS).write_text('{"threshold": 7}')
     with pytest.raises(UnavailableError, match="does not contain a readable dependency discriminator; `bench train"):
         Discriminator(model).settings  # noqa: B018
-    with pytest.raises(UnavailableError, match="the model folder .* does not exist"):
+    with pytest.raises(UnavailableError, match=r"the model folder .* does not exist"):
         Discriminator(str(tmp_path / "nowhere")).settings  # noqa: B018
 
 
