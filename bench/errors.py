@@ -53,7 +53,7 @@ class StorageError(BenchError):
     exit_code = 7
 
 
-# Exit codes that no exception class stands for.
+# Exit codes that no exception class represents.
 INTERRUPTED = 130
 INTERNAL = 70
 

@@ -87,7 +87,7 @@ def front(points: Sequence[Point]) -> list[Point]:
 def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, unit: Callable[[float], str]) -> str:
     """Quality against cost on a logarithmic scale, with the line of what no other method beats.
 
-    What costs nothing stands left of the scale.
+    What costs nothing is left of the scale.
     """
     points = [point for point in points if point.cost >= 0 and math.isfinite(point.cost)]
     if not any(point.cost for point in points):
@@ -155,7 +155,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
     free = 0.0
     for k in cutoffs:
         parts.append(f'<path class="grid" d="M{x(k):.1f},{top}V{bottom}"/>')
-        # A cut-off that only some recipe asks for may stand too near to another one for a number of its own.
+        # A cut-off that only some recipe asks for may be too near to another one for a number of its own.
         if x(k) >= free:
             parts.append(_text(x(k), bottom + 18, str(k), "note middle"))
             free = x(k) + 22

@@ -63,7 +63,7 @@ def write_dataset(
         data: its dataset, as far as it is at hand.
         explorer: what `write_explorer` made.
         query_ids: of the judged queries, in the order of the rows' values.
-        bundles: how many of them have a gold set that stands in train, of how many; None where that is not known.
+        bundles: how many of them have a gold set that occurs in train, of how many; None where that is not known.
         writer: writes.
     """
     standing = board.standings.get(RANKED[0])

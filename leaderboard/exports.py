@@ -46,12 +46,12 @@ class _Board:
 
 
 def table_path(result: Result) -> str:
-    """Where the LaTeX table of a result's board stands, relative to the site."""
+    """Where the LaTeX table of a result's board is, relative to the site."""
     return f"tables/{_board_id(result)}.tex"
 
 
 def index_path(result: Result) -> str:
-    """Where the model-index of a result's method stands, relative to the site."""
+    """Where the model-index of a result's method is, relative to the site."""
     return f"model-index/{file_name(_method(result))}.yml"
 
 

@@ -59,7 +59,7 @@ class Data:
 
     @property
     def may_show(self) -> bool:
-        """Whether texts of queries and tools may stand on a page."""
+        """Whether texts of queries and tools may be on a page."""
         return self.dataset is not None and self.card is not None and self.card.redistribution
 
 
@@ -154,7 +154,7 @@ def novelty_masks(dataset: Dataset, query_ids: list[str], judged: NDArray[np.boo
 
 
 def bundles_seen(dataset: Dataset, query_ids: list[str]) -> tuple[int, int]:
-    """How many of the judged queries have a gold set that stands in train, and how many there are."""
+    """How many of the judged queries have a gold set that occurs in train, and how many there are."""
     codes = dataset.query_codes
     past = {frozenset(query.gold) for query in dataset.queries if query.split == "train" and query.gold}
     asked = [frozenset(dataset.queries[codes[name]].gold) for name in query_ids if name in codes]

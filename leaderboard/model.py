@@ -40,7 +40,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Mark:
-    """What must stand on a row, and the sentence behind it."""
+    """What must be on a row, and the sentence behind it."""
 
     text: str
     why: str

@@ -99,7 +99,7 @@ def _finalize(value: object) -> object:
 
 
 def _ticks(text: str) -> Markup:
-    """A sentence of ours or of a card, with what stands between back quotes as code."""
+    """A sentence of ours or of a card, with text between back quotes as code."""
     parts = names.clean(text).split("`")
     if len(parts) % 2 == 0:
         return escape(names.clean(text))

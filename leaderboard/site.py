@@ -50,7 +50,7 @@ class Site:
 
     @property
     def results(self) -> int:
-        """How many results stand on boards."""
+        """How many results are on boards."""
         return sum(len(board.rows) for board in self.boards)
 
 

@@ -126,7 +126,7 @@ def _queries(dataset: Dataset) -> list[Finding]:
 
 
 def _names(dataset: Dataset) -> list[Finding]:
-    """Gold tools whose name stands word for word in the query: word matching alone finds them."""
+    """Gold tools whose name occurs word for word in the query: word matching alone finds them."""
     names = [words(tool.name) for tool in dataset.tools]
     found, judged = [], 0
     for row, query in enumerate(dataset.queries):
@@ -145,7 +145,7 @@ def _names(dataset: Dataset) -> list[Finding]:
 def _overlap(dataset: Dataset) -> list[Finding]:
     """What past queries give away about the test split; nothing to find without both.
 
-    Methods learn from train and dev, so what stands in dev leaks as well.
+    Methods learn from train and dev, so what is in dev leaks as well.
     """
     test = dataset.rows("test")
     judged = [row for row in test if dataset.queries[row].gold]
@@ -225,7 +225,7 @@ def _folded(text: str) -> str:
 
 
 def _contains(text: Sequence[str], name: Sequence[str]) -> bool:
-    """Whether the words of `name` stand in `text` one after another."""
+    """Whether the words of `name` are in `text` one after another."""
     if not Counter(name) <= Counter(text):
         return False
     return any(text[i : i + len(name)] == list(name) for i in range(len(text) - len(name) + 1))

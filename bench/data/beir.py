@@ -1,7 +1,7 @@
 """Reading and writing BEIR format: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.
 
 An export loses nothing: what BEIR has no place for (parameters, hierarchy, splits of queries without gold,
-edges) stands under `metadata` and in `edges.tsv`, and an import reads it back. Data that others made in BEIR
+edges) is under `metadata` and in `edges.tsv`, and an import reads it back. Data that others made in BEIR
 form is imported from title and text alone.
 """
 
@@ -146,7 +146,7 @@ def _tool_fields(tool: Tool) -> dict[str, Any]:
 def import_beir(folder: Path, *, drop_unknown_gold: bool = False) -> Tables:
     """Read a folder in BEIR form.
 
-    A query that no split claims (it stands in no qrels, and no metadata name its split) is left out, and so is one
+    A query that no split claims (it is in no qrels, and no metadata name its split) is left out, and so is one
     whose gold was all dropped; both are listed in the tables. A judgement of 0 claims a query and is no gold.
 
     Args:

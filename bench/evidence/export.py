@@ -14,7 +14,7 @@ class _Strict(BaseModel):
 
 
 class ExportedMetric(_Strict):
-    """What a metric's name stands for."""
+    """What a metric's name represents."""
 
     name: str
     definition: str
@@ -73,7 +73,7 @@ class ExportedResult(_Strict):
 
 
 class Export(_Strict):
-    """All results of a site, with the boards that they stand on."""
+    """All results of a site, with the boards that they are on."""
 
     schema_name: Literal["export"] = "export"
     schema_version: Literal[1] = 1

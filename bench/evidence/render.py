@@ -37,7 +37,7 @@ def signs(report: Comparison) -> str:
 
 
 def legend(report: Comparison) -> str:
-    """What stands in the tables."""
+    """What is in the tables."""
     return (
         f"{signs(report)} Intervals are 95% BCa bootstrap intervals over queries, not corrected. Tiers come from the "
         "randomised Tukey test over all pairs, one metric at a time."

@@ -232,7 +232,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write a baseline: one line for each key and each metric, so that a difference between two is short.
 
     Raises:
-        StorageError: the place cannot be written; what stood there still does.
+        StorageError: the place cannot be written; the previous content is kept.
     """
     lines = []
     for key, value in baseline.model_dump(mode="json").items():

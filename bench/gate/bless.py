@@ -27,8 +27,8 @@ class Blessed:
 
     Attributes:
         path: the baseline's file.
-        baseline: what stands there now.
-        before: what it replaced; None where nothing readable stood there.
+        baseline: what is there now.
+        before: what it replaced; None where nothing readable was there.
         written: False where the file has the same evidence already, and was left as it is: seconds and hardware are
             no reason to replace it, unless one is given.
     """
@@ -98,10 +98,10 @@ def _blessed(
 
 
 def _standing(path: Path) -> Baseline | None:
-    """The baseline that stands there; None where there is none, or one that cannot be read.
+    """The baseline that is there; None where there is none, or one that cannot be read.
 
     Raises:
-        ResultError: what stands there was never a baseline, and is not ours to replace.
+        ResultError: what is there was never a baseline, and is not ours to replace.
     """
     if not path.exists():
         return None

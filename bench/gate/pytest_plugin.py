@@ -80,7 +80,7 @@ class Gate:
         return report
 
     def _place(self, named: str) -> Path:
-        """Where a file is: options may stand on the command line, or in a configuration at the root."""
+        """Where a file is: options may be on the command line, or in a configuration at the root."""
         places = [folder / named for folder in self._folders]
         return next((place for place in places if place.exists()), places[0])
 

@@ -116,7 +116,7 @@ def not_judged(
 
 
 def outcome_of(rules: list[RuleReport]) -> Outcome:
-    """What the rules come to: a regression that was found stands, whatever else could not be judged."""
+    """What the rules come to: a regression that was found counts, whatever else could not be judged."""
     verdicts = {rule.verdict for rule in rules}
     order: tuple[Verdict, ...] = ("regression", "not run", "inconclusive")
     # A gate without rules has judged nothing.

@@ -54,7 +54,7 @@ def draw(tools: Sequence[Tool], edges: Edges, title: str, annotated: Edges | Non
     Args:
         tools: the library, in code order.
         edges: (edges, 2) [dependent, prerequisite].
-        title: stands above.
+        title: the text above the drawing.
         annotated: true edges to compare with: those found in vain are dashed red, those missed are dotted.
     """
     missed = np.empty((0, 2), dtype=np.int32)

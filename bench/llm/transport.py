@@ -175,7 +175,7 @@ class Transport:
         except openai.APITimeoutError:
             raise late from None
         except openai.APIConnectionError as error:
-            # A connection that never stood carried no request.
+            # A connection that was never established carried no request.
             made = "Connect" not in type(error.__cause__).__name__
             reason = "the connection broke" if made else f"cannot connect to {settings.url}"
             raise _Again(reason, charged=made) from None

@@ -59,7 +59,7 @@ def get_measure(name: str) -> Measure:
 def parse_metric(text: str) -> Metric:
     """The metric of a string such as `ndcg@5`; `str()` of it is the canonical form.
 
-    A bare name stands for the cut-off 100 (the protocol's depth) where the measure has no bare form.
+    A bare name represents the cut-off 100 (the protocol's depth) where the measure has no bare form.
 
     Raises:
         UsageError: unknown name, or a cut-off that the measure does not take.

@@ -58,5 +58,5 @@ class CrossEncoder:
 
 
 def probability(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The relevance between 0 and 1 that a logit stands for: the logistic function."""
+    """The relevance between 0 and 1 that a logit represents: the logistic function."""
     return np.asarray(0.5 * (1 + np.tanh(0.5 * logits)), dtype=np.float64)

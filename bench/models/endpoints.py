@@ -19,7 +19,7 @@ from bench.llm.messages import cleaned
 from bench.llm.settings import Settings, embedding_settings
 from bench.llm.transport import GaveUp, Malformed, Refused, Transport
 
-#: Names of encoders that stand behind an endpoint begin so: `openai:text-embedding-3-small`.
+#: Names of encoders that are behind an endpoint begin so: `openai:text-embedding-3-small`.
 PREFIX = "openai:"
 
 #: Texts of more bytes together than this go in several calls; endpoints limit the tokens of one.
@@ -58,7 +58,7 @@ class EndpointModel:
 
     @property
     def revision(self) -> str:
-        """Model and endpoint: what stands behind them, only the endpoint knows."""
+        """Model and endpoint: what is behind them, only the endpoint knows."""
         return f"{self._name} at {self._settings.url}"
 
     def identity(self, prompt: str) -> str:

@@ -101,7 +101,7 @@ class Method(ABC):
         """At most `depth` tools for each query, best first."""
 
     def marks(self) -> dict[str, str]:
-        """What must stand on the method's row in every table: a short mark -> one sentence.
+        """What must be on the method's row in every table: a short mark -> one sentence.
 
         For example, that rules replace a language model. Marks of the methods it wraps are added.
         """

@@ -18,7 +18,7 @@ from bench.training.train import trainer_class
 
 FILE = Path(__file__).parent / "artefacts.toml"
 _REFERENCE = re.compile(r"\$([a-z0-9][a-z0-9-]*)")
-#: With what stands before it in the same word, as in `local:$NAME`: the two are one value.
+#: With what is before it in the same word, as in `local:$NAME`: the two are one value.
 _VALUE = re.compile(r"([\w.:/-]*)\$([a-z0-9][a-z0-9-]*)")
 
 
@@ -94,7 +94,7 @@ def is_there(name: str) -> bool:
 def _differences(wanted: Artefact, card: TrainingCard) -> list[str]:
     """How a card differs from what an artefact is, where that changes the model.
 
-    An artefact that it was made from may have stood elsewhere at the time, so a reference is not compared.
+    An artefact that it was made from may have been elsewhere at the time, so a reference is not compared.
     """
     if card.kind != wanted.kind:
         return [f"it is a {card.kind} and not a {wanted.kind}"]

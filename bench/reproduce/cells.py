@@ -29,7 +29,7 @@ class Cell:
         row: the row's name, with its setting.
         dataset, split: as the paper calls them; split is empty where the paper names none.
         metric: our canonical string where we have the metric, else the paper's name for it.
-        printed: as it stands in the paper.
+        printed: as it is in the paper.
         unit: what the printed number is.
     """
 
@@ -105,7 +105,7 @@ def papers() -> dict[str, Paper]:
 
 
 def table_names() -> list[str]:
-    """Names of all tables: by paper, then as they stand in it."""
+    """Names of all tables: by paper, then as they are in it."""
     return [name for paper in papers().values() for name in paper.tables]
 
 

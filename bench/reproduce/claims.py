@@ -96,7 +96,7 @@ def read_claims(path: Path) -> list[Claim]:
 
 
 def check_printed(printed: tuple[Printed, ...]) -> PrintedReport | None:
-    """How the paper's own cells stand to a claim; None where none bears on it.
+    """How the paper's own cells relate to a claim; None where none bears on it.
 
     Raises:
         DataError: a row is not in its table, or two rows share no cell.

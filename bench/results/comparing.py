@@ -23,7 +23,7 @@ def comparable(results: Sequence[Result]) -> list[list[Result]]:
 
 
 def ordered(results: Sequence[Result], metric: str) -> list[Result]:
-    """Best first by the mean of a metric; oracles, which are no competitors, stand last."""
+    """Best first by the mean of a metric; oracles, which are no competitors, come last."""
     return sorted(results, key=lambda item: (item.manifest.method.oracle, -_mean(item, metric), item.label))
 
 

@@ -43,7 +43,7 @@ class MethodIdentity(_Strict):
     needs_llm: bool
     #: For scored run files: the file's name and sha256; no method of ours ran.
     run_file: str | None = None
-    #: What must stand on the row in every table: rules in place of a language model, a model that knew the test.
+    #: What must be on the row in every table: rules in place of a language model, a model that knew the test.
     marks: list[str] = []
     #: How a set was cut from the ranking, when the method recommends none: `size=3`, `threshold=0.41`, ...
     cut: str | None = None

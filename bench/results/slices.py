@@ -22,7 +22,7 @@ from bench.run.scoring import means_and_intervals
 GENERAL = ("category", "gold", "length", "parent", "tool")
 #: Upper ends, in words, of the classes of the slice `length`.
 _LENGTHS = (10, 20, 40)
-#: What stands for a query that the slice says nothing of.
+#: The value for a query that the slice says nothing of.
 NO_VALUE = "-"
 
 

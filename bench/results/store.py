@@ -183,7 +183,7 @@ def write_result(folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Tab
         The result, its manifest completed with the sha256 of each file.
 
     Raises:
-        StorageError: the disk is full or the folder cannot be written; what stood there still does.
+        StorageError: the disk is full or the folder cannot be written; the previous content is kept.
     """
     with replaced_folder(folder) as fresh:
         for name, table in ((RUN, run), (PER_QUERY, per_query)):
@@ -201,7 +201,7 @@ def to_json(model: BaseModel) -> str:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a result stands there."""
+    """Whether a result is there."""
     return (folder / MANIFEST).is_file()
 
 

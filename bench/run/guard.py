@@ -31,7 +31,7 @@ def method_errors(method: Method, doing: str) -> Iterator[None]:
 
 
 def checked_facts(method: Method) -> dict[str, str | int | float | bool]:
-    """What a method says of itself, if it can stand in a manifest."""
+    """What a method says of itself, if it can be stored in a manifest."""
     facts = method.facts()
     if not isinstance(facts, dict) or not all(
         isinstance(name, str) and _storable(value) for name, value in facts.items()
@@ -47,7 +47,7 @@ def _storable(value: object) -> bool:
 
 
 def checked_marks(method: Method) -> dict[str, str]:
-    """What a method wants on its row, if it can stand in a manifest."""
+    """What a method wants on its row, if it can be stored in a manifest."""
     marks = method.marks()
     if not isinstance(marks, dict) or not all(
         isinstance(mark, str) and isinstance(sentence, str) and _storable(mark + sentence)
@@ -58,7 +58,7 @@ def checked_marks(method: Method) -> dict[str, str]:
 
 
 def checked_revisions(method: Method) -> dict[str, str]:
-    """The model revisions of a method, if they can stand in a manifest."""
+    """The model revisions of a method, if they can be stored in a manifest."""
     revisions = method.revisions()
     if not isinstance(revisions, dict) or not all(
         isinstance(name, str) and isinstance(value, str) for name, value in revisions.items()

@@ -93,7 +93,7 @@ def replacing(path: Path) -> Iterator[Path]:
     A reader sees the old file or the new one, whole; a crash leaves the old one.
 
     Raises:
-        StorageError: the disk is full, the place cannot be written, or a device or a pipe stands there.
+        StorageError: the disk is full, the place cannot be written, or a device or a pipe is there.
     """
     with storage_errors(str(path)):
         if path.exists() and not path.is_file() and not path.is_dir():

@@ -24,7 +24,7 @@ from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result
 from bench.results.store import to_json as json_text
 from bench.submit.submission import PARTS, SUBMISSION, Submission
 
-#: Members in the order in which they stand.
+#: Members in archive order.
 MEMBERS = tuple(sorted((*PARTS, SUBMISSION)))
 
 _MIB = 1 << 20
@@ -104,7 +104,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def _as_it_is(path: str, flags: int) -> int:
-    """Open what stands there now, which another may have replaced: follow no link, and wait for no pipe."""
+    """Open what is there now, which another may have replaced: follow no link, and wait for no pipe."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 

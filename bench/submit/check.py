@@ -185,7 +185,7 @@ def _hash_faults(
 def _method_faults(manifest: Manifest) -> list[str]:
     """What the manifest says of the method, as far as it can be looked at without running anything of it."""
     method, faults = manifest.method, []
-    # They stand on every page and in every terminal.
+    # They are on every page and in every terminal.
     shown = [method.spec, method.full_spec, method.run_file or "", method.cut or "", *method.marks]
     faults += [
         f"the manifest says {quoted(text)} of the method: too long, or with control characters."

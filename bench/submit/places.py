@@ -23,14 +23,14 @@ def archive_name(manifest: Manifest) -> str:
 
 
 def _belongs(results: Path, manifest: Manifest) -> Path:
-    """Where a result stands in a folder of results."""
+    """Where a result is in a folder of results."""
     method = manifest.method
     name = method.spec if method.run_file is not None else parse(method.spec).name
     return result_folder(results, manifest.dataset.spec, name, manifest.result_id)
 
 
 def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[Verdict]:
-    """Check what stands at a path, and what lies below it where it is a folder of results.
+    """Check what is at a path, and what lies below it where it is a folder of results.
 
     Two with the same result id cannot both be accepted: the later one, by path, is refused. Of two with the same
     ranking, the later one has a note.
@@ -115,7 +115,7 @@ def check_archive(path: Path, load: Load) -> Verdict:
 
 
 def check_folder(folder: Path, load: Load, results: Path | None = None, without_run: bool = False) -> Verdict:
-    """Check the folder of one result; in a folder of results it must also stand where it belongs."""
+    """Check the folder of one result; in a folder of results it must also be in the right place."""
     if folder.is_symlink():
         return Verdict(folder, "refused", ("it is a link, not a folder.",))
     try:

@@ -1,6 +1,6 @@
 """Reads one untrusted Parquet file in a separate process: Parquet on stdin, an Arrow stream on stdout.
 
-A few hundred bytes of Parquet can stand for terabytes, in its directory or in spite of it, and a damaged file can bring
+A few hundred bytes of Parquet can expand to terabytes, in its directory or in spite of it, and a damaged file can bring
 its reader down. So this runs under limits of memory and time, imports nothing of bench, and writes nothing but what
 it has read: columns of strings stay coded by their dictionary, which is no larger than the file. Exit code 3, with
 a clause on standard error, says what is wrong.

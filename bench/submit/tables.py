@@ -85,7 +85,7 @@ def plain_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def codes(column: pa.ChunkedArray, known: Mapping[str, int]) -> tuple[NDArray[np.int64], list[str]]:
     """The codes of a column of dictionary-coded strings, -1 for null and unknown ones; the unknown ones, sorted.
 
-    Each string is looked at once, however often it stands there: a long one on every row would fill the memory.
+    Each string is looked at once, however often it is there: a long one on every row would fill the memory.
     """
     parts = [np.empty(0, dtype=np.int64)]
     unknown: set[str] = set()
@@ -167,7 +167,7 @@ def _list_faults(column: pa.ChunkedArray, name: str, asked: Asked) -> list[str]:
     if column.null_count:
         return []
     lengths = _lengths(column)
-    # Before anything of their length is made: a few bytes can stand for millions of tools.
+    # Before anything of their length is made: a few bytes can expand to millions of tools.
     longest = int(lengths.argmax())
     if lengths[longest] > library:
         return [f"{PER_QUERY} has a tool twice in {name} of the query {_query(asked, longest)}."]

@@ -65,7 +65,7 @@ class Searcher:
         return method_hash(self._base)
 
     def ranks(self, utterances: Sequence[str], lines: Sequence[Sequence[str]], gold: Gold, depth: int) -> GoldRanks:
-        """Where the gold tools of each utterance stand when it is searched for by these lines."""
+        """The ranks of each utterance's gold tools when these lines are the queries."""
         asked = [
             tuple(dict.fromkeys([*part, *((text,) if self._include_utterance or not part else ())]))
             for text, part in zip(utterances, lines, strict=True)
@@ -157,7 +157,7 @@ def drafts_in(
         block: rows that are made at once.
     """
     found = dict(_read_drafts(path, identity))
-    # Written anew, so that a line that was cut short does not stand before others.
+    # Written anew, so that a line that was cut short does not precede others.
     write_text(path, json.dumps(identity) + "\n" + _lines(found))
     missing = [row for row in rows if row not in found]
     for start in range(0, len(missing), block):

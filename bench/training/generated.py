@@ -136,7 +136,7 @@ def _parsed(replies: Sequence[Reply | Failure], kind: type[D]) -> list[D | None]
 def _read(text: str, kind: type[D]) -> D | None:
     found = json_object(text)
     try:
-        # By way of JSON, in which a list may stand for a tuple.
+        # By way of JSON, in which a list replaces a tuple.
         return None if found is None else kind.model_validate_json(json.dumps(found), strict=True)
     except ValidationError:
         return None

@@ -35,7 +35,7 @@ _BEST = "best"
 
 @dataclass
 class State:
-    """Where a training stands: `step` steps are done, `place` of them in this `epoch`."""
+    """The state of a training: `step` steps are done, `place` of them in this `epoch`."""
 
     step: int = 0
     epoch: int = 0

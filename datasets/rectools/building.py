@@ -336,6 +336,6 @@ def known_issues(built: Built, tools: Sequence[Tool], model: str, recipe: Recipe
 
 
 def _holds(text: Sequence[str], name: Sequence[str]) -> bool:
-    """Whether the words of a name stand in a text, side by side."""
+    """Whether the words of a name are in a text, side by side."""
     width = len(name)
     return width > 0 and any(list(text[i : i + width]) == list(name) for i in range(len(text) - width + 1))

@@ -46,7 +46,7 @@ class Library:
         return list(self._tools.values())
 
     def named(self) -> dict[tuple[str, str], list[str]]:
-        """(parent, name) -> tool_ids: several where the same pair stands in several categories."""
+        """(parent, name) -> tool_ids: several where the same pair occurs in several categories."""
         found: dict[tuple[str, str], list[str]] = {}
         for (_, parent, name), tool in self._tools.items():
             found.setdefault((parent, name), []).append(tool.tool_id)

@@ -78,7 +78,7 @@
       column.append(codes.length ? rows : make("p", "no answer"));
       return column;
     });
-    /* The two that are compared stand side by side; the others are a click away. */
+    /* The two that are compared are side by side; the others are a click away. */
     const pair = new Set([Number(form.elements.a.value), Number(form.elements.b.value)]);
     const grid = (chosen) => { const made = make("div", undefined, "tops"); made.append(...chosen); return made; };
     made.append(grid([...pair].map((i) => columns[i])));

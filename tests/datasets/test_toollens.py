@@ -189,7 +189,7 @@ def test_optional_parameters_and_no_schema(tmp_path: Path) -> None:
         ("train", "query-id\tcorpus-id\tscore\n7\t0", "qrels/train.tsv, line 2: not a query, a tool and a relevance"),
         ("train", "query-id\tcorpus-id\tscore\n7\t0\t0", "qrels/train.tsv, line 2: not a query, a tool"),
         ("train", "query-id\tcorpus-id\tscore\n7\t0\t1\n7\t0\t2", "train.tsv, line 3: query 7 has tool 0 with another"),
-        ("test", "query-id\tcorpus-id\tscore\n7\t0\t1\n8\t0\t1", "query 7 stands in both of"),
+        ("test", "query-id\tcorpus-id\tscore\n7\t0\t1\n8\t0\t1", "query 7 is in both of"),
     ],
 )
 def test_a_malformed_record_is_named(tmp_path: Path, name: str, content: str, sentence: str) -> None:
