@@ -30,10 +30,10 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     for part in value.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,4})(?:-([0-9]{1,4}))?\s*", part)
         if match is None:
-            raise click.BadParameter(f"{value!r} is no list of sizes; give one such as 1-10 or 1,2,5-8.", ctx, param)
+            raise click.BadParameter(f"{value!r} is not a list of sizes; give one such as 1-10 or 1,2,5-8.", ctx, param)
         start, end = int(match[1]), int(match[2] or match[1])
         if not 1 <= start <= end <= _LARGEST:
-            raise click.BadParameter(f"{part!r} does not lie between 1 and {_LARGEST}.", ctx, param)
+            raise click.BadParameter(f"{part!r} is not between 1 and {_LARGEST}.", ctx, param)
         found.update(range(start, end + 1))
     return tuple(sorted(found))
 

@@ -69,7 +69,7 @@ def build(
 
 @command.command("serve")
 @click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Folder of the site.")
-@click.option("--reproduction", type=_REPORT, default=None, help="A reproduction.json, to be shown beside the results.")
+@click.option("--reproduction", type=_REPORT, default=None, help="A reproduction.json to publish with the results.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 selects a free port.")
 @results_option
 def serve(out: Path, reproduction: Path | None, port: int, results: Path | None) -> None:

@@ -161,7 +161,7 @@ def _sentence(error: ValidationError) -> str:
     if fault["type"] == "extra_forbidden":
         known = _known(fault["loc"][:-1])
         name = str(fault["loc"][-1])
-        return f"there is no key {where!r}{suggestion(name, known)}; known there: {', '.join(known)}"
+        return f"there is no key {where!r}{suggestion(name, known)}; known keys: {', '.join(known)}"
     message = fault["msg"].removeprefix("Value error, ").rstrip(".")
     return f"{where}: {message[:1].lower() + message[1:]}" if where else message
 

@@ -93,8 +93,8 @@ class LanguageModel:
         recorded = self._journal.endpoints(self.model)
         if not self._settings.reachable and not recorded:
             raise UnavailableError(
-                f"there is no way to ask {self.model}: {self._obstacle()}, and the journal {self._settings.journal} "
-                f"holds no reply of it. {self._remedy()}"
+                f"cannot call {self.model}: {self._obstacle()}, and the journal {self._settings.journal} "
+                f"has no reply from it. {self._remedy()}"
             )
 
     def complete(self, requests: Sequence[Request]) -> list[Reply | Failure]:

@@ -68,8 +68,8 @@ def add_datasets(
         yield _keep(Dataset.build(name, cards_from(_card(name, source, rows), name)[0], rows), replace)
     else:
         raise UsageError(
-            f"{source} is in no form that is known: it has neither corpus.jsonl (BEIR) nor {MANIFEST} (Parquet), and "
-            f"{name!r} is no dataset that one brings the files of."
+            f"{source} has an unknown format: it has neither corpus.jsonl (BEIR) nor {MANIFEST} "
+            f"(Parquet), and {name!r} is not a dataset that needs your files."
         )
 
 
@@ -96,8 +96,9 @@ def _card(name: str, source: Path, rows: Tables) -> dict[str, Any]:
         )
     if rows.left_out:
         issues.append(
-            f"{len(rows.left_out)} queries were left out on import, since no split claims them or all of their gold "
-            f"was dropped, first {rows.left_out[0]}. A judgement of 0 keeps a query that has no gold."
+            f"{len(rows.left_out)} queries were omitted on import, because no split contains them or "
+            f"all of their gold was dropped; the first is {rows.left_out[0]}. A judgement of 0 keeps "
+            "a query that has no gold."
         )
     return {
         "id": name,

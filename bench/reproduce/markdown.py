@@ -21,12 +21,14 @@ from bench.reproduce.verdicts import TOLERANCE
 from bench.reproduce.vocabulary import CELL_VERDICTS, DIFFERENCES
 
 _LEGEND = (
-    "**reproduced**: the published number lies within the 95% interval of ours, or within "
-    f"{TOLERANCE} of it; *other data* says that it was measured on other data than the paper's. **differs**: it does "
-    "not; the known differences are below the table. **direction only**: the number cannot be compared, but whether "
-    "the row is above another one can; the published number is followed by its difference to that row. **not run**: "
-    "what it needs and the command that would run it are below the table. Directions are tested by the paired "
-    "randomisation test, p-values corrected by Holm within a table; claims by the same, within a claim."
+    "**reproduced**: the published number is within the 95% interval of ours, or within "
+    f"{TOLERANCE} of it; *other data* says that it was measured on other data than the "
+    "paper's. **differs**: it does not; the known differences are below the table. "
+    "**direction only**: the number cannot be compared, but whether the row is above another "
+    "one can; the published number is followed by its difference to that row. **not run**: "
+    "what it needs and the command that would run it are below the table. Directions are "
+    "tested by the paired randomisation test, p-values corrected by Holm within a table; "
+    "claims by the same, within a claim."
 )
 
 

@@ -94,7 +94,9 @@ def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> Verd
     except UnavailableError as error:
         outcome: Outcome = "refused" if faults else "unavailable"
         spec = quoted(manifest.dataset.spec)
-        faults.append(f"the dataset {spec} is not at hand, so nothing was scored: {error} `bench data fetch` gets it.")
+        faults.append(
+            f"the dataset {spec} is not available, so nothing was scored: {error} Get it with `bench data fetch`."
+        )
         return Verdict(place, outcome, tuple(faults), *about)
     if faults:
         return Verdict(place, "refused", tuple(faults), *about)

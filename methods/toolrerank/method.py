@@ -180,7 +180,7 @@ class ToolRerank(HierarchyAwareReranker):
             return
         if not self._classifier.name:
             raise UsageError(
-                "name a classifier with classifier=FOLDER (`bench train classifier --dataset NAME --out FOLDER` makes "
+                "set classifier=FOLDER (`bench train classifier --dataset NAME --out FOLDER` trains "
                 "one), or set classification to none, single or multi."
             )
         self._classifier.preflight()

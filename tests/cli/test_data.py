@@ -223,7 +223,7 @@ def test_gold_outside_the_corpus_is_refused_or_dropped(bench: Bench, folder: Pat
     assert "--drop-unknown-gold" in refused.err
     said = bench("data", "add", "mine", "--from", folder, "--drop-unknown-gold")
     assert "known issue: 2 judgements of tools outside the library were dropped on import; 1 queries have" in said.err
-    assert "known issue: 1 queries were left out on import" in said.err
+    assert "known issue: 1 queries were omitted on import" in said.err
     assert load_dataset("mine").card.known_issues == [
         line.removeprefix("known issue: ") for line in said.err.splitlines()
     ]

@@ -128,7 +128,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("show absent", "there is no result 'absent' in "),
         ("data info absent", "there is no dataset 'absent'"),
         ("data add starter --from .", "a dataset 'starter' already exists; choose another name."),
-        ("data add mine --from .", ". is in no form that is known: it has neither corpus.jsonl (BEIR) nor "),
+        ("data add mine --from .", ". has an unknown format: it has neither corpus.jsonl (BEIR) nor "),
         ("data add mine --from absent", "absent is not a folder."),
         ("metrics ndgc", "there is no metric 'ndgc' (did you mean 'ndcg'?)"),
         ("schema manifst", "there is no schema 'manifst' (did you mean 'manifest'?)"),

@@ -112,7 +112,7 @@ BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters, or contains control
         *(
             (
                 {"queries": [*QUERIES, Query("c", "", {"mail.send": 1, "mail.find": grade})]},
-                f"dataset made, query c: the relevance {grade} of 'mail.find' does not lie between 1 and 1000000.",
+                f"dataset made, query c: the relevance {grade} of 'mail.find' is not between 1 and 1000000.",
             )
             for grade in (0, -2, 1_000_001, 2**31)
         ),

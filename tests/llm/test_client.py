@@ -264,7 +264,7 @@ def test_without_an_endpoint_and_without_a_recorded_reply_the_preflight_says_wha
     with pytest.raises(UnavailableError) as raised:
         LanguageModel("m").preflight()
     assert str(raised.value) == (
-        f"there is no way to ask m: BENCH_OFFLINE is set, and the journal {place} holds no reply of it. {end}"
+        f"cannot call m: BENCH_OFFLINE is set, and the journal {place} has no reply from it. {end}"
     )
     monkeypatch.delenv("BENCH_OFFLINE")
     with pytest.raises(UnavailableError, match="no endpoint is named"):
@@ -282,7 +282,7 @@ def test_the_preflight_calls_nobody(chat_server: ChatServer, monkeypatch: pytest
     ask("a")
     monkeypatch.setenv("BENCH_OFFLINE", "1")
     LanguageModel("m").preflight()
-    with pytest.raises(UnavailableError, match="holds no reply of it"):
+    with pytest.raises(UnavailableError, match="has no reply from it"):
         LanguageModel("other").preflight()
 
 

@@ -66,7 +66,7 @@ AGAIN: dict[str, tuple[Fault, str]] = {
     "choices of another kind": (changed(lambda body: body.update(choices={"0": 1})), "the reply has no choices"),
     "a choice of another kind": (changed(lambda body: body.update(choices=["x"])), "the reply has no message"),
     "no message": (changed(lambda body: body["choices"][0].pop("message") and None), "the reply has no message"),
-    "content of another kind": (message(content=[{"type": "text"}]), "the content of the reply is no text"),
+    "content of another kind": (message(content=[{"type": "text"}]), "the content of the reply is not text"),
 }
 
 

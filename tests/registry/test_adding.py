@@ -128,7 +128,7 @@ def test_of_a_folder_of_others_the_card_claims_nothing(folder: Path) -> None:
 def test_queries_that_were_left_out_are_an_issue_of_the_card(folder: Path) -> None:
     write(folder, {"q1": {"a": 1}}, unjudged=3)
     (issue,) = add("copy", folder).card.known_issues
-    assert issue.startswith("3 queries were left out on import, since no split claims them ")
+    assert issue.startswith("3 queries were omitted on import, because no split contains them ")
     assert "first u0." in issue
     assert len(load_dataset("copy").queries) == 1
 
@@ -143,7 +143,7 @@ def test_dropped_judgements_are_an_issue_of_the_card(folder: Path) -> None:
     assert dropped == (
         "3 judgements of tools outside the library were dropped on import; 1 queries have less gold than they had."
     )
-    assert left_out.startswith("1 queries were left out on import")
+    assert left_out.startswith("1 queries were omitted on import")
     assert "first q2." in left_out
 
 
@@ -154,7 +154,7 @@ def test_issues_of_the_import_stand_behind_those_of_the_export(tmp_path: Path) -
         file.write('{"_id": "9", "text": "new"}\n')
     first, second = add("copy", exported).card.known_issues
     assert first == "Two tools have one name."
-    assert second.startswith("1 queries were left out on import")
+    assert second.startswith("1 queries were omitted on import")
 
 
 @pytest.mark.parametrize("about", ["{", '{"title": 3}', "[]"])
