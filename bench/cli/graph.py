@@ -47,8 +47,8 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     show_default=True,
     help="Scope in which the classifier looks for edges.",
 )
-@click.option("--by-category", is_flag=True, help="Show how dense the graph is in each category.")
-@click.option("--svg", type=FILE, help="Draw the graph into this file.")
+@click.option("--by-category", is_flag=True, help="Show the graph density of each category.")
+@click.option("--svg", type=FILE, help="Write an SVG drawing of the graph to this file.")
 @click.option("--out", type=FILE, help="Write the edges to this file, to be read by `--graph FILE`.")
 @source_options
 @json_option

@@ -346,7 +346,7 @@ def test_the_family_and_what_differs_without_forbidding_the_comparison_are_noted
     policy = {"margin": 0.02, "rule": [{"metric": "recall@5"}, {"metric": "recall@5", "slice": KIND}]}
     load = sliced("even", "odd")
     report = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, load=load, depth=10)
-    assert any(note.startswith("family: 2 tests") and "0.10 at most" in note for note in report.notes)
+    assert any(note.startswith("family: 2 tests") and "at most 0.10" in note for note in report.notes)
     assert "the depth differs: 10 now, 100 blessed" in report.notes
 
 

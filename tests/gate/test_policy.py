@@ -66,9 +66,9 @@ RULE = '[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "asks for nothing"),
-        ("margin = 0.02", "asks for nothing"),
-        ("[latency]\n[tokens]", "asks for nothing"),
+        ("", "it has no rule"),
+        ("margin = 0.02", "it has no rule"),
+        ("[latency]\n[tokens]", "it has no rule"),
         ("margn = 0.02\n" + RULE, "no key 'margn' (did you mean 'margin'?)"),
         (RULE + "florr = 0.5", "no key 'rule[1].florr'"),
         (RULE + "[latency]\np95_sconds = 1", "did you mean 'p95_seconds'?"),

@@ -105,7 +105,7 @@ def test_an_unknown_method_is_told_with_the_nearest_one(name: str, hint: str) ->
         with pytest.raises(UsageError) as caught:
             use(name)
         assert str(caught.value) == (
-            f"there is no method {name!r}{hint}; `bench list methods` lists them, "
+            f"there is no method {name!r}{hint}; `bench list methods` lists them; "
             "name your own as package.module:Class."
         )
 

@@ -314,7 +314,7 @@ class Refuses(Watched):
         (
             Plan(Spec("tiny"), Spec("popularity"), split="all"),
             UsageError,
-            "method popularity learns from past queries, and tiny has none when all queries of --split all are asked.",
+            "method popularity needs past queries, and tiny has none when all queries of --split all are asked.",
         ),
         (
             Plan(Spec("tiny"), Spec("oracle"), cut="size"),
@@ -350,7 +350,7 @@ def test_a_split_without_queries_is_refused(runner: MakeRunner, tiny: Dataset) -
     with pytest.raises(UsageError, match=r"tiny has no dev queries; choose another --split\."):
         list(runner(Watched, load=lambda spec: tested).run([Plan(Spec("tiny"), Spec("watched"), split="dev")]))
     assert Watched.calls == []
-    with pytest.raises(UsageError, match=r"method popularity learns from past queries, and tiny has none\."):
+    with pytest.raises(UsageError, match=r"method popularity needs past queries, and tiny has none\."):
         list(runner(load=lambda spec: tested).run([Plan(Spec("tiny"), Spec("popularity"))]))
 
 

@@ -29,7 +29,7 @@ GOOD_JSON = '{"query_id": "q00", "tools": ["t00"]}\n'
         (GOOD + "q01 Q0 zebra 1 1 tag\n", "line 2: tiny has no tool 'zebra'."),
         (GOOD + "q01 Q0 t99 1 1 tag\n", "line 2: tiny has no tool 't99' (did you mean 't"),
         (GOOD + "q01 Q0 t01 1 1 tag\n" + GOOD, "line 3: tool t00 occurs twice for query q00."),
-        (GOOD + "q30 Q0 t01 1 1 tag\n", "line 2: query q30 belongs to the train split, which is not the one"),
+        (GOOD + "q30 Q0 t01 1 1 tag\n", "line 2: query q30 belongs to the train split, which is not scored"),
         (GOOD_JSON + "{", "line 2: the line: Invalid JSON: "),
         (GOOD_JSON + GOOD, "line 2: the line: Invalid JSON: "),
         (GOOD_JSON + '{"tools": []}', "line 2: query_id: Field required."),

@@ -125,7 +125,7 @@ def test_a_method_that_learns_is_not_tuned_without_anything_to_learn_from(dials:
     rows = dials.rows_again()
     without = replace(rows, queries=[query for query in rows.queries if query.split != "train"])
     models: Callable[[Spec], Method] = build_method
-    with pytest.raises(UsageError, match=r"method nearest-query.* learns from past queries, and dials has none"):
+    with pytest.raises(UsageError, match=r"method nearest-query.* needs past queries, and dials has none"):
         tune(models, Spec("nearest-query"), {"neighbours": [1, 2]}, Dataset.build("dials", CARD, without), RECALL)
     # One that only searches is tuned as before.
     points = tune(models, Spec("bm25"), {"k1": [1, 2]}, Dataset.build("dials", CARD, without), RECALL)
