@@ -78,21 +78,21 @@ class StorageError(BenchError):
     exit_code = 7
 
 
-# Exit codes that no exception class stands for.
+# Exit codes that no exception class represents.
 INTERRUPTED = 130
 INTERNAL = 70
 
 EXIT_CODES: dict[int, str] = {
-    0: "done",
-    1: "a check ran and found something wrong",
-    2: "the command is wrong: unknown id, bad parameter, contradictory options",
-    3: "a dataset's file is corrupt, malformed or not what its card says",
-    4: "something needed is not here and may not or could not be fetched",
-    5: "a method failed, or returned what the protocol does not allow",
-    6: "a stored result or run file cannot be read, or does not fit its dataset",
-    7: "the disk is full, a folder cannot be written, or another process holds the lock",
-    INTERNAL: "an error of our own: please report it",
-    INTERRUPTED: "interrupted; the same command continues where it stopped",
+    0: "success",
+    1: "a check ran and found a problem",
+    2: "wrong usage: unknown id, invalid parameter, contradictory options",
+    3: "a dataset file is corrupt, malformed, or does not match its card",
+    4: "something required is missing and could not, or may not, be downloaded",
+    5: "a method failed, or returned something that the protocol does not allow",
+    6: "a stored result or run file is unreadable, or does not match its dataset",
+    7: "the disk is full, a folder is not writable, or another process holds the lock",
+    INTERNAL: "internal error in bench: please report it",
+    INTERRUPTED: "interrupted; the same command resumes the run",
 }
 
 

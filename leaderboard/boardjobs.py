@@ -1,4 +1,4 @@
-"""All that hangs on one board alone: its page, its results' pages, its explorer; made anew, or found as it was left."""
+"""One job per board: its page, its result pages and its explorer, computed or taken from the build cache."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _made(job: Job) -> Done:
     try:
         explorer = write_explorer(board, data, writer)
     except (ResultError, pa.ArrowException) as error:
-        reason = f"the explorer of its queries is left out: {str(error).splitlines()[0]}"
+        reason = f"the query explorer is omitted: {str(error).splitlines()[0]}"
         rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
     slices = slice_masks(data, own)
     write_dataset(board, data, explorer, own, bundles, writer)
@@ -171,7 +171,7 @@ def _with_bundles(board: Board, bundles: tuple[int, int]) -> Board:
     if not bundles[0]:
         return board
     share = f"{count(bundles[0])} of the {count(bundles[1])} judged queries"
-    why = f"{share} have a gold set that stands in the past queries"
+    why = f"{share} have a gold set that also occurs in the past queries"
     mark = Mark(kind="bundles seen", text="bundles seen", why=why)
     rows = tuple(
         replace(row, marks=(*row.marks, mark)) if learns(row) and not row.oracle else row for row in board.rows

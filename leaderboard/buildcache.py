@@ -1,4 +1,4 @@
-"""What a build found out of its boards, kept for the next one: in the user's cache, and never in the site.
+"""The build cache: what a build computed for its boards, stored in the user's cache folder.
 
 An entry is used only if its key is that of what would be computed anew: the results, the dataset at hand, the code.
 It may be lost, cut short or made by somebody else's tool at any time: it carries its own checksum, and what does not

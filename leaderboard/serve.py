@@ -1,4 +1,4 @@
-"""A preview of the site: built, served to this machine alone, and built again whenever a result changes."""
+"""The preview server: serves the site on localhost and rebuilds it on changes."""
 
 from __future__ import annotations
 

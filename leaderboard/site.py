@@ -1,4 +1,4 @@
-"""The leaderboard: a static site made from stored results alone.
+"""The leaderboard: a static site of stored results.
 
 It opens from a file, from any web server and under any path; it asks for nothing outside itself, and its tables need
 no script. The same results give the same bytes: there is no time on its pages but that of the results.
@@ -49,7 +49,7 @@ class Site:
 
     @property
     def results(self) -> int:
-        """How many results stand on boards."""
+        """How many results are on boards."""
         return sum(len(board.rows) for board in self.boards)
 
 
@@ -132,10 +132,10 @@ def check_apart(results: Path, out: Path) -> None:
     """Raise `UsageError` where pages would be written among results."""
     source, place = results.resolve(), out.resolve()
     if place.is_relative_to(source):
-        raise UsageError(f"the site {out} would lie in the folder of results {results}; name another place with --out.")
+        raise UsageError(f"the site folder {out} is inside the results folder {results}; choose another --out.")
     if source.is_relative_to(place) and source.relative_to(place).parts[0] in FOLDERS:
         raise UsageError(
-            f"the results {results} lie where the site {out} has its pages; name another place with --out."
+            f"the results folder {results} is inside the page folders of the site {out}; choose another --out."
         )
 
 

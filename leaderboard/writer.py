@@ -1,4 +1,4 @@
-"""Files of a site: rewritten only if they change, removed only if the site itself once wrote them."""
+"""Writing site files: only changed files are rewritten, only the site's own files are removed."""
 
 from __future__ import annotations
 

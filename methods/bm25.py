@@ -1,4 +1,4 @@
-"""BM25 with lower-cased word tokens and Lucene's IDF, which is never negative or zero."""
+"""BM25 with lower-cased word tokens and Lucene's IDF, which is always positive."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class BM25(Method):
     """
 
     class Parameters(ParameterSet):
-        k1: float = Field(1.2, ge=0, description="how fast repeated words stop counting")
-        b: float = Field(0.75, ge=0, le=1, description="how much long texts are held back")
-        tokens: Literal["words", "whitespace"] = Field("words", description="how texts are split")
+        k1: float = Field(1.2, ge=0, description="term-frequency saturation (k1)")
+        b: float = Field(0.75, ge=0, le=1, description="document-length normalisation (b)")
+        tokens: Literal["words", "whitespace"] = Field("words", description="tokenisation")
 
     parameters: Parameters
 

@@ -1,4 +1,4 @@
-"""BM25 as the papers ran it: rank-bm25's Okapi variant over tokens split at white space, case kept."""
+"""BM25 as in the papers: rank-bm25's Okapi variant over white-space tokens, case-sensitive."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from bench.specs.parameters import ParameterSet
 
 
 class BM25Okapi(Method):
-    """rank_bm25.BM25Okapi's own statistics, scored for all queries at once.
+    """Okapi BM25 with the statistics of rank_bm25.BM25Okapi, scored for all queries at once.
 
-    Its IDF, ln((N - df + 0.5) / (df + 0.5)), is zero for a word in half of the tools; where it is negative it is
-    replaced by epsilon times the mean IDF. So on a small library a perfect lexical match can tie with noise, and
-    tools that share no word with the query are returned in the order of their ids.
+    The IDF, ln((N - df + 0.5) / (df + 0.5)), is zero for a word in half of the tools. A negative IDF is replaced by
+    epsilon times the mean IDF. On a small library, a perfect lexical match can therefore tie with noise. Tools that
+    share no word with the query are returned in id order.
     """
 
     class Parameters(ParameterSet):
-        k1: float = Field(1.5, ge=0, description="how fast repeated words stop counting")
-        b: float = Field(0.75, ge=0, le=1, description="how much long texts are held back")
-        epsilon: float = Field(0.25, description="floor of negative IDF values, as a share of the mean IDF")
-        tokens: Literal["whitespace", "words"] = Field("whitespace", description="how texts are split")
+        k1: float = Field(1.5, ge=0, description="term-frequency saturation (k1)")
+        b: float = Field(0.75, ge=0, le=1, description="document-length normalisation (b)")
+        epsilon: float = Field(0.25, description="floor of negative IDF values, relative to the mean IDF")
+        tokens: Literal["whitespace", "words"] = Field("whitespace", description="tokenisation")
 
     parameters: Parameters
 

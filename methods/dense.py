@@ -1,4 +1,4 @@
-"""Nearest neighbours in the vector space of a sentence encoder."""
+"""Nearest neighbours of the query in the embedding space of a sentence encoder."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _MOST_TEXT = 200
 
 
 class Dense(Method):
-    """Exact search over embeddings of the tools' texts."""
+    """Exact nearest-neighbour search over the embeddings of tool texts."""
 
     class Parameters(ParameterSet):
         encoder: str = Field(
             EMBEDDED, description="`minilm` (embedded), a folder, a sentence-transformers model, or `openai:MODEL`"
         )
-        similarity: Similarity = Field("cosine", description="how vectors are compared")
-        query_prompt: str = Field("", description="text put before every query, for encoders trained with one")
-        tool_prompt: str = Field("", description="text put before every tool's text")
+        similarity: Similarity = Field("cosine", description="similarity function")
+        query_prompt: str = Field("", description="prefix of every query, for encoders trained with one")
+        tool_prompt: str = Field("", description="prefix of every tool text")
 
     parameters: Parameters
 

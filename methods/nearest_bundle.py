@@ -1,4 +1,4 @@
-"""The past bundle whose tools read most like the query."""
+"""The past bundle whose tools are most similar to the query."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from bench.specs.spec import Spec
 
 
 class NearestBundle(Method):
-    """Retrieves past bundles as documents (PTR's bundle acquisition): the tools' `name: description` joined.
+    """Retrieves past bundles as documents (PTR's bundle acquisition): the joined `name: description` of their tools.
 
-    The recommended set is the best bundle. For the ranking, a tool scores as its best bundle does.
+    The recommended set is the top bundle. In the ranking, the score of a tool is that of its best bundle.
     """
 
     class Parameters(ParameterSet):
         base: MethodSpec = Field(
-            Spec("dense"), description="the method that retrieves bundles; it must score all of them"
+            Spec("dense"), description="method that retrieves the bundles; it must score all of them"
         )
 
     parameters: Parameters
@@ -34,9 +34,7 @@ class NearestBundle(Method):
         super().__init__(parameters, context)
         base = context.build(parameters.base)
         if not isinstance(base, ScoringMethod) or needs_history(base):
-            raise UsageError(
-                f"nearest-bundle cannot use base={parameters.base}: it must score tools by their text alone."
-            )
+            raise UsageError(f"nearest-bundle cannot use base={parameters.base}: it must score tools by text only.")
         self._base = base
 
     def fit(self, history: History) -> None:

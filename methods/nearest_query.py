@@ -21,17 +21,18 @@ _LEAST_VOTE = 1e-6
 
 
 class NearestQuery(Method):
-    """Nearest neighbours over the history: a tool scores the sum of the similarities of the past queries that used it.
+    """k-nearest neighbours over the history: the score of a tool is the sum of the similarities of past queries that
+    used it.
 
-    The recommended set is the gold set of the nearest past query. It needs no tool text at all, so it shows how much
-    of a dataset can be answered by having seen its queries before.
+    The recommended set is the gold set of the nearest past query. The method reads no tool text, so its score shows
+    how much of a dataset can be answered from similar past queries alone.
     """
 
     class Parameters(ParameterSet):
         encoder: str = Field(
             EMBEDDED, description="`minilm` (embedded), a folder, a sentence-transformers model, or `openai:MODEL`"
         )
-        neighbours: int = Field(10, ge=1, description="how many past queries vote")
+        neighbours: int = Field(10, ge=1, description="number of past queries that vote (k)")
 
     parameters: Parameters
     needs_history = True

@@ -1,4 +1,4 @@
-"""The gold itself: the ceiling, marked as such and kept off every ranking of methods."""
+"""The gold itself: an upper bound, marked and never ranked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that were used most, whatever is asked."""
+"""The most used tools, independent of the query."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.search.topk import top_k
 
 
 class Popularity(Method):
-    """Ranks by how many past queries have the tool as gold; tools never used are not returned."""
+    """Ranks tools by the number of past queries that used them. Unused tools are not returned."""
 
     needs_history = True
 

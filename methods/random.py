@@ -1,4 +1,4 @@
-"""A random order: the floor."""
+"""A random order: the lower bound."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bench.specs.parameters import ParameterSet
 
 
 class Random(Method):
-    """Every order of the library is equally likely; it depends on the seed, the text and the tools' ids only."""
+    """A uniformly random order that depends only on the seed, the query text and the tool ids."""
 
     class Parameters(ParameterSet):
-        seed: int = Field(0, description="another seed, another order")
+        seed: int = Field(0, description="random seed")
 
     parameters: Parameters
 

@@ -1,4 +1,4 @@
-"""A random past bundle: what a recommender scores that knows only which tools go together."""
+"""A random past bundle: the score of knowing only which tools are used together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RandomBundle(Method):
     """
 
     class Parameters(ParameterSet):
-        seed: int = Field(0, description="another seed, another draw")
+        seed: int = Field(0, description="random seed")
 
     parameters: Parameters
     needs_history = True

@@ -1,4 +1,4 @@
-"""A cross-encoder puts the first tools of another method in a new order."""
+"""A cross-encoder reranks the top tools of another method."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from bench.specs.spec import Spec
 
 
 class Rerank(Method):
-    """Rerank-m (Nogueira and Cho 2019): a cross-encoder scores the base's first `depth` tools; the rest stay below.
+    """Rerank-m (Nogueira and Cho 2019): a cross-encoder scores the first `depth` tools of the base.
 
-    What lies deeper keeps the base's order. A reranked tool's score is the cross-encoder's logit; below them the scores
-    only say the order.
+    Deeper tools follow in the base's order. The score of a reranked tool is the cross-encoder's logit; deeper scores
+    only encode the order.
     """
 
     class Parameters(ParameterSet):
-        base: MethodSpec = Field(Spec("dense"), description="the method that retrieves")
-        reranker: str = Field("", description="the cross-encoder: a folder, or a name on the hub (required)")
-        depth: int = Field(30, ge=1, description="m: how many of the base's tools are scored")
-        backend: Backend = Field("torch", description="what computes the cross-encoder")
+        base: MethodSpec = Field(Spec("dense"), description="retrieval method")
+        reranker: str = Field("", description="cross-encoder: a folder, or a Hub name (required)")
+        depth: int = Field(30, ge=1, description="number of base results to rerank (m)")
+        backend: Backend = Field("torch", description="inference backend of the cross-encoder")
 
     parameters: Parameters
 

@@ -1,4 +1,4 @@
-"""Reciprocal-rank fusion of any methods."""
+"""Reciprocal rank fusion of several methods."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ReciprocalRankFusion(Method):
     """
 
     class Parameters(ParameterSet):
-        methods: tuple[MethodSpec, ...] = Field((Spec("bm25"), Spec("dense")), description="what is fused")
-        constant: float = Field(60.0, gt=0, description="how little the very first ranks stand out")
-        pool: int = Field(100, ge=1, description="how many tools of each method take part")
+        methods: tuple[MethodSpec, ...] = Field((Spec("bm25"), Spec("dense")), description="methods to fuse")
+        constant: float = Field(60.0, gt=0, description="RRF's k")
+        pool: int = Field(100, ge=1, description="number of tools each method contributes")
 
     parameters: Parameters
 

@@ -1,4 +1,4 @@
-"""Cosine of TF-IDF vectors."""
+"""Cosine similarity of TF-IDF vectors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bench.specs.parameters import ParameterSet
 
 
 class TfIdf(Method):
-    """Cosine similarity of tf · idf vectors with idf = ln((1 + N) / (1 + df)) + 1, scikit-learn's smooth form.
+    """Cosine similarity of TF-IDF vectors with idf = ln((1 + N) / (1 + df)) + 1, scikit-learn's smoothed form.
 
     Tools that share no word with the query are not returned.
     """
 
     class Parameters(ParameterSet):
-        tokens: Literal["words", "whitespace"] = Field("words", description="how texts are split")
-        sublinear: bool = Field(False, description="use 1 + ln(tf) in place of tf")
+        tokens: Literal["words", "whitespace"] = Field("words", description="tokenisation")
+        sublinear: bool = Field(False, description="sublinear term frequency: 1 + ln(tf) instead of tf")
 
     parameters: Parameters
 

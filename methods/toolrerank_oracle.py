@@ -1,4 +1,4 @@
-"""ToolRerank that is told how many parents a query takes: the upper bound of its classifier (Table 6)."""
+"""ToolRerank with the true number of parents per query: the upper bound of its classifier (Table 6)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.protocol import OracleMethod, Queries
 
 
 class ToolRerankOracle(HierarchyAwareReranker, OracleMethod):
-    """ToolRerank with Algorithm 1 for the queries whose gold has one parent, Algorithm 2 for the others."""
+    """ToolRerank that applies Algorithm 1 to queries whose gold has one parent, and Algorithm 2 to all others."""
 
     class Parameters(ToolRerankParameters):
         pass

@@ -11,10 +11,10 @@ from bench.api.tables import frame, html_table
 from bench.gate import wording
 from bench.gate.baseline import read_baseline
 from bench.gate.candidate import Candidate, Search
-from bench.gate.search_function import baseline_loader, gate_search
 from bench.gate.judge import judge
 from bench.gate.policy import read_policy
 from bench.gate.report import GateReport, Outcome, RuleReport
+from bench.gate.search_function import baseline_loader, gate_search
 from bench.storage.paths import expanded
 
 if TYPE_CHECKING:

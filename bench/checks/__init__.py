@@ -1,1 +1,1 @@
-"""Checks: does a dataset hold together, does a method keep the protocol?"""
+"""Checks: is a dataset consistent, and does a method follow the protocol?"""

@@ -1,4 +1,4 @@
-"""What is wrong with a dataset, with numbers and examples: shown, not hidden.
+"""The dataset audit: problems with counts and examples.
 
 Every finding counts something that a reader of a result on this data should know. None of them stops a run.
 """
@@ -65,7 +65,7 @@ def _library(dataset: Dataset) -> list[Finding]:
         Finding("empty-description", "tools without a description", len(empty), len(tools), _shown(empty)),
         Finding(
             "duplicate-description",
-            "tools whose description another tool has too",
+            "tools that share their description with another tool",
             sum(len(group) for group in same_text.values()),
             len(tools),
             _shown(" = ".join(tool.tool_id for tool in group) for group in same_text.values()),
@@ -107,7 +107,7 @@ def _queries(dataset: Dataset) -> list[Finding]:
         Finding("empty-query", "queries without text", len(empty), len(queries), _shown(empty)),
         Finding(
             "duplicate-query",
-            "queries whose text another query has too",
+            "queries that share their text with another query",
             sum(len(group) for group in repeated.values()),
             len(queries),
             _shown(" = ".join(query.query_id for query in group) for group in repeated.values()),
@@ -126,7 +126,7 @@ def _queries(dataset: Dataset) -> list[Finding]:
 
 
 def _names(dataset: Dataset) -> list[Finding]:
-    """Gold tools whose name stands word for word in the query: word matching alone finds them."""
+    """Gold tools whose name occurs word for word in the query: word matching alone finds them."""
     names = [words(tool.name) for tool in dataset.tools]
     found, judged = [], 0
     for row, query in enumerate(dataset.queries):
@@ -145,7 +145,7 @@ def _names(dataset: Dataset) -> list[Finding]:
 def _overlap(dataset: Dataset) -> list[Finding]:
     """What past queries give away about the test split; nothing to find without both.
 
-    Methods learn from train and dev, so what stands in dev leaks as well.
+    Methods learn from train and dev, so what is in dev leaks as well.
     """
     test = dataset.rows("test")
     judged = [row for row in test if dataset.queries[row].gold]
@@ -162,7 +162,7 @@ def _overlap(dataset: Dataset) -> list[Finding]:
         found.append(
             Finding(
                 f"leaked-query{suffix}",
-                f"test queries whose text stands in {split}",
+                f"test queries whose text occurs in {split}",
                 len(again),
                 len(test),
                 _shown(again),
@@ -171,7 +171,7 @@ def _overlap(dataset: Dataset) -> list[Finding]:
         found.append(
             Finding(
                 f"leaked-bundle{suffix}",
-                f"judged test queries whose gold set is that of a {split} query",
+                f"judged test queries whose gold set equals that of a {split} query",
                 len(known),
                 len(judged),
                 _shown(known),
@@ -202,7 +202,7 @@ def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:
         ),
         Finding(
             "unseen-parent",
-            "judged test queries with a gold tool whose parent no train query uses",
+            "judged test queries with a gold tool of an unseen parent",
             len(strange),
             len(judged),
             _shown(strange),
@@ -225,7 +225,7 @@ def _folded(text: str) -> str:
 
 
 def _contains(text: Sequence[str], name: Sequence[str]) -> bool:
-    """Whether the words of `name` stand in `text` one after another."""
+    """Whether the words of `name` are in `text` one after another."""
     if not Counter(name) <= Counter(text):
         return False
     return any(text[i : i + len(name)] == list(name) for i in range(len(text) - len(name) + 1))

@@ -1,4 +1,4 @@
-"""A conformance kit: does a method keep the protocol?
+"""Conformance tests: does a method follow the protocol?
 
 Authors of methods run it with `bench check method NAME`, or call `check_method` in their own tests. Each
 check runs the method on small libraries and compares what must agree; nothing is judged about quality.
@@ -85,7 +85,7 @@ class _Kit:
         return [
             ("documented: the class has a docstring and every parameter a description", self.documented),
             ("parts: it declares every method and model that it is built of", self.declared),
-            ("facts: facts() and revisions() can stand in a manifest", self.describes_itself),
+            ("facts: facts() and revisions() can be stored in a manifest", self.describes_itself),
             ("valid: rankings keep rule 4 at depth 1, 5 and beyond the library", self.valid),
             ("deterministic: two instances give the same rankings", self.deterministic),
             ("order: a query's ranking does not depend on the order of the queries", self.order),
@@ -94,7 +94,7 @@ class _Kit:
             ("odd queries: empty, blank, very long and non-Latin texts are answered", self.odd_queries),
             ("tiny library: one tool", self.tiny_library),
             ("odd library: empty and repeated texts, no parameters", self.odd_library),
-            ("no leak: an instance that saw another dataset first gives the same rankings", self.no_leak),
+            ("no leak: an instance that processed another dataset first gives the same rankings", self.no_leak),
             ("inputs: the arrays it is given stay as they are", self.inputs),
             ("sets: recommended sets are valid and do not depend on the batch", self.sets),
         ]

@@ -1,4 +1,4 @@
-"""The command line: one module per verb, imported when it is called, so that `bench --help` is quick."""
+"""The command line: one module per verb, imported on use, so that `bench --help` is fast."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import click
 import bench
 from bench.errors import EXIT_CODES
 
-#: Verb -> (module, one line of help). The line stands here so that help imports no verb.
+#: Verb -> (module, one line of help). The help text is here so that `bench --help` imports no verb.
 _VERBS: dict[str, tuple[str, str]] = {
-    "run": ("run", "Run methods on datasets and store what comes out."),
-    "show": ("show", "Show a stored result, or write its run as TREC or JSON lines."),
-    "score": ("score", "Score a run file of any system and store it as a result."),
-    "compare": ("compare", "Compare systems: differences, how sure they are, tiers, what moved."),
-    "explain": ("explain", "Show why a query's gold tools stand where they stand."),
-    "bless": ("bless", "Make a result the baseline that a gate holds candidates against."),
-    "gate": ("gate", "Hold a result against its baseline, by a policy; its own exit codes."),
+    "run": ("run", "Run methods on datasets and store the results."),
+    "show": ("show", "Show a stored result, or export its run as TREC or JSON lines."),
+    "score": ("score", "Score the run file of any system and store it as a result."),
+    "compare": ("compare", "Compare systems: differences, intervals, corrected tests, tiers."),
+    "explain": ("explain", "Explain the rank of each gold tool of a query."),
+    "bless": ("bless", "Store a result as a baseline for the regression gate."),
+    "gate": ("gate", "Check a result against its baseline, with its own exit codes."),
     "list": ("list", "List methods, datasets, metrics or stored results."),
     "data": ("data", "Fetch, inspect, audit, export and add datasets."),
-    "metrics": ("metrics", "Explain the metrics: definition, edge cases, source."),
-    "train": ("train", "Train the models that methods use, on a dataset's train split."),
-    "tune": ("tune", "Search a method's settings on dev queries."),
-    "graph": ("graph", "Show, check and draw the dependencies between a dataset's tools."),
-    "reproduce": ("reproduce", "Hold the papers' tables and claims against what is measured here."),
-    "check": ("check", "Check that a method keeps the protocol."),
-    "submit": ("submit", "Pack a result for a leaderboard, and check submissions."),
+    "metrics": ("metrics", "Describe the metrics: definition, edge cases, source."),
+    "train": ("train", "Train models for methods on a dataset's train split."),
+    "tune": ("tune", "Tune a method's parameters on dev queries."),
+    "graph": ("graph", "Show, evaluate and draw a dataset's dependency graph."),
+    "reproduce": ("reproduce", "Reproduce the papers' tables and claims."),
+    "check": ("check", "Run conformance tests on a method."),
+    "submit": ("submit", "Pack a result for a leaderboard, or check submissions."),
     "leaderboard": ("leaderboard", "Build a static site of stored results, or preview it."),
-    "schema": ("schema", "Print the JSON Schema of a file that bench writes."),
-    "completion": ("completion", "Print the completion script of a shell."),
+    "schema": ("schema", "Print the JSON Schema of a bench file format."),
+    "completion": ("completion", "Print a shell completion script."),
 }
 
 
@@ -65,17 +65,17 @@ class _LazyGroup(click.Group):
         with formatter.section("Examples"):
             formatter.write_dl(
                 [
-                    ("bench run", "tgr on starter: works offline, on any laptop"),
-                    ("bench run --method tgr --dataset apibank", "real data, downloaded once"),
+                    ("bench run", "runs tgr on starter, offline"),
+                    ("bench run --method tgr --dataset apibank", "real data, downloaded on first use"),
                     ("bench run -m bm25 -m dense -d starter", "two methods side by side"),
                 ]
             )
         with formatter.section("Environment"):
             formatter.write_dl(
                 [
-                    ("BENCH_RESULTS", "folder of results (default: results)"),
-                    ("BENCH_CACHE, BENCH_DATA", "where downloads and added datasets are kept"),
-                    ("BENCH_MIRROR", "a local mirror of upstream's files, read in place of the network"),
+                    ("BENCH_RESULTS", "results folder (default: results)"),
+                    ("BENCH_CACHE, BENCH_DATA", "folders for downloads and for added datasets"),
+                    ("BENCH_MIRROR", "local mirror of upstream files, used instead of the network"),
                     ("BENCH_OFFLINE=1", "never use the network"),
                 ]
             )

@@ -1,4 +1,4 @@
-"""Progress bars on standard error; nothing is drawn when it is not a terminal."""
+"""Progress bars on standard error, drawn only on a terminal."""
 
 from __future__ import annotations
 

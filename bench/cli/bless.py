@@ -1,4 +1,4 @@
-"""`bench bless`: make results the baselines that a gate holds candidates against."""
+"""`bench bless`: store results as baselines for the regression gate."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from bench.text import one_line
     "--out",
     type=click.Path(path_type=Path),
     required=True,
-    help="FILE.json for one result, or a folder, where each gets DATASET-METHOD.json.",
+    help="FILE.json for one result, or a folder for DATASET-METHOD.json files.",
 )
-@click.option("--reason", default="", help="Why; needed where a baseline is replaced. Kept in the file.")
-@click.option("--by", default="", help="Who blesses it [default: git's user.name, or the login].")
-@click.option("--metric", "metrics", multiple=True, help="A metric beside the usual ones.")
+@click.option("--reason", default="", help="Why the baseline changes; required to replace one, and stored in the file.")
+@click.option("--by", default="", help="Who approves it [default: git user.name, or the login].")
+@click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
 @results_option
 @json_option
 def command(
@@ -40,11 +40,11 @@ def command(
     results: Path | None,
     as_json: bool,
 ) -> None:
-    """Make each RESULT a baseline for `bench gate`: one small file, to be committed.
+    """Store each RESULT as a baseline for `bench gate`: one small file to commit.
 
-    RESULT is a folder, an id (or its beginning), METHOD@DATASET, or RUN_FILE@DATASET. A baseline holds ids and numbers
-    (per-query values, hashes, who, when, why), never a text. One that is there already with the same evidence stays as
-    it is, unless a reason is given and it was timed anew.
+    RESULT is a folder, a result id or its prefix, METHOD@DATASET, or RUN_FILE@DATASET. A baseline contains ids and
+    numbers (per-query values, hashes, who, when, why), and no text. An existing baseline with the same evidence stays
+    unchanged, unless you give a reason and timings changed.
     """
     extra = [str(metric) for metric in parse_metrics(metrics)]
     folder = results or results_folder()

@@ -1,4 +1,4 @@
-"""`bench data build-rectools`: a dataset of requests with exact tool sets, written by a model for any library."""
+"""`bench data build-rectools`: build a dataset with a language model, as RecTools was built."""
 
 from __future__ import annotations
 
@@ -30,43 +30,43 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     for part in value.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,4})(?:-([0-9]{1,4}))?\s*", part)
         if match is None:
-            raise click.BadParameter(f"{value!r} is no list of sizes; give one such as 1-10 or 1,2,5-8.", ctx, param)
+            raise click.BadParameter(f"{value!r} is not a list of sizes; give one such as 1-10 or 1,2,5-8.", ctx, param)
         start, end = int(match[1]), int(match[2] or match[1])
         if not 1 <= start <= end <= _LARGEST:
-            raise click.BadParameter(f"{part!r} does not lie between 1 and {_LARGEST}.", ctx, param)
+            raise click.BadParameter(f"{part!r} is not between 1 and {_LARGEST}.", ctx, param)
         found.update(range(start, end + 1))
     return tuple(sorted(found))
 
 
 @click.command("build-rectools")
 @click.argument("library", shell_complete=complete_datasets)
-@click.option("--llm", "model", required=True, help="The language model that writes and judges requests.")
+@click.option("--llm", "model", required=True, help="Language model that writes and judges the requests.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
 @click.option(
-    "--sizes", callback=_sizes, default="1-10", show_default=True, help="Sizes of bundles, as 1-10 or 1,2,5-8."
+    "--sizes", callback=_sizes, default="1-10", show_default=True, help="Bundle sizes, such as 1-10 or 1,2,5-8."
 )
-@click.option("--bundles", type=click.IntRange(1), default=20, show_default=True, help="Bundles of each size.")
-@click.option("--requests", type=click.IntRange(1), default=5, show_default=True, help="Requests for each bundle.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Another seed draws other bundles and splits.")
+@click.option("--bundles", type=click.IntRange(1), default=20, show_default=True, help="Bundles per size.")
+@click.option("--requests", type=click.IntRange(1), default=5, show_default=True, help="Requests per bundle.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of bundles and splits.")
 @click.option(
     "--split",
     type=click.Choice(["bundle-disjoint", "random"]),
     default="bundle-disjoint",
     show_default=True,
-    help="Whether a bundle may stand on both sides of the split of train and test.",
+    help="Whether a bundle may occur in both train and test.",
 )
 @click.option(
     "--test-share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.2,
     show_default=True,
-    help="Share of the requests that are tested.",
+    help="Proportion of requests in the test split.",
 )
 @click.option(
     "--spend-limit",
     type=click.FloatRange(0),
     default=None,
-    help="Stop before the journal's calls cost more than this; needs BENCH_LLM_PRICE [default: $BENCH_LLM_LIMIT].",
+    help="Spending limit over all journalled calls; requires BENCH_LLM_PRICE [default: $BENCH_LLM_LIMIT].",
 )
 @source_options
 @json_option
@@ -87,10 +87,9 @@ def command(
 ) -> None:
     """Build a dataset from the tools of LIBRARY with a language model, as RecTools was built.
 
-    LIBRARY is a dataset, whose tools are taken, or a corpus.jsonl in BEIR form. For bundles drawn at random the model
-    writes requests; those stay that it judges to be solved exactly by their bundle, and only in part with one tool
-    less. The same command goes on where it was stopped: every reply is kept in the journal. `bench data add` reads
-    the folder.
+    LIBRARY is a dataset or a corpus.jsonl in BEIR format. The model writes requests for randomly sampled bundles. A
+    request is kept only if the full bundle solves it and removing one tool breaks it. Every reply is journalled, so the
+    same command resumes an interrupted build. Register the result with `bench data add`.
     """
     use_session(offline=offline)
     if model == "rules":

@@ -1,4 +1,4 @@
-"""`bench check`: does a method keep the protocol?"""
+"""`bench check`: conformance tests of a method."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.registry import build_method, load_dataset
 
 @click.group("check")
 def command() -> None:
-    """Check that a method keeps the protocol."""
+    """Run conformance tests on a method."""
 
 
 @command.command("method")
@@ -29,15 +29,15 @@ def command() -> None:
     default="starter",
     show_default=True,
     shell_complete=complete_datasets,
-    help="Natural texts for the checks that need them.",
+    help="Dataset that provides natural texts.",
 )
 @source_options
 @json_option
 def method(method: str, dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
-    """Run the conformance kit on METHOD, a name or package.module:Class.
+    """Run the conformance tests on METHOD, a name or package.module:Class.
 
-    It tests determinism, independence from the order and the batches of queries, depth, odd queries and libraries, and
-    that nothing leaks from one dataset into the next.
+    The tests cover determinism, independence of query order and batches, depth, unusual queries and libraries, and
+    leaks between datasets.
     """
     use_session(offline=offline)
     bars = progress()

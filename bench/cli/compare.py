@@ -1,4 +1,4 @@
-"""`bench compare`: whether one system beats another, by how much, and how surely."""
+"""`bench compare`: differences between systems, with intervals and corrected tests."""
 
 from __future__ import annotations
 
@@ -48,19 +48,27 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
     "datasets",
     multiple=True,
     shell_complete=complete_datasets,
-    help="Dataset of the names that do not say theirs; repeatable.",
+    help="Dataset for names without one; repeatable.",
 )
-@click.option("-m", "--metric", "metrics", multiple=True, help="Compare by this metric alone; repeatable.")
+@click.option("-m", "--metric", "metrics", multiple=True, help="Compare only this metric; repeatable.")
 @click.option("--by", "slices", multiple=True, metavar="SLICE", help="Split the first metric by a slice; repeatable.")
-@click.option("--moved", type=click.IntRange(0, 1000), default=5, show_default=True, help="Queries that moved most.")
+@click.option(
+    "--moved",
+    type=click.IntRange(0, 1000),
+    default=5,
+    show_default=True,
+    help="Number of queries to list with the largest change.",
+)
 @click.option(
     "--correction", type=click.Choice(["holm", "benjamini-hochberg"]), default="holm", show_default=True,
-    help="Of the p-values of everything that is compared with the first system.",
+    help="Multiple-testing correction of the p-values.",
 )  # fmt: skip
 @click.option("--format", "form", type=click.Choice(_FORMS), default="table", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option(
-    "--picture", type=click.Path(path_type=Path, dir_okay=False), help="Draw the first metric as an SVG file."
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a chart of the first metric to this SVG file.",
 )
 @results_option
 @source_options
@@ -78,17 +86,17 @@ def command(
     mirror: Path | None,
     offline: bool,
 ) -> None:
-    """Compare stored results with the first one named.
+    """Compare stored results with a baseline, the first one named.
 
-    A name is METHOD@DATASET, an id, a folder, or a run file (RUN.trec@DATASET). With -d, methods may be named alone,
-    and over several datasets they are compared by ranks and means as well:
+    A name is METHOD@DATASET, a result id, a folder, or a run file (RUN.trec@DATASET). With -d, names can be methods
+    alone. Over several datasets, mean ranks and macro means are added:
 
       bench compare tgr@apibank dense@apibank bm25@apibank
 
       bench compare tgr dense bm25 -d apibank -d starter
 
-    Every difference comes with its 95% interval, a paired randomisation test, and the smallest difference that so
-    many queries could have shown. What is not on the same queries is refused.
+    Every difference has a 95% interval, a paired randomisation test, and the minimum detectable effect (MDE). Results
+    on different queries are refused.
     """
     use_session(offline=offline)
     folder = results or results_folder()
@@ -154,7 +162,7 @@ def _print(report: Comparison) -> None:
         if not dagger(item) and item.needed is not None and item.needed > metric.n
     ]
     for system, name, size, needed in doubtful[:_MOST_HINTS]:
-        out.print(f"{system}, {name}: a difference of {size:.3f} would take about {needed} queries", style="dim")
+        out.print(f"{system}, {name}: detecting a difference of {size:.3f} takes about {needed} queries", style="dim")
 
 
 #: More would bury the tables.
@@ -164,7 +172,7 @@ _MOST_HINTS = 3
 def _print_dataset(dataset: DatasetReport, baseline: str) -> None:
     out = console()
     limit = "" if dataset.limit is None else f", limit {dataset.limit}"
-    title = f"{dataset.dataset} ({dataset.split}{limit}, {dataset.n} judged queries), each less {baseline}"
+    title = f"{dataset.dataset} ({dataset.split}{limit}, {dataset.n} judged queries), differences from {baseline}"
     out.print(Text(title, style="bold"))
     for system in dataset.systems:
         notes = [*system.marks, *([f"{system.n_failed} queries failed"] if system.n_failed else [])]

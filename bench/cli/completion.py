@@ -1,4 +1,4 @@
-"""`bench completion`: tab completion for a shell."""
+"""`bench completion`: shell completion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.errors import UsageError
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print a shell completion script.
 
     bash: eval "$(bench completion bash)"  in ~/.bashrc;  zsh: the same in ~/.zshrc;
     fish: bench completion fish > ~/.config/fish/completions/bench.fish

@@ -1,4 +1,4 @@
-"""`bench data`: datasets, from fetching to auditing."""
+"""`bench data`: fetch, inspect, audit, export and add datasets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ command.add_command(build_rectools)
 @command.command("list")
 @json_option
 def list_datasets(as_json: bool) -> None:
-    """Every dataset with its size and licence."""
+    """List datasets with size and licence."""
     entries = dataset_entries()
     if as_json:
         print_json([_summary(entry) for entry in entries.values()])
@@ -47,7 +47,7 @@ def list_datasets(as_json: bool) -> None:
     for name, entry in entries.items():
         card, counts = entry.card, entry.card.counts
         sizes = [str(getattr(counts, key)) if counts else "-" for key in ("tools", "train", "dev", "test")]
-        missing = "bring the files: bench data info " + name if card.obtain and entry.module else ""
+        missing = "needs your files: bench data info " + name if card.obtain and entry.module else ""
         table.add_row(name, *sizes, card.licence, missing or ", ".join(card.aliases))
     console().print(table)
     for name, reason in broken_datasets().items():
@@ -72,7 +72,7 @@ def _summary(entry: DatasetEntry) -> dict[str, Any]:
 @_DATASET
 @json_option
 def info(dataset: str, as_json: bool) -> None:
-    """A dataset's card: source, licence, counts, options, known issues."""
+    """Show a dataset's card: source, licence, counts, options, known issues."""
     entry, _, _ = resolve(dataset)
     card = entry.card
     options = entry.options().model_fields
@@ -102,7 +102,7 @@ def info(dataset: str, as_json: bool) -> None:
     for name, field in options.items():
         print_field("option", f"{name} (default {field.get_default()})  {field.description or ''}")
     if card.obtain and entry.module:
-        print_field("to get it", f"{card.obtain} Then: bench data add {card.id} --from FOLDER")
+        print_field("how to obtain", f"{card.obtain} Then: bench data add {card.id} --from FOLDER")
     for issue in card.known_issues:
         print_field("known issue", issue)
 
@@ -112,7 +112,7 @@ def info(dataset: str, as_json: bool) -> None:
 @source_options
 @json_option
 def fetch(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
-    """Download a dataset's files, check them, and build its tables."""
+    """Download and verify a dataset's files, and build its tables."""
     use_session(offline=offline)
     bars = progress()
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
@@ -140,7 +140,7 @@ def _sizes(dataset: Dataset) -> dict[str, Any]:
 @source_options
 @json_option
 def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
-    """Check a dataset from its files up: checksums, counts, content hash of the stored tables."""
+    """Verify a dataset: checksums of its files, counts, content hash of the stored tables."""
     use_session(offline=offline)
     from bench.registry.verify import verify_dataset
 
@@ -161,7 +161,7 @@ def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> N
             for problem in report.problems:
                 click.echo(f"wrong: {problem}", err=True)
     if report.problems:
-        raise CheckFailed(f"{report.spec} is not as it should be; faults found: {len(report.problems)}.")
+        raise CheckFailed(f"{report.spec} failed verification; problems found: {len(report.problems)}.")
 
 
 @command.command("stats")
@@ -169,7 +169,7 @@ def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> N
 @source_options
 @json_option
 def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
-    """Sizes: tools, hierarchy, queries by split and slice, gold, text lengths, tokens."""
+    """Show statistics: tools, hierarchy, queries by split and slice, gold, text lengths, tokens."""
     use_session(offline=offline)
     from bench.models.tokens import can_count_tokens, count_tokens
     from bench.search.words import words
@@ -214,7 +214,7 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
 @source_options
 @json_option
 def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
-    """What is wrong with a dataset: duplicates, leaks, contradictions, with numbers and examples."""
+    """Report problems of a dataset: duplicates, leaks and contradictions, with counts and examples."""
     use_session(offline=offline)
     from bench.checks.dataset import audit as run_audit
 
@@ -236,7 +236,7 @@ def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
             Text("\n".join(finding.examples)),
         )
     out = console()
-    out.print(f"{loaded.spec}  (red: a defect or a leak; the others are properties)")
+    out.print(f"{loaded.spec}  (red: defects and leaks; the others are properties)")
     out.print(table)
 
 
@@ -263,12 +263,12 @@ def export(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Write a dataset's tables in another form, into a folder that is new or empty."""
+    """Export a dataset to a new or empty folder."""
     use_session(offline=offline)
     if form == "hf":
         require("datasets", what="--format hf")
     if template is not None and form != "beir":
-        raise UsageError(f"--template goes with --format beir: in the form {form} a tool is its fields, not one text.")
+        raise UsageError(f"--template requires --format beir: the {form} format stores fields of tools, not one text.")
     with storage_errors(str(out)):
         if out.is_dir() and any(out.iterdir()):
             raise UsageError(f"the folder {out} is not empty; name a new one.")
@@ -292,7 +292,7 @@ def export(
     else:
         click.echo(f"{loaded.spec} is in {out} ({form})")
     if not loaded.card.redistribution:
-        click.echo(f"its licence ({loaded.card.licence}) does not allow you to pass it on", err=True)
+        click.echo(f"its licence ({loaded.card.licence}) does not allow redistribution", err=True)
 
 
 @command.command("add")
@@ -302,13 +302,13 @@ def export(
     "source",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="Folder in BEIR form, one that `export --format parquet` wrote, or a dataset's own files.",
+    help="Folder in BEIR format, a Parquet export, or the dataset's upstream files.",
 )
-@click.option("--drop-unknown-gold", is_flag=True, help="Leave out gold that names tools outside the corpus.")
-@click.option("--replace", is_flag=True, help="Put it in the place of one added before under this name.")
+@click.option("--drop-unknown-gold", is_flag=True, help="Drop gold that names tools outside the corpus.")
+@click.option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
 @json_option
 def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool, as_json: bool) -> None:
-    """Add your own dataset under NAME, or one whose files you bring (toolbench, apibank-full)."""
+    """Register your own dataset as NAME, or one that needs your files (toolbench, apibank-full)."""
     from bench.registry.adding import add_datasets
 
     added = []

@@ -39,7 +39,7 @@ _MOST_TEXT = 1500
 @click.command("explain")
 @click.argument("result", shell_complete=complete_results)
 @click.argument("query")
-@click.option("--against", metavar="RESULT", default=None, help="Another result on the same data, side by side.")
+@click.option("--against", metavar="RESULT", default=None, help="Another result on the same data, shown side by side.")
 @results_option
 @source_options
 @json_option
@@ -52,12 +52,12 @@ def command(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Show why a query's gold tools stand where they stand.
+    """Explain the rank of each gold tool of a query.
 
-    RESULT is a folder, an id (or its beginning), METHOD@DATASET, or a run file as FILE@DATASET; QUERY is a query's id
-    or its unambiguous beginning. The ranks and scores are the stored ones. The reasons come from the method, which is
-    made again and must give the stored scores: words for sparse methods, nearest texts for dense ones, neighbours for
-    graphs, past queries for methods that learn from them, what was cut and reranked for rerankers.
+    RESULT is a folder, a result id or its prefix, METHOD@DATASET, or a run file as FILE@DATASET. QUERY is a query id
+    or an unambiguous prefix. Ranks and scores are the stored ones. For the reasons, the method is rebuilt and must
+    give the stored scores: shared words for sparse methods, nearest texts for dense ones, neighbours for graphs, past
+    queries for methods that learn from them, truncation and reranking for rerankers.
     """
     from bench.cli.bars import progress
     from bench.data.sources import Sources
@@ -143,7 +143,7 @@ def _names(explained: Sequence[Explained]) -> list[str]:
 
 def _gold_table(explained: Explained) -> Table | str:
     if not explained.gold:
-        return "The query has no gold tool: the best answer is none."
+        return "The query has no gold tools; the correct answer is empty."
     reasons = {} if explained.answer is None else explained.answer.explanation.reasons
     because = any(reason.because for reason in reasons.values())
     table = plain_table("gold tool", "rank", "score", *(["why not higher"] if because else []), right=(1, 2))
@@ -161,7 +161,7 @@ def _because(explained: Explained, gold: ShownTool) -> str:
     reason = None if explained.answer is None else explained.answer.explanation.reasons.get(gold.tool)
     why = "" if reason is None else reason.because
     if reason is not None and not why and _stands_first(explained, gold):
-        why = "nothing but gold stands above it"
+        why = "only gold tools are ranked above it"
     tied = f"tied with {gold.tied} other{'s' * (gold.tied > 1)}: tool ids decide" if gold.tied else ""
     return _plain("; ".join(filter(None, [why, tied])))
 

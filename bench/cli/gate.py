@@ -1,4 +1,4 @@
-"""`bench gate`: does a candidate keep what its baseline had?"""
+"""`bench gate`: check a candidate against its baseline."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from bench.evidence.contestants import open_result
 from bench.gate.baseline import read_baseline
 from bench.gate.candidate import Candidate
 from bench.gate.forms import junit, markdown, quoted_for_github, workflow_commands
-from bench.gate.search_function import baseline_loader
 from bench.gate.judge import baseline_side, judge, side_of
 from bench.gate.policy import read_policy
 from bench.gate.report import EXIT_CODES, GateReport, Side, not_judged
+from bench.gate.search_function import baseline_loader
 from bench.gate.wording import text
 from bench.results.store import to_json
 from bench.storage.paths import results_folder, write_text
@@ -48,11 +48,11 @@ class _GateCommand(click.Command):
 
 @click.command("gate", cls=_GateCommand)
 @click.argument("candidate", shell_complete=complete_results)
-@click.option("--baseline", type=click.Path(path_type=Path), required=True, help="A file that `bench bless` wrote.")
-@click.option("--policy", type=click.Path(path_type=Path), required=True, help="What must be kept: gate.toml.")
+@click.option("--baseline", type=click.Path(path_type=Path), required=True, help="Baseline file from `bench bless`.")
+@click.option("--policy", type=click.Path(path_type=Path), required=True, help="Policy file (TOML).")
 @click.option("--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the report as Markdown.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="Write the report as JUnit XML.")
-@click.option("--github", is_flag=True, help="Print annotations of a GitHub workflow beside the report.")
+@click.option("--github", is_flag=True, help="Also print GitHub workflow annotations.")
 @results_option
 @source_options
 @json_option
@@ -70,18 +70,19 @@ def command(
     offline: bool,
     as_json: bool,
 ) -> None:
-    """Hold CANDIDATE against a blessed baseline, by a policy.
+    """Check CANDIDATE against a blessed baseline under a policy.
 
-    CANDIDATE is a result (a folder, an id or its beginning, METHOD@DATASET) or a run file (TREC, JSON lines) on the
-    baseline's dataset. Each rule is a test of non-inferiority on the same queries: a loss shown to be smaller than the
-    margin passes, one shown to be larger is a regression, and all else is inconclusive.
+    CANDIDATE is a result (a folder, a result id or its prefix, METHOD@DATASET) or a run file (TREC, JSON lines) on
+    the baseline's dataset. Each rule is a non-inferiority test on the same queries. A rule passes if the loss is
+    shown to be smaller than the margin. It is a regression if the loss is shown to be larger. Otherwise it is
+    inconclusive.
 
     \b
     Exit codes of this command:
       0  pass
-      1  regression: a rule is broken
+      1  regression: a rule is violated
       2  inconclusive, or not comparable (other data, split, limit, protocol, scoring or queries)
-      3  could not run: something is missing, damaged or failed. Not run is never pass
+      3  could not run: something is missing, damaged or failed. A gate that could not run never passes
     """
     use_session(offline=offline)
     report = _gated(candidate, baseline, policy, results, mirror, offline)

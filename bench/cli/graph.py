@@ -1,4 +1,4 @@
-"""`bench graph`: the dependency graph of a dataset's tools, in numbers, as a file, and drawn."""
+"""`bench graph`: show, evaluate and draw a dataset's dependency graph."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--graph", default="rules", show_default=True, help=f"One of {', '.join(GRAPHS)}, or a TSV file of edges."
 )
-@click.option("--discriminator", default="", help="Folder of the classifier, for --graph discriminator.")
+@click.option("--discriminator", default="", help="Classifier folder, for --graph discriminator.")
 @click.option(
     "--nearest",
     type=click.IntRange(min=0),
     default=NEAREST,
     show_default=True,
-    help="Nearest tools by text whose pairs are classified.",
+    help="Nearest tools by text to propose as candidate pairs.",
 )
 @click.option(
     "--within",
     type=click.Choice(["library", "category"]),
     default="library",
     show_default=True,
-    help="Where the classifier looks for edges.",
+    help="Scope in which the classifier looks for edges.",
 )
-@click.option("--by-category", is_flag=True, help="Show how dense the graph is in each category.")
-@click.option("--svg", type=FILE, help="Draw the graph into this file.")
-@click.option("--out", type=FILE, help="Write the edges into this file, which `--graph FILE` reads.")
+@click.option("--by-category", is_flag=True, help="Show the graph density of each category.")
+@click.option("--svg", type=FILE, help="Write an SVG drawing of the graph to this file.")
+@click.option("--out", type=FILE, help="Write the edges to this file, to be read by `--graph FILE`.")
 @source_options
 @json_option
 def command(
@@ -67,8 +67,8 @@ def command(
 ) -> None:
     """Show the dependency graph of a DATASET's tools.
 
-    Where the dataset has annotated edges, the graph is held against them: as a whole, and for a discriminator also on
-    its own, as the paper of TGR tests it.
+    If the dataset has annotated edges, the graph is evaluated against them. A discriminator is also evaluated on its
+    own, as in the TGR paper.
     """
     use_session(offline=offline)
     bars = progress()

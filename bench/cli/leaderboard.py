@@ -1,4 +1,4 @@
-"""`bench leaderboard`: a static site of stored results."""
+"""`bench leaderboard`: build a static site of stored results."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def command() -> None:
 
 
 @command.command("build")
-@click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Folder of the site.")
-@click.option("--reproduction", type=_REPORT, default=None, help="A reproduction.json, to be shown beside the results.")
+@click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Site folder.")
+@click.option("--reproduction", type=_REPORT, default=None, help="A reproduction.json to publish with the results.")
 @click.option(
     "--downloads/--no-downloads",
     default=None,
     help="Write rankings and per-query values for download [default: up to ten million lines].",
 )
-@click.option("--base-url", default=None, help="The site's address: for full links in the feed, and a sitemap.")
-@click.option("--jobs", type=click.IntRange(1, 64), default=None, help="Processes [default: one a core].")
+@click.option("--base-url", default=None, help="The site's address, for absolute links in the feed and a sitemap.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=None, help="Number of processes [default: one per core].")
 @results_option
 @json_option
 def build(
@@ -43,9 +43,9 @@ def build(
     results: Path | None,
     as_json: bool,
 ) -> None:
-    """Write the site; open index.html in a browser, no server is needed.
+    """Build the site. Open index.html in a browser; no server is needed.
 
-    Pages that have not changed are left alone, and those of results that are gone are removed.
+    Unchanged pages are not rewritten. Pages of deleted results are removed.
     """
     folder = results or results_folder()
     site = _module("site").build_site(folder, out, reproduction, downloads, jobs, progress(), base_url)
@@ -69,11 +69,11 @@ def build(
 
 @command.command("serve")
 @click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Folder of the site.")
-@click.option("--reproduction", type=_REPORT, default=None, help="A reproduction.json, to be shown beside the results.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
+@click.option("--reproduction", type=_REPORT, default=None, help="A reproduction.json to publish with the results.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 selects a free port.")
 @results_option
 def serve(out: Path, reproduction: Path | None, port: int, results: Path | None) -> None:
-    """Build the site, serve it to this machine alone, and build it again whenever a result changes."""
+    """Build the site, serve it on localhost, and rebuild it whenever a result changes."""
     site, server_module = _module("site"), _module("serve")
     folder = results or results_folder()
     server = server_module.open_server(out, port)
@@ -86,7 +86,7 @@ def serve(out: Path, reproduction: Path | None, port: int, results: Path | None)
         # Taken before the build: what changes while it runs is seen afterwards.
         before = server_module.state_of(folder)
         again()
-        click.echo(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends it)")
+        click.echo(f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)")
 
         def say(text: str) -> None:
             click.echo(text, err=True)
@@ -102,7 +102,7 @@ def serve(out: Path, reproduction: Path | None, port: int, results: Path | None)
 
 
 def _module(name: str) -> Any:
-    # The folder stands beside the package in a checkout; only the name `bench.leaderboard` holds everywhere.
+    # The folder is beside the package in a checkout; only the name `bench.leaderboard` holds everywhere.
     return importlib.import_module(f"bench.leaderboard.{name}")
 
 

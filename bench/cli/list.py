@@ -1,4 +1,4 @@
-"""`bench list`: what there is."""
+"""`bench list`: list methods, datasets, metrics and results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def command() -> None:
 @command.command("methods")
 @json_option
 def methods(as_json: bool) -> None:
-    """Every method with its parameters and their defaults."""
+    """List methods with parameters and defaults."""
     from bench.protocol import OracleMethod
     from bench.registry import method_class, method_names
 
@@ -47,7 +47,7 @@ def methods(as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = plain_table("method", "what it does", "parameters")
+    table = plain_table("method", "description", "parameters")
     for row, parameters in zip(rows, written, strict=True):
         needs = " Needs past queries." if row["needs_history"] else ""
         table.add_row(str(row["name"]), f"{row['summary']}{needs}", parameters)
@@ -77,7 +77,7 @@ def _default(value: object) -> Any:
 @json_option
 @click.pass_context
 def datasets(ctx: click.Context, as_json: bool) -> None:
-    """Every dataset, as `bench data list` does."""
+    """List datasets, like `bench data list`."""
     from bench.cli.data import list_datasets
 
     ctx.invoke(list_datasets, as_json=as_json)
@@ -87,7 +87,7 @@ def datasets(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def metrics(ctx: click.Context, as_json: bool) -> None:
-    """Every metric, as `bench metrics` does."""
+    """List metrics, like `bench metrics`."""
     from bench.cli.metrics import command as list_metrics
 
     ctx.invoke(list_metrics, name=None, as_json=as_json)
@@ -97,7 +97,7 @@ def metrics(ctx: click.Context, as_json: bool) -> None:
 @results_option
 @json_option
 def results(results: Path | None, as_json: bool) -> None:
-    """Every stored result."""
+    """List stored results."""
     from bench.results.comparing import usual_template
     from bench.results.store import Result, find_results, latest, settings
 
@@ -148,10 +148,8 @@ def results(results: Path | None, as_json: bool) -> None:
     if readable:
         out.print(table)
         if len(shown) < len(readable):
-            out.print(
-                f"{len(readable) - len(shown)} older results, of other versions of a method's code, are not shown"
-            )
+            out.print(f"{len(readable) - len(shown)} older results, made with other method code, are not shown")
     else:
-        out.print(f"no results in {folder}; `bench run` makes the first.")
+        out.print(f"no results in {folder}; create one with `bench run`.")
     for problem in broken:
         click.echo(f"unreadable: {problem}", err=True)

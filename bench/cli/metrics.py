@@ -1,4 +1,4 @@
-"""`bench metrics`: what each metric is, exactly."""
+"""`bench metrics`: metric definitions."""
 
 from __future__ import annotations
 

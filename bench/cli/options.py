@@ -1,4 +1,4 @@
-"""Options that several verbs share, and what they stand for."""
+"""Options shared by several verbs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def complete_results(ctx: click.Context, param: click.Parameter, incomplete: str
 def results_option(function: F) -> F:
     """`--results`: the folder of results."""
     return click.option(
-        "--results", type=FOLDER, default=None, help="Folder of results [default: $BENCH_RESULTS or results]."
+        "--results", type=FOLDER, default=None, help="Results folder [default: $BENCH_RESULTS or results]."
     )(function)
 
 
@@ -53,10 +53,12 @@ def json_option(function: F) -> F:
 
 def source_options(function: F) -> F:
     """`--mirror` and `--offline`: where upstream's files come from."""
-    function = click.option(
-        "--offline", is_flag=True, help="Never use the network; fail at once if a file is missing."
-    )(function)
-    return click.option("--mirror", type=FOLDER, default=None, help="Read upstream's files from this mirror.")(function)
+    function = click.option("--offline", is_flag=True, help="Never use the network; fail if a file is missing.")(
+        function
+    )
+    return click.option("--mirror", type=FOLDER, default=None, help="Read upstream files from this local mirror.")(
+        function
+    )
 
 
 def template_option(function: F) -> F:
@@ -65,7 +67,7 @@ def template_option(function: F) -> F:
         "--template",
         type=click.Choice(TEMPLATES),
         default=None,
-        help="Text of a tool that is indexed [default: the dataset's].",
+        help="Template of the indexed tool text [default: the dataset's].",
     )(function)
 
 
@@ -75,7 +77,7 @@ def split_option(function: F) -> F:
         "--split",
         type=click.Choice(["train", "dev", "test", "all"]),
         default=None,
-        help="Queries that are evaluated; they are kept out of what methods learn from [default: test].",
+        help="Queries to evaluate; methods never learn from them [default: test].",
     )(function)
 
 

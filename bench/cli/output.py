@@ -1,4 +1,4 @@
-"""Printing: tables that fit the terminal, and JSON for machines."""
+"""Output: tables that fit the terminal, and JSON."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
         table.add_row(name + extra, number(value.mean), interval, *([bands[name]] if tied else []))
     out.print(table)
     if tied:
-        out.print(f"ties: the mean if ties were broken against and for the method ({scored.n_tied} queries have some)")
+        out.print(f"tie band: the mean with ties broken worst and best ({scored.n_tied} queries have ties)")
     _print_costs(out, result)
     for warning in manifest.notes:
         out.print(Text(f"note: {warning}", style="yellow"))
@@ -185,7 +185,7 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
         labels = [_method_label(member, usual_template(members)) for member in members]
         names = _fitting(members, metrics, labels, out.width)
         if not names:
-            out.print("no query is judged, so there is nothing to compare")
+            out.print("no judged queries: nothing to compare")
             continue
         table = plain_table("method", *names, "failed", right=tuple(range(1, len(names) + 2)))
         for column in table.columns[1:]:
@@ -203,8 +203,8 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
     for warning in warnings:
         out.print(Text(f"note: {warning}", style="yellow"))
     if doubtful:
-        out.print("~ a lead over the next row that is no wider than the tie bands: ties decide it")
-    out.print(Text("below each mean: its 95% interval over queries; `bench show RESULT` has the rest", style="dim"))
+        out.print("~ the lead over the next row depends only on tie-breaking")
+    out.print(Text("below each mean: its 95% interval over queries; `bench show RESULT` prints the rest", style="dim"))
 
 
 def _fitting(members: Sequence[Result], metrics: Sequence[str], labels: Sequence[str], width: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""`bench reproduce`: the papers' tables and claims, held against what is measured here."""
+"""`bench reproduce`: reproduce the papers' tables and claims."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 @click.command("reproduce")
 @click.argument("what", nargs=-1, shell_complete=_complete)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write Markdown and JSON files here.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for Markdown and JSON files.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of tables.")
-@click.option("--download", is_flag=True, help="Fetch the papers' encoders that are not here (some gigabytes).")
+@click.option("--download", is_flag=True, help="Download missing encoders of the papers (some gigabytes).")
 @results_option
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars, no notes.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     what: tuple[str, ...],
@@ -56,17 +56,17 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Hold the papers' tables and claims against what is measured here.
+    """Reproduce the papers' tables and claims.
 
     \b
-    bench reproduce list            tables, claims, and the models they need
-    bench reproduce tgr-2           one table; several, or a whole paper (tgr), may be named
-    bench reproduce claims          the claims alone; those of a paper come with it
-    bench reproduce all             everything that can run here
-    bench reproduce train [NAME]    make the models that recipes need, or those named
+    bench reproduce list            list tables, claims, and the models they need
+    bench reproduce tgr-2           one table; several tables or a whole paper (tgr) work, too
+    bench reproduce claims          only the claims; the claims of a paper are part of it
+    bench reproduce all             everything that can run on this machine
+    bench reproduce train [NAME]    train the models that recipes need, or the named ones
 
-    What is measured is stored as results, so the second time is quick. No language model and no network is needed:
-    a cell that needs one is not run, and says what it needs.
+    Measurements are stored as results, so a second run is quick. No language model or network is needed: a cell that
+    needs one is not run, and says what is missing.
     """
     bars = progress(quiet)
     if not what:
@@ -133,15 +133,15 @@ def _train(names: Sequence[str], mirror: Path | None, quiet: bool) -> None:
     failed = []
     for name in with_needed(list(names or artefacts())):
         if is_there(name):
-            click.echo(f"{name}: is there, in {folder_of(name)}")
+            click.echo(f"{name}: available in {folder_of(name)}")
             continue
         missing = [needed for needed in artefact(name).needs() if not is_there(needed)]
         if not names and (adding := adding_command(artefact(name).dataset)):
-            click.echo(f"{name}: left out, for its data must be brought: {adding}")
+            click.echo(f"{name}: skipped, because it needs data that you provide: {adding}")
             continue
         if missing:
             failed.append(name)
-            click.echo(f"{name}: not made, for {missing[0]} is not there")
+            click.echo(f"{name}: not trained, because {missing[0]} is missing")
             continue
         words = training_command(name)
         click.echo(shlex.join(["bench", *words]))
@@ -149,4 +149,4 @@ def _train(names: Sequence[str], mirror: Path | None, quiet: bool) -> None:
         if subprocess.run([sys.executable, "-m", "bench", *words, *more]).returncode:
             failed.append(name)
     if failed:
-        raise CheckFailed(f"not made: {', '.join(failed)}; the reasons stand above.")
+        raise CheckFailed(f"not trained: {', '.join(failed)}; the reasons are above.")

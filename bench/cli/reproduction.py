@@ -1,4 +1,4 @@
-"""Printing a reproduction in tables that fit the terminal."""
+"""Reproduction reports as terminal tables."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def print_list(as_json: bool) -> None:
         )
         return
     out = console()
-    table = plain_table("table", "cells", "what it shows", right=(1,))
+    table = plain_table("table", "cells", "description", right=(1,))
     for name in table_names():
         table.add_row(name, str(len(table_cells(name))), table_info(name).title)
     out.print(table)
-    table = plain_table("claim", "paper", "what it says")
+    table = plain_table("claim", "paper", "statement")
     for claim in claims():
         table.add_row(claim.id, claim.paper, claim.claim)
     out.print(table)
-    table = plain_table("model", "here", "what it is")
+    table = plain_table("model", "available", "description")
     for name, item in artefacts().items():
         table.add_row(name, "yes" if is_there(name) else "no", item.summary)
     out.print(table)
-    out.print("`bench reproduce train NAME` makes a model")
+    out.print("`bench reproduce train NAME` trains a model")
 
 
 def print_summary(report: Reproduction) -> None:
@@ -68,7 +68,7 @@ def print_summary(report: Reproduction) -> None:
     out.print(table)
     other = sum(cell.verdict == "reproduced" and report.blocks[cell.block].other_data for cell in report.cells)
     if other:
-        out.print(f"{other} of the reproduced cells were measured on other data than the paper's")
+        out.print(f"{other} of the reproduced cells were measured on data other than the paper's")
     _print_claims(report.claims)
     out.print(f"{seconds(report.seconds)}; `bench reproduce TABLE` shows its cells, --out FOLDER writes all of them")
 
@@ -136,7 +136,7 @@ def _print_block(block: Block, cells: Sequence[CellReport]) -> None:
 def _print_claims(found: Sequence[ClaimReport]) -> None:
     if not found:
         return
-    table = plain_table("claim", "what it says", "measured here", "own cells")
+    table = plain_table("claim", "statement", "measured here", "own cells")
     table.columns[0].no_wrap = True
     for item in found:
         table.add_row(item.claim, item.text, claim_state(item), printed_state(item))
@@ -156,7 +156,7 @@ def _print_tests(found: Sequence[ClaimReport]) -> None:
         for test in item.tests:
             out.print(name_of_test(test))
             if test.differences:
-                out.print(f"  otherwise than in the paper: {', '.join(test.differences)}")
+                out.print(f"  differs from the paper: {', '.join(test.differences)}")
             if test.lacking is not None:
                 out.print(Padding(Text(lacking_text(test.lacking), style="dim"), (0, 0, 0, 2)))
                 for command in test.lacking.commands:

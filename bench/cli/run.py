@@ -1,4 +1,4 @@
-"""`bench run`: methods on datasets, under the protocol."""
+"""`bench run`: run methods on datasets under the protocol."""
 
 from __future__ import annotations
 
@@ -38,33 +38,42 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 @click.command("run")
 @click.argument("experiment", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @click.option(
-    "-m", "--method", "methods", multiple=True, shell_complete=complete_methods, help="Method; repeat for more."
+    "-m", "--method", "methods", multiple=True, shell_complete=complete_methods, help="Method spec; repeatable."
 )
 @click.option(
     "-d", "--dataset", "datasets", multiple=True, shell_complete=complete_datasets, help="Dataset; repeatable."
 )
-@click.option("-s", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the one method.")
+@click.option(
+    "-s",
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a parameter of the method (requires a single --method).",
+)
 @split_option
-@click.option("--limit", type=click.IntRange(min=1), help="Ask only so many queries, spread over the split.")
-@click.option("--depth", type=click.IntRange(min=1), help=f"Most tools for a query [default: {DEFAULT_DEPTH}].")
+@click.option("--limit", type=click.IntRange(min=1), help="Evaluate only N queries, sampled evenly over the split.")
+@click.option(
+    "--depth", type=click.IntRange(min=1), help=f"Maximum number of tools per query [default: {DEFAULT_DEPTH}]."
+)
 @template_option
 @click.option(
     "--cut",
     type=click.Choice(["none", "size", "threshold", "gap"]),
-    help="Learn on train/dev how to cut a set from the ranking [default: none].",
+    help="Cut the ranking to a set; the cut is learnt on train/dev [default: none].",
 )
-@click.option("--metric", "metrics", multiple=True, help="A metric beside the usual ones, as in ndcg@7.")
+@click.option("--metric", "metrics", multiple=True, help="Additional metric, such as ndcg@7; repeatable.")
 @click.option(
     "--overwrite",
     type=click.Choice(["never", "missing", "always"]),
     default="missing",
     show_default=True,
-    help="What to do with results that are there: refuse, keep, or run anew.",
+    help="Existing results: fail, keep them and run only what is missing, or run everything again.",
 )
-@click.option("--no-cache", is_flag=True, help="Compute every embedding anew.")
+@click.option("--no-cache", is_flag=True, help="Ignore cached embeddings and compute them again.")
 @results_option
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars, no notes.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     experiment: Path | None,
@@ -85,17 +94,17 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run methods on datasets and store what comes out.
+    """Run methods on datasets and store the results.
 
-    Without arguments: tgr on starter. A method or dataset takes parameters in parentheses, as in
-    'dense(similarity=l2)' or 'rectools(split=bundle-disjoint)'. EXPERIMENT is a TOML file that names methods and
-    datasets in place of the options.
+    Without arguments, bench runs tgr on starter. Methods and datasets take parameters in parentheses:
+    'dense(similarity=l2)', 'rectools(split=bundle-disjoint)'. EXPERIMENT is a TOML file with methods and datasets; it
+    replaces these options.
     """
     use_session(offline=offline, cache=not no_cache)
     if experiment is not None:
         given = [methods, datasets, settings, split, limit, depth, template, cut, metrics]
         if any(given):
-            raise UsageError(f"{experiment} says what to run; leave out the options that say it too.")
+            raise UsageError(f"{experiment} defines the run; remove the options that repeat it.")
         chosen = read_experiment(experiment)
     else:
         chosen = Experiment.model_validate(

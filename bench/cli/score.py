@@ -1,4 +1,4 @@
-"""`bench score`: the output of any system becomes a result."""
+"""`bench score`: score the run file of any system."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ from bench.storage.paths import results_folder
 
 @click.command("score")
 @click.argument("run_file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("-d", "--dataset", required=True, shell_complete=complete_datasets, help="What the system ran on.")
-@click.option("--name", help="What the system is called [default: the file's name].")
+@click.option(
+    "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset that the system was run on."
+)
+@click.option("--name", help="Name of the system [default: the file's name].")
 @split_option
 @template_option
-@click.option("--metric", "metrics", multiple=True, help="A metric beside the usual ones.")
+@click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
 @results_option
 @source_options
 @json_option
@@ -53,8 +55,8 @@ def command(
 ) -> None:
     """Score RUN_FILE, a TREC run or JSON lines (`-` for standard input), and store it as a result.
 
-    A line of JSON is {"query_id": "...", "tools": ["best", "next", ...]} with, if you like, "scores", "recommended"
-    (a tool set) and "failed". Queries that the file does not mention count as failed.
+    A JSON line is {"query_id": "...", "tools": ["best", "next", ...]}, optionally with "scores", "recommended" (a tool
+    set) and "failed". Queries missing from the file count as failed.
     """
     use_session(offline=offline)
     extra = parse_metrics(metrics)

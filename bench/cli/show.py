@@ -1,4 +1,4 @@
-"""`bench show`: a stored result, as a table or in another form."""
+"""`bench show`: print a stored result as a table or in another format."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from bench.storage.paths import results_folder
     show_default=True,
     help="`all` lists every metric; `trec` and `jsonl` write the run to standard output.",
 )
-@click.option("--metric", "metrics", multiple=True, help="A metric beside the usual ones.")
+@click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
 @click.option(
-    "--by", "by", metavar="SLICE", help="Split the queries by a slice: one of those below or the dataset's own."
+    "--by", "by", metavar="SLICE", help="Split the queries by a slice: one of those below, or one of the dataset."
 )
 @results_option
 @json_option
@@ -49,11 +49,11 @@ def command(
 ) -> None:
     """Show a stored result.
 
-    RESULT is a folder, an id (or its beginning), or METHOD@DATASET. Slices that every dataset has: `gold`, the number
-    of gold tools; `category`, that of the gold tools; `length`, the number of the query's words; `prerequisite`, where
-    edges are annotated: whether a gold tool depends on another; `tool` and `parent`, how much of the gold, or of its
-    parents, train knows: all (seen), a part (mixed), nothing (unseen). `dev` says that dev alone knows some of what
-    train does not.
+    RESULT is a folder, a result id or its prefix, or METHOD@DATASET. Every dataset has these slices: `gold`, the
+    number of gold tools; `category` of the gold tools; `length` of the query in words; `prerequisite`, whether a gold
+    tool depends on another one (needs annotated edges); `tool` and `parent`, how much of the gold, or of its parents,
+    occurs in train: all (seen), part (mixed) or none (unseen). `dev` means that some of what train lacks occurs in
+    dev.
     """
     found = find_result(results or results_folder(), result)
     for name in metrics:

@@ -1,4 +1,4 @@
-"""`bench submit`: a result as one archive, and the check that makes a submission's numbers again."""
+"""`bench submit`: pack a result into an archive, and verify submissions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KEPT = 2
 
 @click.group("submit")
 def command() -> None:
-    """Pack a result for a leaderboard, and check submissions."""
+    """Pack a result for a leaderboard, or check submissions."""
 
 
 @command.command("pack")
@@ -41,38 +41,38 @@ def command() -> None:
 @results_option
 @json_option
 def pack(name: str, out: Path | None, results: Path | None, as_json: bool) -> None:
-    """Make one archive of RESULT: a folder, an id or its beginning, or METHOD@DATASET.
+    """Pack RESULT into one archive: a folder, a result id or its prefix, or METHOD@DATASET.
 
-    The same result gives the same bytes. The archive holds ids and numbers, and what the manifest says of the machine
-    and the command; no text of a query or a tool.
+    The same result gives a byte-identical archive. It contains ids and numbers, the command and the machine's
+    description from the manifest, and no text of a query or tool.
     """
     result = find_result(results or results_folder(), name)
     data = packed(result)
     path = out or Path(archive_name(result.manifest))
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
         # It would be replaced: /dev/stdout by a file of that name.
-        raise StorageError(
-            f"cannot write {path}: it is a folder, a link or a device, and no file; choose another --out."
-        )
+        raise StorageError(f"cannot write {path}: it is a folder, link or device; choose another --out.")
     with replacing(path) as temporary:
         temporary.write_bytes(data)
     if as_json:
         print_json({"archive": str(path), "bytes": len(data), "result_id": result.manifest.result_id})
         return
-    click.echo(f"{one_line(result.label)}: {path} ({len(data) / 1024:.0f} KiB); `bench submit check` looks at it")
+    click.echo(f"{one_line(result.label)}: {path} ({len(data) / 1024:.0f} KiB); verify it with `bench submit check`")
 
 
 @command.command("check")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--without-runs", is_flag=True, help="Let folders lack run.parquet: only means are made again then.")
+@click.option(
+    "--without-runs", is_flag=True, help="Accept results without run.parquet; only their means are recomputed."
+)
 @source_options
 @json_option
 def check(path: Path, without_runs: bool, mirror: Path | None, offline: bool, as_json: bool) -> None:
-    """Say whether a submission is what it says: an archive, the folder of a result, or a folder of many.
+    """Verify a submission: an archive, the folder of one result, or a folder of many.
 
-    Hashes and schemas are checked, and the ranking is scored again with the data of this machine: every metric,
-    interval and per-query value must come out as submitted. Nothing of an archive is written to disk. What cannot be
-    checked is whether the method named made the ranking.
+    The check verifies hashes and schemas, and re-scores the ranking with this machine's data: every metric, interval
+    and per-query value must agree. Nothing from an archive is written to disk. The check cannot verify that the named
+    method produced the ranking.
     """
     use_session(offline=offline)
     sources = Sources.from_environment(mirror, offline, progress())
@@ -125,7 +125,7 @@ def _error(found: list[CheckedSubmission]) -> BenchError | None:
     outcomes = {verdict.outcome for verdict in wrong}
     what = "the submission is" if len(found) == 1 else f"{len(wrong)} of {len(found)} submissions are"
     if outcomes == {"unavailable"}:
-        return UnavailableError(f"{what} not checked: the data is not here.")
+        return UnavailableError(f"{what} not checked: the dataset is not available.")
     if outcomes == {"unreadable"}:
         return ResultError(f"{what} not readable; the reasons are above.")
     return CheckFailed(f"{what} not accepted; the reasons are above.")

@@ -1,4 +1,4 @@
-"""`bench train`: train the models that methods use."""
+"""`bench train`: train models for methods."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from bench.training.train import KINDS, train_model, trainer_class
 
 @click.command("train")
 @click.argument("kind", type=click.Choice(KINDS))
-@click.option("-d", "--dataset", shell_complete=complete_datasets, help="What to learn from: its train split.")
+@click.option("-d", "--dataset", shell_complete=complete_datasets, help="Dataset whose train split is used.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the model.")
-@click.option("--base", help="Model to begin with: `minilm`, a folder, or a name on the hub [default: the kind's].")
+@click.option("--base", help="Initial model: `minilm`, a folder, or a Hub name [default: the kind's].")
 @click.option("-s", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change a setting; repeatable.")
-@click.option("--settings", "list_settings", is_flag=True, help="List the settings of this kind and their defaults.")
-@click.option("--replace", is_flag=True, help="Put the model in the place of an older one.")
+@click.option("--settings", "list_settings", is_flag=True, help="List the settings of this kind with defaults.")
+@click.option("--replace", is_flag=True, help="Replace an existing model.")
 @template_option
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars, no notes.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     kind: Kind,
@@ -48,8 +48,8 @@ def command(
 ) -> None:
     """Train a model of this KIND on a dataset's train split.
 
-    A training that was interrupted, or killed, goes on when the same command is typed again. Use the folder as the
-    model's name: `bench run --method 'dense(encoder=FOLDER)'`.
+    The same command resumes an interrupted training. To use the model, pass the folder as its name:
+    `bench run --method 'dense(encoder=FOLDER)'`.
     """
     # The mirror as well: a kind may need a second dataset.
     use_session(offline=offline, mirror=mirror)
@@ -57,7 +57,7 @@ def command(
         _print_settings(kind, as_json)
         return
     if dataset is None or out is None:
-        raise UsageError("say what to learn from and where to put the model, with --dataset and --out.")
+        raise UsageError("training needs a dataset and a folder for the model: give --dataset and --out.")
     bars = progress(quiet)
     card = train_model(
         kind,
@@ -101,7 +101,7 @@ def _print_settings(kind: Kind, as_json: bool) -> None:
         }
         print_json(described)
         return
-    table = plain_table("setting", "default", "what it is")
+    table = plain_table("setting", "default", "description")
     for name, field in fields.items():
         table.add_row(name, str(field.get_default()), field.description or "")
     console().print(table)

@@ -1,4 +1,4 @@
-"""`bench tune`: choose a method's parameters on a dataset's dev split."""
+"""`bench tune`: tune a method's parameters on the dev split."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ _SHOWN = 10
 
 
 @click.command("tune")
-@click.option("-m", "--method", required=True, shell_complete=complete_methods, help="The method, as in bench run.")
-@click.option("-d", "--dataset", required=True, shell_complete=complete_datasets, help="Its dev split is asked.")
+@click.option("-m", "--method", required=True, shell_complete=complete_methods, help="Method spec, as in bench run.")
+@click.option(
+    "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset whose dev split is used."
+)
 @click.option(
     "-g",
     "--grid",
@@ -38,12 +40,12 @@ _SHOWN = 10
     multiple=True,
     required=True,
     metavar="NAME=V1,V2,...",
-    help="Values of a parameter to try; repeat for more parameters.",
+    help="Values to try for a parameter; repeat for more parameters.",
 )
-@click.option("--metric", default="recall@5", show_default=True, help="What is made as high as can be.")
+@click.option("--metric", default="recall@5", show_default=True, help="Metric to maximise.")
 @template_option
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars, no notes.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     method: str,
@@ -56,9 +58,9 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Try every combination of values on the dev queries, and print the best as a method for `bench run`.
+    """Evaluate every combination of values on the dev queries, and print the best as a spec for `bench run`.
 
-    Methods learn from train alone meanwhile, and no test query is looked at.
+    During tuning, methods learn from train only. Test queries are never used.
     """
     use_session(offline=offline)
     bars = progress(quiet)

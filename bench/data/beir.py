@@ -1,7 +1,7 @@
-"""BEIR form: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, as retrieval toolkits read it.
+"""Reading and writing BEIR format: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv.
 
 An export loses nothing: what BEIR has no place for (parameters, hierarchy, splits of queries without gold,
-edges) stands under `metadata` and in `edges.tsv`, and an import reads it back. Data that others made in BEIR
+edges) is under `metadata` and in `edges.tsv`, and an import reads it back. Data that others made in BEIR
 form is imported from title and text alone.
 """
 
@@ -141,7 +141,7 @@ def _tool_fields(tool: Tool) -> dict[str, Any]:
 def import_beir(folder: Path, *, drop_unknown_gold: bool = False) -> Tables:
     """Read a folder in BEIR form.
 
-    A query that no split claims (it stands in no qrels, and no metadata name its split) is left out, and so is one
+    A query that no split claims (it is in no qrels, and no metadata name its split) is left out, and so is one
     whose gold was all dropped; both are listed in the tables. A judgement of 0 claims a query and is no gold.
 
     Args:
@@ -254,7 +254,7 @@ def _judgements(folder: Path) -> dict[str, tuple[Split, dict[str, int]]]:
             query, tool, grade = values[0], values[1], int(values[2])
             before = found.setdefault(query, (split, {}))
             if before[0] != split:
-                raise DataError(f"{path}, line {number}: query {query} stands in {before[0]} too.")
+                raise DataError(f"{path}, line {number}: query {query} is in {before[0]}, too.")
             # Zero means judged and not relevant: no gold.
             if grade > 0:
                 before[1][tool] = max(grade, before[1].get(tool, 0))

@@ -1,4 +1,4 @@
-"""Dataset cards: what a dataset is, where every byte of it comes from, and what is wrong with it.
+"""Dataset cards: description, provenance of every file, licence and known issues.
 
 A card is the file `card.toml` in the dataset's folder. It is strict: an unknown key is refused, so
 that a misspelt field cannot pass for a missing one. A folder whose loader makes several datasets

@@ -1,4 +1,4 @@
-"""`Dataset`: the frozen, checked, integer-coded form that everything else works on."""
+"""`Dataset`: the immutable, validated, integer-coded form used everywhere else."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ class Dataset:
         _check_texts(spec, tools, queries, tables.edges)
         for query in queries:
             if query.split not in SPLITS:
-                raise DataError(f"dataset {spec}, query {query.query_id}: split {query.split!r} is none of {SPLITS}.")
+                raise DataError(
+                    f"dataset {spec}, query {query.query_id}: split {query.split!r} is not one of {SPLITS}."
+                )
             for tool, grade in query.gold.items():
                 if tool not in codes:
                     raise DataError(
@@ -80,7 +82,7 @@ class Dataset:
                     )
                 if not 1 <= grade <= MAX_RELEVANCE:
                     raise DataError(
-                        f"dataset {spec}, query {query.query_id}: the relevance {grade} of {tool!r} does not lie "
+                        f"dataset {spec}, query {query.query_id}: the relevance {grade} of {tool!r} is not "
                         f"between 1 and {MAX_RELEVANCE}."
                     )
         edges = tuple(sorted(set(tables.edges), key=lambda edge: (edge.dependent, edge.prerequisite)))
@@ -90,7 +92,7 @@ class Dataset:
                 what = f"names the unknown tool {min(unknown)!r}" if unknown else "points at itself"
                 raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} {what}.")
             if before and (before.dependent, before.prerequisite) == (edge.dependent, edge.prerequisite):
-                raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} stands twice.")
+                raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} occurs twice.")
         gold = Gold.of({codes[tool]: grade for tool, grade in query.gold.items()} for query in queries)
         return Dataset(spec, card, tools, queries, gold, edges, tuple(sorted(tables.unknown_gold)))
 
@@ -184,11 +186,11 @@ def _check_ids(spec: str, kind: str, ids: Sequence[str]) -> None:
     for before, current in zip(["", *ids], ids, strict=False):
         if not current or len(current) > MAX_ID_LENGTH or any(unicodedata.category(sign) in _NO_ID for sign in current):
             raise DataError(
-                f"dataset {spec}: {kind} id {current[:60]!r} is empty, longer than {MAX_ID_LENGTH} characters "
-                "or holds control characters."
+                f"dataset {spec}: {kind} id {current[:60]!r} is empty, longer than {MAX_ID_LENGTH} "
+                "characters, or contains control characters."
             )
         if current == before:
-            raise DataError(f"dataset {spec}: {kind} id {current!r} stands twice.")
+            raise DataError(f"dataset {spec}: {kind} id {current!r} occurs twice.")
 
 
 def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edges: Sequence[Edge]) -> None:

@@ -1,4 +1,4 @@
-"""Splits and datasets derived from others: seeded, and the same for ever.
+"""Seeded, reproducible splits and derived datasets.
 
 No random generator is involved, whose stream a new version may change. Things are put in the order of the
 sha256 of `SEED:THING` and the first ones are taken. So a derivation depends on the seed, the shares and the
@@ -35,7 +35,7 @@ class SplitOptions(ParameterSet):
 
     split: Literal["random", "bundle-disjoint"] = Field(
         default="random",
-        description="random: any query may be tested; bundle-disjoint: no gold set stands in both train and test.",
+        description="random: any query may be in test; bundle-disjoint: no gold set is in both train and test.",
     )
     seed: int = Field(default=0, description="Another seed is another split.")
     test_share: float = Field(default=0.2, gt=0, lt=1, description="Share of the queries that are tested.")
@@ -106,7 +106,7 @@ def tested_groups(sizes: Mapping[str, int], seed: int, share: float) -> frozense
         DataError: there are fewer than two groups.
     """
     if len(sizes) < 2:
-        raise DataError(f"cannot make a train and a test split of {len(sizes)} group(s) of queries; it takes two.")
+        raise DataError(f"cannot split {len(sizes)} group(s) of queries into train and test; at least two are needed.")
     order = _shuffled(sizes, seed)
     sums = list(accumulate(sizes[group] for group in order))
     wanted = share * sums[-1]
@@ -242,7 +242,7 @@ def _needs(tables: Tables, by: Literal["parent", "category"]) -> dict[str, froze
 def _derived(tables: Tables, tools: Sequence[Tool], queries: Sequence[Query]) -> Tables:
     """The tables with these tools and queries; the ids of all other queries are listed as left out."""
     if not any(query.split == "train" and query.gold for query in queries):
-        raise DataError("no train query would be left; hold out less (lower `share` or `common`), or lower `dev`.")
+        raise DataError("no train query would remain; hold out less (lower `share` or `common`), or lower `dev`.")
     known = {tool.tool_id for tool in tools}
     kept = {query.query_id for query in queries}
     return Tables(

@@ -1,4 +1,4 @@
-"""Edge lists in files."""
+"""Reading edge lists from files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_edges(path: Path) -> list[Edge]:
         if len(row) > 1 and row[0] == row[1]:
             raise DataError(f"{path}, line {number}: the edge of {row[0]} points at itself.")
         if tuple(row[:2]) in seen:
-            raise DataError(f"{path}, line {number}: the edge {row[0]} -> {row[1]} stands twice.")
+            raise DataError(f"{path}, line {number}: the edge {row[0]} -> {row[1]} occurs twice.")
         seen.add((row[0], row[1] if len(row) > 1 else ""))
         reason = row[2] if len(row) > 2 else "result"
         if len(row) != len(header) or reason not in _REASONS:

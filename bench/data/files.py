@@ -1,4 +1,4 @@
-"""What a dataset's loader reads."""
+"""Access to a dataset's upstream files for its loader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gold sets as a compressed sparse row matrix: which tools answer which query, and how well."""
+"""Gold sets as a compressed sparse row (CSR) matrix of relevance grades."""
 
 from __future__ import annotations
 

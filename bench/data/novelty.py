@@ -1,4 +1,4 @@
-"""How new a query's gold is to what came before it."""
+"""Novelty of a query's gold relative to train: seen, mixed or unseen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tools share a parent: the one definition that slices, graphs, methods and counts go by."""
+"""The parent of a tool: one definition for slices, graphs, methods and counts."""
 
 from __future__ import annotations
 

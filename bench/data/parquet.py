@@ -1,4 +1,4 @@
-"""A dataset as a folder: `tools`, `queries`, `gold` and `edges` as Parquet beside `dataset.json`.
+"""A dataset as a folder of Parquet tables (`tools`, `queries`, `gold`, `edges`) with `dataset.json`.
 
 Any of them is one line away: `pandas.read_parquet(f"{folder}/queries.parquet")` or
 `datasets.load_dataset("parquet", data_files=f"{folder}/queries.parquet")`.

@@ -1,4 +1,4 @@
-"""Upstream's files: from a mirror, from the cache, or downloaded once and checked.
+"""Upstream files from a mirror, the cache or the network, verified by checksum.
 
 Every file is named `owner/repo/commit/path` and has a sha256 in its dataset's card. A download goes
 to `NAME.part`, resumes there after an interruption, is checked, and is renamed into the cache.

@@ -1,4 +1,4 @@
-"""The normalised rows that a loader hands over, and the template that makes a tool's text.
+"""The normalised rows that loaders return, and the templates of tool text.
 
 A loader turns upstream's files into `Tables`; `bench.data.dataset.Dataset.build` checks, sorts and
 encodes them. Rows are for the borders; inside, everything is integer codes.

@@ -1,1 +1,1 @@
-"""Evidence from stored results: which system is better, by how much, how surely, and why."""
+"""Evidence from stored results: comparisons with uncertainty, and explanations."""

@@ -1,4 +1,4 @@
-"""Comparing systems: each with the first on the same queries, all pairs by one test, over datasets by ranks."""
+"""Comparing systems: paired with the baseline, all pairs by tiers, and across datasets by ranks."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def compared(fields: Sequence[Field], question: Question, load: Callable[[str], 
         raise UsageError("a comparison needs two results or more: name another one.")
     metrics = list(question.metrics) or fields[0].shared_metrics(USUAL)
     if not metrics:
-        raise UsageError("the results share none of the usual metrics: name one with --metric.")
+        raise UsageError("the results share none of the default metrics: name one with --metric.")
     correct = _CORRECTIONS[question.correction]
     reports = [_on_dataset(field, metrics, question, load, correct) for field in fields]
     # One family over everything that is tested against the baseline: whoever looks at all of it may be misled by any.
@@ -134,7 +134,7 @@ def _on_dataset(
     identity = field.results[0].manifest.dataset
     dataset = load(identity.spec) if question.slices or question.moved else None
     if question.slices and dataset is None:
-        raise UsageError(f"{identity.spec} is not at hand, so its slices are not known; `bench data info` says more.")
+        raise UsageError(f"{identity.spec} is not available, so its slices are unknown; see `bench data info`.")
     if dataset is not None and dataset.content_hash != identity.content_hash:
         if question.slices:
             raise UsageError(f"the results are of {identity.spec} as it was before it changed: run them again.")
@@ -168,7 +168,7 @@ def _direction(metric: str) -> float:
 def _on_metric(field: Field, metric: str) -> MetricReport:
     rows, values = field.values(metric)
     if not len(rows):
-        raise UsageError(f"{metric} is taken on none of the queries, so there is nothing to compare.")
+        raise UsageError(f"{metric} covers none of the queries, so there is nothing to compare.")
     sign = _direction(metric)
     pairs = randomised_tukey(values)
     means = values.mean(axis=0)

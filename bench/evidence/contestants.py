@@ -1,4 +1,4 @@
-"""What is compared: stored results, folders, run files and `method@dataset` names, on the same queries."""
+"""The systems of a comparison: stored results, folders, run files and `method@dataset` names."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _is_file(path: Path) -> bool:
 
 def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) -> Result:
     if dataset is None:
-        raise UsageError(f"{path} is a run file: say what it ran on, as in {path.name}@apibank.")
+        raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
     try:
         data = path.read_bytes()
     except OSError as error:

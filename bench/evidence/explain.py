@@ -124,8 +124,7 @@ def check_same_data(first: Result, second: Result) -> None:
     """
     for difference in data_differences(first.manifest, second.manifest):
         raise ResultError(
-            f"{first.label} and {second.label} cannot stand side by side: "
-            f"{difference.sentence(first.label, second.label)}."
+            f"{first.label} and {second.label} cannot be compared: {difference.sentence(first.label, second.label)}."
         )
 
 
@@ -155,7 +154,7 @@ def explain(result: Result, dataset: Dataset, query_id: str, progress: Progress 
     answer, missing = None, _unexplainable(result.manifest)
     failed = bool(result.per_query["failed"][asked].as_py())
     if failed and not ranking:
-        missing = "The method failed on this query or gave no answer: there is nothing to explain."
+        missing = "The method failed on this query or returned nothing: there is nothing to explain."
     if not missing:
         answer, missing = _answer_today(result, dataset, row, shown, progress)
     recommended = result.per_query["recommended"][asked].as_py()
@@ -216,12 +215,12 @@ def _unexplainable(manifest: Manifest) -> str:
     """Why a method is not made again at all, in a sentence; empty where it is."""
     method = manifest.method
     if method.run_file is not None:
-        return "A run file has ranks and scores alone: what made them is not known."
+        return "A run file has only ranks and scores: its method is unknown."
     if method.needs_llm:
-        return "The method asks a paid language model, which an explanation does not: ranks and scores alone."
+        return "The method asks a paid language model, which `explain` never does: only ranks and scores are shown."
     with suppress(UsageError):  # a spec that this bench cannot read is reported where the method is made again
         if _writes(parse(method.full_spec)):
-            return "A language model on this machine would have to write again: ranks and scores alone."
+            return "A local language model would have to run again: only ranks and scores are shown."
     return ""
 
 

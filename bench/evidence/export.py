@@ -1,4 +1,4 @@
-"""The file `results.json` of a leaderboard: everything that a site knows of its results."""
+"""The schema of `results.json`, a leaderboard's complete export."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.storage.records import Record
 
 
 class ExportedMetric(Record):
-    """What a metric's name stands for."""
+    """What a metric's name represents."""
 
     name: str
     definition: str
@@ -68,7 +68,7 @@ class ExportedResult(Record):
 
 
 class Export(Record):
-    """All results of a site, with the boards that they stand on."""
+    """All results of a site, with the boards that they are on."""
 
     schema_name: Literal["export"] = "export"
     schema_version: Literal[1] = 1

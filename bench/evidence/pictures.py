@@ -1,4 +1,4 @@
-"""A comparison as an SVG: means with intervals and tiers on one dataset, critical differences over several.
+"""A comparison as an SVG chart: means with intervals and tiers, or critical differences over datasets.
 
 Names come from outside: they are escaped, and what XML cannot hold is left out.
 """
@@ -73,7 +73,7 @@ def _means(metric: MetricReport, title: str, n: int) -> str:
         if row.low is not None and row.high is not None:
             parts.append(f'<line class="whisker" x1="{x(row.low):.1f}" y1="{y}" x2="{x(row.high):.1f}" y2="{y}"/>')
         parts.append(f'<circle class="dot" cx="{x(row.mean):.1f}" cy="{y}" r="5">{tip}</circle>')
-    note = f"mean and 95% interval over {n} queries; no two systems of a tier can be told apart (Tukey, 5%)"
+    note = f"mean and 95% interval over {n} queries; systems in one tier are not significantly different (Tukey, 5%)"
     parts.append(_text(12, bottom + 44, note, "note"))
     return _svg(title, parts, height)
 

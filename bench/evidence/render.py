@@ -1,4 +1,4 @@
-"""A comparison as Markdown, CSV and LaTeX. All names are untrusted: each form escapes them in its own way."""
+"""A comparison as Markdown, CSV and LaTeX. Names are untrusted, and each format escapes them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from bench.text import one_line
 LONGEST_TEXT = 160
 #: Measured by `benchmarks/calibration.py`.
 FEW_DATASETS = (
-    "The intervals resample datasets, and are too narrow for few of them: of two, three and five datasets they hold "
-    "the truth in some 0.6, 0.8 and 0.87 of cases where datasets differ much, not in 0.95."
+    "These intervals resample datasets, and are too narrow for few datasets: if datasets "
+    "differ much, nominal 95% intervals cover the true value in about 60%, 80% and 87% of "
+    "cases for two, three and five datasets."
 )
-SLICE_SIGNS = "Signs by slice are corrected over that table alone: it was not part of the family."
+SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 #: p-values below these get these signs.
 DAGGERS = ((0.01, "‡"), (0.05, "†"))
 _LATEX_DAGGERS = {"‡": r"\ddagger", "†": r"\dagger", "": ""}
@@ -39,7 +40,7 @@ def signs(report: Comparison) -> str:
 
 
 def legend(report: Comparison) -> str:
-    """What stands in the tables."""
+    """What is in the tables."""
     return (
         f"{signs(report)} Intervals are 95% BCa bootstrap intervals over queries, not corrected. Tiers come from the "
         "randomised Tukey test over all pairs, one metric at a time."

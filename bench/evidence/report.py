@@ -1,4 +1,4 @@
-"""What a comparison found, as strict models: the JSON of `bench compare`, and what its tables are made of."""
+"""The models of a comparison, which define the JSON of `bench compare`."""
 
 from __future__ import annotations
 

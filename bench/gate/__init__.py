@@ -1,1 +1,1 @@
-"""The regression gate: a candidate against a blessed baseline, by a policy, with noise taken for what it is."""
+"""The regression gate: non-inferiority tests of a candidate against a blessed baseline."""

@@ -1,4 +1,4 @@
-"""Baselines: what a person has blessed, in one small file that belongs into version control.
+"""Baselines: reviewed evidence in one small file under version control.
 
 It holds ids and numbers, never a text: per-query values, what they were made of, who blessed them, when and why.
 Values are stored once for each distinct number, and each query's as its position in that list.
@@ -199,12 +199,12 @@ def read_baseline(path: Path) -> Baseline:
         raw = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise ResultError(
-            f"there is no baseline {path}; `bench bless RESULT --out {path}` makes one of a result."
+            f"there is no baseline {path}; `bench bless RESULT --out {path}` creates one from a result."
         ) from None
     except OSError as error:
         raise ResultError(f"cannot read the baseline {path}: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
-        raise ResultError(f"the baseline {path} is damaged ({error}); take it from version control.") from None
+        raise ResultError(f"the baseline {path} is damaged ({error}); restore it from version control.") from None
     if not isinstance(raw, dict) or raw.get("schema_name") != "baseline":
         raise ResultError(f"{path} is not a baseline; `bench bless` writes them.")
     if raw.get("schema_version") != BASELINE_VERSION:
@@ -219,8 +219,8 @@ def read_baseline(path: Path) -> Baseline:
     # Of the file as it is: a field that this version has more is no change of an older file.
     if baseline.sha256 != _payload_hash(raw):
         raise ResultError(
-            f"the baseline {path} is not what `bench bless` wrote: its content does not have the sha256 that it gives; "
-            "take it from version control, or bless it anew."
+            f"the baseline {path} was changed after `bench bless` wrote it: its sha256 does not "
+            "match; restore it from version control, or bless it again."
         )
     return baseline
 
@@ -229,7 +229,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write a baseline: one line for each key and each metric, so that a difference between two is short.
 
     Raises:
-        StorageError: the place cannot be written; what stood there still does.
+        StorageError: the place cannot be written; the previous content is kept.
     """
     lines = []
     for key, value in baseline.model_dump(mode="json").items():

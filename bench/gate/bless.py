@@ -1,4 +1,4 @@
-"""Blessing: the only way in which a baseline comes to be, or to change."""
+"""Writing baselines; nothing else creates or changes one."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Blessed:
 
     Attributes:
         path: the baseline's file.
-        baseline: what stands there now.
-        before: what it replaced; None where nothing readable stood there.
+        baseline: what is there now.
+        before: what it replaced; None where nothing readable was there.
         written: False where the file has the same evidence already, and was left as it is: seconds and hardware are
             no reason to replace it, unless one is given.
     """
@@ -69,7 +69,7 @@ def bless(
     blessing = Blessing(by=by or _who(), at=moment, reason=reason.strip() or FIRST, bench=bench.__version__)
     as_file = out.suffix == ".json" and not out.is_dir()
     if as_file and len(results) > 1:
-        raise UsageError(f"{len(results)} results do not go into the one file {out}; name a folder.")
+        raise UsageError(f"{len(results)} results do not fit in one file, {out}; give a folder.")
     with locked(_lock_of(out.parent if as_file else out), f"blessing into {out}", progress):
         return _blessed(results, out, as_file, blessing, reason.strip(), metrics)
 
@@ -89,7 +89,7 @@ def _blessed(
         if before is not None and reason:
             same = same and (before.latency, before.hardware) == (fresh.latency, fresh.hardware)
         if path.exists() and not same and not reason:
-            raise UsageError(f"{path} would be replaced: say why with --reason; it is kept in the file.")
+            raise UsageError(f"{path} already exists: give a --reason to replace it.")
         kept = before if same and before is not None else fresh
         planned.append(Blessed(path, kept, before, written=not same))
     for item in planned:
@@ -99,10 +99,10 @@ def _blessed(
 
 
 def _standing(path: Path) -> Baseline | None:
-    """The baseline that stands there; None where there is none, or one that cannot be read.
+    """The baseline that is there; None where there is none, or one that cannot be read.
 
     Raises:
-        ResultError: what stands there was never a baseline, and is not ours to replace.
+        ResultError: what is there was never a baseline, and is not ours to replace.
     """
     if not path.exists():
         return None
@@ -114,7 +114,7 @@ def _standing(path: Path) -> Baseline | None:
         except OSError:
             ours = False
         if not ours:
-            raise ResultError(f"{path} is there and is no baseline ({error}) Choose another --out.") from None
+            raise ResultError(f"{path} exists and is not a baseline ({error}) Choose another --out.") from None
         return None
 
 

@@ -1,4 +1,4 @@
-"""Rules without an interval: seconds and tokens against what the policy allows."""
+"""Rules without an interval: latency and token budgets."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> l
         limit, note = policy.latency.p95_ratio, ""
         verdict: RuleVerdict = "not run"
         if now is None or then is None:
-            note = f"the {'candidate' if now is None else 'baseline'} has no latency: none was measured"
+            note = f"the {'candidate' if now is None else 'baseline'} has no latency measurement"
         elif few := _few_timed(now, then):
             verdict, note = "inconclusive", few
         elif not _as_fast(candidate.hardware, baseline.hardware):
-            verdict, note = "inconclusive", "measured on other hardware than the baseline"
+            verdict, note = "inconclusive", "hardware differs from the baseline"
         elif now.cached != then.cached:
-            verdict, note = "inconclusive", "embeddings came from the cache on one side, and not on the other"
+            verdict, note = "inconclusive", "embeddings came from the cache on one side only"
         else:
             # A clock cannot tell a microsecond from nothing.
             verdict = _within(now.p95 / max(then.p95, 1e-6), limit)
-            note = "embeddings came from the cache: the time to encode is on neither side" if now.cached else ""
-        found.append(_rule("latency p95, times the baseline's", "ratio", verdict, limit, now, then, note))
+            note = "embeddings came from the cache: encoding time is excluded on both sides" if now.cached else ""
+        found.append(_rule("latency p95, relative to the baseline", "ratio", verdict, limit, now, then, note))
     if policy.latency.p95_seconds is not None:
         limit = policy.latency.p95_seconds
-        note = "the candidate has no latency: none was measured" if now is None else ""
+        note = "the candidate has no latency measurement" if now is None else ""
         verdict = _within(None if now is None else now.p95, limit)
         if now is not None and (few := _few_timed(now)):
             verdict, note = "inconclusive", few
         elif now is not None and now.cached:
-            note = "embeddings came from the cache: the time to encode is not in it"
+            note = "embeddings came from the cache: encoding time is excluded"
             verdict = "inconclusive" if verdict == "pass" else verdict
         found.append(_rule("latency p95, seconds", "budget", verdict, limit, now, then, note))
     return found
@@ -92,7 +92,7 @@ def token_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> lis
 def _few_timed(*sides: Latency) -> str:
     """What is wrong with times of too few queries; nothing where there are enough."""
     fewest = min(side.queries for side in sides)
-    return "" if fewest >= FEWEST_TIMED else f"only {fewest} queries were timed, and {FEWEST_TIMED} are the fewest"
+    return "" if fewest >= FEWEST_TIMED else f"only {fewest} queries were timed; at least {FEWEST_TIMED} are needed"
 
 
 def _as_fast(one: dict[str, str | int], other: dict[str, str | int]) -> bool:

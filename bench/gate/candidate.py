@@ -1,4 +1,4 @@
-"""What is gated: a stored result, or a search function that is asked here and now."""
+"""Candidates: a stored result, or a search function that is evaluated now."""
 
 from __future__ import annotations
 
@@ -145,7 +145,9 @@ def _codes(answer: object, dataset: Dataset, query: str, name: str) -> list[int]
         code = dataset.tool_codes.get(tool) if isinstance(tool, str) else None
         if code is None:
             hint = suggestion(tool, dataset.tool_codes) if isinstance(tool, str) else ""
-            raise MethodError(f"{name} answered the query {query} with {tool!r:.80}, which {dataset.spec} lacks{hint}.")
+            raise MethodError(
+                f"{name} answered the query {query} with {tool!r:.80}, which is not in {dataset.spec}{hint}."
+            )
         if code in codes:
             raise MethodError(f"{name} answered the query {query} with the tool {tool!r:.80} twice.")
         codes[code] = None

@@ -1,4 +1,4 @@
-"""A report for a pull request (Markdown), a test report (JUnit XML), and as annotations of a GitHub workflow.
+"""Report formats: Markdown, JUnit XML and GitHub workflow annotations.
 
 Every id, name and text in a report comes from outside, so each form escapes all of them.
 """

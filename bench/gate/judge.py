@@ -1,4 +1,4 @@
-"""The verdict: every rule of a policy on a candidate and its baseline."""
+"""Evaluating every rule of a policy on a candidate and its baseline."""
 
 from __future__ import annotations
 
@@ -62,8 +62,9 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
     allowed = baseline.n_failed if policy.max_failed is None else policy.max_failed
     if candidate.n_failed > allowed:
         reason = (
-            f"{candidate.n_failed} of {baseline.n} judged queries failed or were not answered, and {allowed} may: "
-            "see why, and run it again (max_failed in the policy allows more)"
+            f"{candidate.n_failed} of {baseline.n} judged queries failed or were not answered, but at "
+            f"most {allowed} may: find the cause and run it again (max_failed in the policy raises "
+            "the limit)"
         )
         return not_judged("not run", [reason], *sides)
     rows = _Rows(baseline, load)
@@ -131,8 +132,8 @@ def _other_queries(candidate: Candidate, baseline: Baseline) -> list[str]:
     if ids != baseline.query_ids:
         ours, blessed = set(ids), set(baseline.query_ids)
         return [
-            f"the queries differ: {len(ours - blessed)} are the candidate's alone, {len(blessed - ours)} the "
-            "baseline's alone"
+            f"the queries differ: {len(ours - blessed)} only in the candidate, {len(blessed - ours)} "
+            "only in the baseline"
         ]
     if candidate.per_query["n_gold"].to_pylist() != baseline.n_gold:
         return ["the queries differ in their number of gold tools"]
@@ -153,9 +154,9 @@ def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) ->
     levels = [rule.level for rule in rules if rule.level is not None]
     if len(levels) > 1:
         found.append(
-            f"family: {len(levels)} tests. That all pass needs no correction (it is shown at the largest of their "
-            f"levels); if every loss were exactly at its limit, the chance that some test calls it a regression is "
-            f"{min(1.0, sum(levels)):.2f} at most"
+            f"family: {len(levels)} tests. Passing needs no correction (it holds at the largest of "
+            "their levels). If every loss were exactly at its limit, the probability of at least one "
+            f"false alarm would be at most {min(1.0, sum(levels)):.2f}"
         )
     return found
 
@@ -228,12 +229,12 @@ def _judged(
     apart = int((np.isnan(now) != np.isnan(then))[mask].sum())
     if apart:
         return without(
-            f"{rule.metric} is taken on other queries than in the baseline ({apart} of them): a method that gives sets "
+            f"{rule.metric} covers other queries than in the baseline ({apart} of them): a method that gives sets "
             "for some queries, or a changed baseline"
         )
     taken = mask & ~np.isnan(now)
     if not taken.any():
-        return without(f"{rule.metric} is taken on none of these queries")
+        return without(f"{rule.metric} covers none of these queries")
     sign = 1.0 if higher else -1.0
     # In the direction in which more is better.
     gains = sign * (now[taken] - then[taken])
@@ -293,18 +294,18 @@ def _roughness(values: NDArray[np.float64], differences: bool) -> str:
     if differences and not values.any():
         return ""
     if len(values) == 1:
-        return "a single query says nothing of the spread"
+        return "a single query gives no estimate of the spread"
     if len(values) < FEWEST_QUERIES:
-        return f"{len(values)} queries decide nothing; {FEWEST_QUERIES} are the fewest that do"
+        return f"{len(values)} queries are too few; at least {FEWEST_QUERIES} are needed"
     # Differences of equal values may differ in their last bits.
     rounded = np.round(values, DECIMALS)
     if differences and 0 < (changed := int((rounded != 0).sum())) < FEW_DIFFERING:
-        return f"the bounds are rough: only {changed} queries differ"
+        return f"the bounds are approximate: only {changed} queries differ"
     other = len(values) - int(np.unique(rounded, return_counts=True)[1].max())
     what = "difference" if differences else "value"
     if not other:
-        return f"the bounds are rough: all queries have the same {what}"
-    return f"the bounds are rough: only {other} queries have another {what}" if other < FEW_DIFFERING else ""
+        return f"the bounds are approximate: all queries have the same {what}"
+    return f"the bounds are approximate: only {other} queries have another {what}" if other < FEW_DIFFERING else ""
 
 
 def _moved(

@@ -1,4 +1,4 @@
-"""Policies: what a candidate must keep, as a TOML file.
+"""Gate policies in TOML.
 
 level = 0.05            # chance of each error of each rule
 power = 0.8             # of which the report says what it could have seen
@@ -99,14 +99,14 @@ class Policy(StrictRecord):
     def _asks_for_something(self) -> Policy:
         budgets = (*self.latency.model_dump().values(), *self.tokens.model_dump().values())
         if not self.rule and all(value is None for value in budgets):
-            raise ValueError("it asks for nothing; give a [[rule]], or a budget under [latency] or [tokens]")
+            raise ValueError("it has no rule; add a [[rule]], or a budget under [latency] or [tokens]")
         seen = set()
         for rule in self.rule:
             if self.margin_of(rule) is None and rule.floor is None:
                 raise ValueError(f"the rule for {rule.metric} has neither a margin nor a floor")
             self._can_be_broken_and_kept(rule)
             if (rule.metric, rule.slice) in seen:
-                raise ValueError(f"there are two rules for {rule.metric}; give one its own slice, or make them one")
+                raise ValueError(f"there are two rules for {rule.metric}; give one its own slice, or merge them")
             seen.add((rule.metric, rule.slice))
         return self
 
@@ -116,11 +116,11 @@ class Policy(StrictRecord):
             return
         margin = self.margin_of(rule)
         if margin is not None and margin >= 1:
-            raise ValueError(f"{rule.metric} has the margin {margin:g}: margins are shares: 0.02 is two points")
+            raise ValueError(f"{rule.metric} has the margin {margin:g}: margins are proportions: 0.02 is two points")
         if rule.floor is not None and not 0 < rule.floor <= 1:
             raise ValueError(
-                f"{rule.metric} has the floor {rule.floor:g}, which is not above 0 and at most 1: floors are shares: "
-                "0.6 is sixty per cent"
+                f"{rule.metric} has the floor {rule.floor:g}, which is not above 0 and at most 1: floors "
+                "are proportions: 0.6 is sixty per cent"
             )
 
     def margin_of(self, rule: Rule) -> float | None:
@@ -151,7 +151,7 @@ def _sentence(error: ValidationError) -> str:
     if kind == "extra_forbidden":
         known = _known(place[:-1])
         name = str(place[-1])
-        return f"there is no key {where!r}{suggestion(name, known)}; known there: {', '.join(known)}"
+        return f"there is no key {where!r}{suggestion(name, known)}; known keys: {', '.join(known)}"
     return f"{where}: {message[:1].lower() + message[1:]}" if where else message
 
 

@@ -1,4 +1,4 @@
-"""The pytest plug-in: a project's own search, gated by a test.
+"""The pytest plug-in: gate a project's own search in a test.
 
     def test_search_does_not_get_worse(bench_gate):
         bench_gate(lambda query: my_search(query))
@@ -25,9 +25,9 @@ Search = Callable[[str], Iterable[str]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options `--bench-baseline` and `--bench-policy`."""
-    group = parser.getgroup("bench", "bench: gates of tool retrieval")
-    group.addoption("--bench-baseline", metavar="FILE", help="baseline that `bench bless` wrote, for bench_gate")
-    group.addoption("--bench-policy", metavar="FILE", help="policy (TOML) by which bench_gate judges")
+    group = parser.getgroup("bench", "bench: regression gate for tool retrieval")
+    group.addoption("--bench-baseline", metavar="FILE", help="baseline file from `bench bless`, for bench_gate")
+    group.addoption("--bench-policy", metavar="FILE", help="policy file (TOML) for bench_gate")
 
 
 class Gate:
@@ -67,7 +67,7 @@ class Gate:
         files = {"--bench-baseline": baseline or self._baseline, "--bench-policy": policy or self._policy}
         for option, value in files.items():
             if not value:
-                pytest.fail(f"bench_gate was not run: name a file with {option} or as its argument.", pytrace=False)
+                pytest.fail(f"bench_gate could not run: give a file with {option} or as an argument.", pytrace=False)
         places = [self._place(str(value)) for value in files.values()]
         try:
             report = gate_search(search, places[0], places[1], name)
@@ -80,7 +80,7 @@ class Gate:
         return report
 
     def _place(self, named: str) -> Path:
-        """Where a file is: options may stand on the command line, or in a configuration at the root."""
+        """Where a file is: options may be on the command line, or in a configuration at the root."""
         places = [folder / named for folder in self._folders]
         return next((place for place in places if place.exists()), places[0])
 

@@ -1,4 +1,4 @@
-"""What a gate found: the model behind every form of its report."""
+"""The model of a gate report."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def not_judged(
 
 
 def outcome_of(rules: list[RuleReport]) -> Outcome:
-    """What the rules come to: a regression that was found stands, whatever else could not be judged."""
+    """What the rules come to: a regression that was found counts, whatever else could not be judged."""
     verdicts = {rule.verdict for rule in rules}
     order: tuple[RuleVerdict, ...] = ("regression", "not run", "inconclusive")
     # A gate without rules has judged nothing.

@@ -1,4 +1,4 @@
-"""A report in words: the parts that every form is made of, and the plain text.
+"""The text of a gate report, and the sentences that all formats share.
 
 Ids, names and texts come from outside. Here they lose line ends and control characters; what else a form must escape
 is its own affair.
@@ -19,11 +19,11 @@ LONGEST_TEXT = 200
 _MOST_QUERIES = 10_000_000
 
 MEANING = {
-    "pass": "every rule is kept",
-    "regression": "a rule is broken",
-    "inconclusive": "what was measured does not show it either way",
-    "not comparable": "candidate and baseline were not measured on the same",
-    "not run": "it could not be judged, which is no pass",
+    "pass": "every rule holds",
+    "regression": "a rule is violated",
+    "inconclusive": "the measurements show neither a pass nor a regression",
+    "not comparable": "candidate and baseline were measured under different conditions",
+    "not run": "it could not be evaluated, which is not a pass",
 }
 
 
@@ -91,7 +91,7 @@ def explanation(rule: RuleReport) -> str:
             words.append(f"more than {rule.threshold:g}")
     elif rule.verdict == "inconclusive" and rule.lower is not None:
         # Of too few queries the note speaks: their bounds may well exclude the limit.
-        enclosed = ["the bounds enclose the limit"] if (rule.n or 0) >= FEWEST_QUERIES else []
+        enclosed = ["the bounds contain the limit"] if (rule.n or 0) >= FEWEST_QUERIES else []
         words.append("; ".join([*enclosed, _counts(rule), _needed(rule)]))
     if rule.note:
         words.append(one_line(rule.note))
@@ -104,7 +104,7 @@ def _counts(rule: RuleReport) -> str:
 
 def _needed(rule: RuleReport) -> str:
     if rule.needed is None:
-        return "no number of queries would decide, since the mean lies on the limit"
+        return "no number of queries would decide, because the mean equals the limit"
     number = f"{rule.needed}" if rule.needed <= _MOST_QUERIES else f"more than {_MOST_QUERIES}"
     return f"with the same mean and spread, {number} queries would decide (there are {rule.n})"
 

@@ -1,1 +1,1 @@
-"""Dependency graphs of tools: where their edges come from, and what they do to vectors and scores."""
+"""Dependency graphs of tools."""

@@ -1,4 +1,4 @@
-"""How a graph agrees with annotated edges, and what it looks like in numbers (TGR Tables 3 and 4)."""
+"""Graph statistics, and agreement with annotated edges (TGR Tables 3 and 4)."""
 
 from __future__ import annotations
 

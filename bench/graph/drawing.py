@@ -1,4 +1,4 @@
-"""A dependency graph as an SVG: tools by name, coloured by category, an arrow from each to what it needs.
+"""A dependency graph as an SVG drawing: tools coloured by category, arrows to prerequisites.
 
 Names come from outside: all of them are escaped, and what XML cannot hold is left out.
 """
@@ -53,7 +53,7 @@ def draw(tools: Sequence[Tool], edges: Edges, title: str, annotated: Edges | Non
     Args:
         tools: the library, in code order.
         edges: (edges, 2) [dependent, prerequisite].
-        title: stands above.
+        title: the text above the drawing.
         annotated: true edges to compare with: those found in vain are dashed red, those missed are dotted.
     """
     missed = np.empty((0, 2), dtype=np.int32)

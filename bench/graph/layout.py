@@ -1,6 +1,6 @@
-"""Where the nodes and edges of a dependency graph stand in a drawing: columns from prerequisites to dependents.
+"""Layered graph layout: columns from prerequisites to dependents.
 
-Each connected part is laid out by itself: a tool stands one column to the right of its farthest prerequisite, and the
+Each connected part is laid out by itself: a tool is one column to the right of its farthest prerequisite, and the
 tools of a column are sorted to lie near their neighbours (the barycentre rule of Sugiyama et al. 1981). Edges that
 cross a column pass it in a lane of their own, which all edges to the same prerequisite share, so that none runs below a
 node. Parts are stacked into columns of about the same height.

@@ -1,4 +1,4 @@
-"""Language models behind endpoints, asked through a journal; and strict readers of what they say."""
+"""Language models behind endpoints: client, journal, and strict parsers of replies."""
 
 from bench.llm.client import LanguageModel
 from bench.llm.messages import Failure, Message, Reply, Request, Usage

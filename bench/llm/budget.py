@@ -1,4 +1,4 @@
-"""The spending limit: room is made for the most a call can cost before it is sent.
+"""The spending limit: reserves the maximum cost of a call before it is sent.
 
 What is paid is what the journal records; what is held is what the calls under way may cost at most. A call goes out
 only if both together and its own bound stay within the limit, so the limit is not passed however the calls come back.

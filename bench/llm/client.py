@@ -1,4 +1,4 @@
-"""The one client of language models: any endpoint of the chat-completions protocol, through a journal.
+"""The language-model client for chat-completions endpoints, with a journal.
 
 A request that the journal holds is answered from it; the others are sent, several at once, and each reply is on the
 disk before it is used. So a run that ends early has paid for nothing in vain, and a recorded run replays without a
@@ -127,8 +127,8 @@ class LanguageModel:
             require("openai", what=f"the language model {self.model}")
         if not self._reachable and not recorded:
             raise UnavailableError(
-                f"there is no way to ask {self.model}: {self._obstacle()}, and the journal {self._settings.journal} "
-                f"holds no reply of it. {self._remedy()}"
+                f"cannot call {self.model}: {self._obstacle()}, and the journal {self._settings.journal} "
+                f"has no reply from it. {self._remedy()}"
             )
 
     def complete(self, requests: Sequence[Request]) -> list[Reply | Failure]:
@@ -315,7 +315,7 @@ class LanguageModel:
             self._progress.note(
                 f"replies of {self.model} are taken from the journal {settings.journal}, where "
                 f"{one_line(answer.endpoint, 200)} made them, not {settings.url}; name another file in "
-                "BENCH_LLM_JOURNAL to ask anew"
+                "BENCH_LLM_JOURNAL to ask again"
             )
 
     def _lacking(self, requests: Sequence[Request]) -> UnavailableError:

@@ -1,4 +1,4 @@
-"""The chat-completions protocol: what is sent, what it can cost at most, and what comes back."""
+"""The chat-completions protocol: requests, maximum cost, and parsing of responses."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read_completion(body: Any, request: Request) -> Completion:
         raise Malformed("the reply has no message")
     content, refusal, finish = message.get("content"), message.get("refusal"), choice.get("finish_reason")
     if not isinstance(content, str | None):
-        raise Malformed("the content of the reply is no text")
+        raise Malformed("the content of the reply is not text")
     text = cleaned(content or "")
     finish = cleaned(finish) if isinstance(finish, str) else "unknown"
     reason = ""

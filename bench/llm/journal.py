@@ -1,6 +1,6 @@
-"""The journal: every request with its reply, one JSON line each, so that nothing is asked or paid twice.
+"""The journal: each request with its reply as one JSON line, so that nothing is requested or paid twice.
 
-A line is on the disk before its reply is used, and ends with a checksum over what stands before it. What a killed
+A line is on the disk before its reply is used, and ends with a checksum over what is before it. What a killed
 process left at the end is no whole line: it is not read, and the next writer cuts it off. A line in the middle that
 fails its checksum is damage, and told. Two processes may share a journal: lines are appended under a lock, each sees
 what the other has appended, and for a request that both have asked the first answer stays the answer.
@@ -143,7 +143,7 @@ class Journal:
         """Put a line on the disk.
 
         Returns:
-            The answer that stands: the line's, or that of another process that was first.
+            The answer that counts: the line's, or that of another process that was first.
         """
         with self._thread, locked(self.path.with_name(self.path.name + ".lock"), "writing the journal"):
             with storage_errors(str(self.path)):

@@ -1,4 +1,4 @@
-"""What is asked of a language model, and what comes back."""
+"""Requests, replies and failures of language models."""
 
 from __future__ import annotations
 

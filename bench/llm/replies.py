@@ -1,4 +1,4 @@
-"""Strict readers of what a language model says: JSON out of a reply, and lists of lines.
+"""Strict parsers of language-model replies: JSON values, and lists of lines.
 
 A reader gives what is plainly there, or None; it never guesses. A method that gets None takes its fallback, counts it,
 and reports the count.
@@ -36,13 +36,13 @@ def json_array(text: str) -> list[Any] | None:
 
 
 def _values(text: str, kind: type) -> list[Any]:
-    """The different JSON values of a kind that stand in a text and not in another value; none if any is broken."""
+    """The different JSON values of a kind that are in a text and not in another value; none if any is broken."""
     if len(text) > _LONGEST:
         return []
     text = _answer(text)
     found: dict[str, Any] = {}
     try:
-        # Inside fences if there are any: what stands around them talks about it.
+        # Inside fences if there are any: what is around them talks about it.
         for part in _fenced(text) or [text]:
             found |= {json.dumps(value, sort_keys=True): value for value in _decoded(part) if isinstance(value, kind)}
     except (ValueError, RecursionError):
@@ -53,7 +53,7 @@ def _values(text: str, kind: type) -> list[Any]:
 def _decoded(text: str) -> list[Any]:
     """Every JSON value in a text; raises `ValueError` at one that is cut short or out of form.
 
-    What stands inside a broken value is not looked at: a part of an answer is not the answer.
+    What is inside a broken value is not looked at: a part of an answer is not the answer.
     """
     found = []
     at = 0
@@ -68,7 +68,7 @@ def _decoded(text: str) -> list[Any]:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key occurs twice")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Settings of the endpoints, out of the environment."""
+"""Endpoint settings from environment variables."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def _settings(
     key_name = next((name for name in key_names if name in os.environ), _OPENAI_KEY)
     key = os.environ.get(key_name, "").strip()
     if not all("!" <= sign <= "~" for sign in key):
-        raise UsageError(f"{key_name} holds a character that no key has (a space, a line end, an accent); set it anew.")
+        raise UsageError(
+            f"{key_name} contains a character that is invalid in a key (a space, a line end, an accent); set it again."
+        )
     if limit is None:
         limit = _number("BENCH_LLM_LIMIT", float, "an amount of money such as 2.50")
     prices = os.environ.get(price_name, "").strip()
@@ -131,11 +133,11 @@ def _checked_url(name: str, url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise UsageError(f"{name} is no http or https address; {example}.")
+        raise UsageError(f"{name} is not an http or https URL; {example}.")
     # They would be recorded with every reply, and some hold the key.
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
-            f"{name} may hold no user, password, query or fragment; {example}, and the key in BENCH_LLM_KEY."
+            f"{name} must not contain a user, password, query or fragment; {example}, and the key in BENCH_LLM_KEY."
         )
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
 
@@ -175,4 +177,4 @@ def _amount(name: str, text: str) -> float:
 
 
 def _bad_price(name: str, text: str, expected: str) -> UsageError:
-    return UsageError(f"{name} holds {text!r} where it should have {expected}.")
+    return UsageError(f"{name} is {text!r}, but must be {expected}.")

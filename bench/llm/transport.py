@@ -1,4 +1,4 @@
-"""Calls over the `openai` package that bear with endpoints: time-outs, retries, and what every failure means.
+"""Calls through the `openai` package with timeouts, retries and classified errors.
 
 Tried again, and then `GaveUp`: 429, 408, 409, 5xx, a time-out, a connection refused or dropped, a reply that is not as
 the protocol has it. `Refused` at once: the content is refused or longer than the model takes, so that another try would
@@ -176,7 +176,7 @@ class Transport:
         except openai.APITimeoutError:
             raise late from None
         except openai.APIConnectionError as error:
-            # A connection that never stood carried no request.
+            # A connection that was never established carried no request.
             made = "Connect" not in type(error.__cause__).__name__
             reason = "the connection broke" if made else f"cannot connect to {settings.url}"
             raise _Again(reason, charged=made) from None
@@ -209,9 +209,9 @@ class Transport:
         if code in _REFUSALS:
             return Refused(f"the endpoint's filter refused the request: {said}")
         if code == "context_length_exceeded" or (status == 400 and "context length" in said.lower()):
-            return Refused(f"the request is longer than the model takes: {said}")
+            return Refused(f"the request exceeds the context length of the model: {said}")
         if code == "insufficient_quota" or status == 402:
-            return UnavailableError(f"{url} says that there is no credit left ({said}).")
+            return UnavailableError(f"{url} reports that no credit is left ({said}).")
         if status in _AGAIN or status >= 500:
             wait = retry_after(error.response.headers.get("retry-after"), time.time())
             return _Again(f"the endpoint answered {status}: {said}", charged=False, wait=wait)

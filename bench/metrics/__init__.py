@@ -1,4 +1,4 @@
-"""Metrics: a catalogue by canonical string, and their evaluation on integer arrays."""
+"""Metrics: a catalogue by canonical string, and evaluation on integer arrays."""
 
 from bench.metrics.catalogue import DEFAULT_METRICS, get_measure, measures, parse_metric, parse_metrics
 from bench.metrics.evaluate import Scores, evaluate

@@ -1,4 +1,4 @@
-"""Finding a metric by its string: the built-in measures and those of installed plug-ins."""
+"""Looking up metrics by string: built-in measures and plug-ins."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def get_measure(name: str) -> Measure:
 def parse_metric(text: str) -> Metric:
     """The metric of a string such as `ndcg@5`; `str()` of it is the canonical form.
 
-    A bare name stands for the cut-off 100 (the protocol's depth) where the measure has no bare form.
+    A bare name represents the cut-off 100 (the protocol's depth) where the measure has no bare form.
 
     Raises:
         UsageError: unknown name, or a cut-off that the measure does not take.
@@ -83,7 +83,7 @@ def parse_metric(text: str) -> Metric:
     elif len(cut) <= 7 and 1 <= int(cut) <= LARGEST_CUTOFF:
         cutoff, kind = int(cut), "k"
     else:
-        raise UsageError(f"the cut-off of {text!r} must lie between 1 and {LARGEST_CUTOFF}.")
+        raise UsageError(f"the cut-off of {text!r} must be between 1 and {LARGEST_CUTOFF}.")
     if kind not in measure.cutoffs:
         forms = {"k": f"{name}@5", "gold": f"{name}@gold", "none": name}
         allowed = " or ".join(forms[form] for form in sorted(measure.cutoffs))

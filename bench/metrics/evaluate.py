@@ -1,4 +1,4 @@
-"""From integer arrays to per-query values of every metric."""
+"""Per-query values of metrics from integer arrays."""
 
 from __future__ import annotations
 

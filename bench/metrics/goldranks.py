@@ -1,4 +1,4 @@
-"""Where each query's gold tools stand in its ranking: all that any metric needs to know."""
+"""The ranks of each query's gold tools: the input of every metric."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class GoldRanks:
 
 
 def returned_counts(tools: NDArray[np.int32]) -> NDArray[np.int64]:
-    """(queries,) number of tools in each row; padding stands at the end, so most rows need one look."""
+    """(queries,) number of tools in each row; padding is at the end, so most rows need one look."""
     queries, depth = tools.shape
     counts = np.full(queries, depth, dtype=np.int64)
     short = np.flatnonzero(tools[:, -1] == -1) if depth else np.arange(0)

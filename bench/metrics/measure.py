@@ -1,4 +1,4 @@
-"""A measure is one small declarative thing; a metric is a measure at a cut-off.
+"""`Measure` and `Metric`: a measure is declared once; a metric is a measure at a cut-off.
 
 A metric's canonical string (`ndcg@5`) is its identity: it parses, prints back the same, and keys
 every file and table.

@@ -1,4 +1,4 @@
-"""The metrics of the protocol's section 2: definition, edge cases and source in one place each."""
+"""The protocol's metrics, each with definition, edge cases and source."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The tie band: what each metric would be if ties were broken worst, at random, and best for the method.
+"""Tie bands: the value of each metric with ties broken worst, at random, and best.
 
 The protocol breaks ties by tool id (rule 1), which is fair and arbitrary. A claimed gain smaller than the
 band may be a gift of that rule. Only the ranks of gold tools matter, so the band is computed on them: a
-gold tool that ties with others may stand anywhere in its group.
+gold tool that ties with others may be anywhere in its group.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Models: encoders, cross-encoders, classifiers, causal models, endpoints; their files, tokens and training cards."""
+"""Models: encoders, cross-encoders, classifiers, causal language models and embedding endpoints."""

@@ -1,4 +1,4 @@
-"""Batches of texts that cost about the same: a budget of tokens, padding included."""
+"""Batching texts by a token budget, padding included."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 def token_batches(lengths: Sequence[int] | NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
     """Positions of texts, longest first, in batches of at most `budget` tokens once padded to their longest.
 
-    Texts of about the same length stand together, so that hardly any padding is computed. A text longer than the
+    Texts of about the same length are together, so that hardly any padding is computed. A text longer than the
     budget is a batch of its own. Texts of equal length keep their order.
 
     Args:

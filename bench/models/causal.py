@@ -1,4 +1,4 @@
-"""Language models on this machine: any causal model of transformers, sampled so that batches do not matter."""
+"""Local causal language models, sampled independently of batching."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class _Sampler:
         width = min(self._sampling.top_k, scores.shape[1])
         values, tokens = torch.topk(scores.float() / self._sampling.temperature, width)
         shares = torch.softmax(values, dim=1)
-        # The first one always stays: nothing stands before it.
+        # The first one always stays: nothing comes before it.
         outside = torch.cumsum(shares, dim=1) - shares >= self._sampling.top_p
         noise = self._noise[:, input_ids.shape[1] - self._begin, :width]
         chosen = (values + noise).masked_fill(outside, -torch.inf).argmax(dim=1, keepdim=True)

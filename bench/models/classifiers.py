@@ -1,4 +1,4 @@
-"""Sequence classifiers: models that read a text, or two texts together, and give a number for each label.
+"""Sequence classifiers of texts or text pairs.
 
 Numbers are cached by content, as the vectors of encoders are: the texts, the model's revision, the settings. When every
 input is in the cache, neither torch nor transformers is imported.
@@ -78,7 +78,7 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
         except (OSError, ValueError, AttributeError, TypeError):
             kinds, labels = [], ()
         if not any(kind.endswith("ForSequenceClassification") for kind in kinds):
-            raise UnavailableError(f"{self.name} is no sequence classifier; train one with `bench train`.")
+            raise UnavailableError(f"{self.name} is not a sequence classifier; train one with `bench train`.")
         return labels
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Cross-encoders: models that read a query and a tool together and say how well the tool serves the query."""
+"""Cross-encoders: relevance scores of (query, tool) pairs."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class CrossEncoder:
         name = self.model.name
         if not name:
             raise UsageError(
-                "name a cross-encoder with reranker=FOLDER; "
-                "`bench train reranker --dataset NAME --out FOLDER` makes one."
+                "a cross-encoder is required: set reranker=FOLDER; `bench train reranker --dataset NAME "
+                "--out FOLDER` trains one."
             )
         self.model.preflight()
         if len(self.model.labels) != 1:
             raise UnavailableError(
-                f"{name} is no cross-encoder: it has {len(self.model.labels)} outputs and not one; "
-                "`bench train reranker` makes one."
+                f"{name} is not a cross-encoder: it has {len(self.model.labels)} outputs instead of one; "
+                "`bench train reranker` trains one."
             )
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
@@ -63,5 +63,5 @@ class CrossEncoder:
 
 
 def probability(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The relevance between 0 and 1 that a logit stands for: the logistic function."""
+    """The relevance between 0 and 1 that a logit represents: the logistic function."""
     return np.asarray(0.5 * (1 + np.tanh(0.5 * logits)), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Embeddings of a model behind an endpoint, by the `embeddings` protocol that chat endpoints have beside them."""
+"""Embeddings from an endpoint with the OpenAI embeddings API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.llm.settings import OFFLINE, Settings, embedding_settings
 from bench.llm.transport import GaveUp, Malformed, Refused, Transport
 from bench.session import bound_session
 
-#: Names of encoders that stand behind an endpoint begin so: `openai:text-embedding-3-small`.
+#: Names of encoders that are behind an endpoint begin so: `openai:text-embedding-3-small`.
 PREFIX = "openai:"
 
 #: Texts of more bytes together than this go in several calls; endpoints limit the tokens of one.
@@ -60,7 +60,7 @@ class EndpointModel:
 
     @property
     def revision(self) -> str:
-        """Model and endpoint: what stands behind them, only the endpoint knows.
+        """Model and endpoint: what is behind them, only the endpoint knows.
 
         Raises:
             UnavailableError: the endpoint may be called, and the package that calls it is not installed.
@@ -163,7 +163,7 @@ def _read(body: Any, count: int) -> tuple[NDArray[np.float32], int | None]:
     for row in rows:
         index, vector = (row.get("index"), row.get("embedding")) if isinstance(row, dict) else (None, None)
         if type(index) is not int or not isinstance(vector, list) or not all(map(_is_number, vector)):
-            raise Malformed("a vector of the reply is no list of numbers")
+            raise Malformed("a vector in the reply is not a list of numbers")
         found[index] = vector
     lengths = set(map(len, found.values()))
     if sorted(found) != list(range(count)) or len(lengths) != 1 or 0 in lengths:

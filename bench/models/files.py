@@ -1,4 +1,4 @@
-"""Where the files of a model lie on this machine, and the revision that they amount to."""
+"""Model files on this machine, and their revision."""
 
 from __future__ import annotations
 
@@ -47,10 +47,12 @@ def model_folder(name: str) -> Path:
     path = Path(name).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file() and not (path / "modules.json").is_file():
-            raise UnavailableError(f"the folder {path} holds no sentence-transformers model (no config.json).")
+            raise UnavailableError(
+                f"the folder {path} does not contain a sentence-transformers model (no config.json)."
+            )
         return path
     if name.startswith(("/", ".", "~")):
-        raise UnavailableError(f"there is no folder {path} to read an encoder from.")
+        raise UnavailableError(f"the model folder {path} does not exist.")
     return _from_hub(name)
 
 
@@ -82,7 +84,7 @@ def _from_hub(name: str) -> Path:
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         reason = "offline and not in the hub's cache" if offline else str(error).splitlines()[0]
         raise UnavailableError(
-            f"there is no encoder {name!r} here ({reason}); name a folder, or `minilm` for the embedded one."
+            f"the encoder {name!r} is not available ({reason}); name a folder, or `minilm` for the embedded one."
         ) from None
 
 

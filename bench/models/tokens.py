@@ -1,4 +1,4 @@
-"""How many tokens a text costs, counted with the embedded WordPiece tokeniser.
+"""Counting tokens with the embedded WordPiece tokeniser.
 
 Agents pay for tool descriptions by the token. Every model counts differently; this tokeniser (of
 all-MiniLM-L6-v2) is here on every machine, so figures compare.

@@ -1,6 +1,6 @@
-"""Training cards: what a model was trained on, so that a result can tell whether it knew the test.
+"""Training cards: digests of a model's training data, to detect training on test queries.
 
-A trained model's folder holds `training.json` beside the model. Texts stand in it as digests: enough to find a query
+A trained model's folder holds `training.json` beside the model. Texts are in it as digests: enough to find a query
 again, and nothing of a dataset is copied.
 """
 
@@ -72,7 +72,7 @@ class TrainingCard(Record):
 
 
 def text_digest(text: str) -> str:
-    """Sixteen hexadecimal digits that stand for a text; case and white space do not count."""
+    """Sixteen hexadecimal digits that represent a text; case and white space do not count."""
     return hashlib.sha256(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""The interface of a method, and the capabilities that let methods be built from one another.
+"""The method interface, and the capabilities that let methods wrap other methods.
 
 A method is one class in one file:
 
@@ -169,9 +169,9 @@ class Method(ABC):
         """At most `depth` tools for each query, best first."""
 
     def marks(self) -> dict[str, str]:
-        """What must stand on the method's row in every table: a short mark -> one sentence.
+        """What must be on the method's row in every table: a short mark -> one sentence.
 
-        Such as that rules stand in for a language model. Its parts are asked too.
+        For example, that rules replace a language model. Marks of its parts are added.
         """
         return {}
 

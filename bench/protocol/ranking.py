@@ -1,4 +1,4 @@
-"""Rankings and tool sets: what methods return, checked and put in the protocol's order."""
+"""Rankings and tool sets: what methods return, validated and in canonical order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method may see: the library, the history, and the texts of the queries. Never test gold.
+"""Views: what a method may see of the library, the history and the queries. They never contain test gold.
 
 The runner builds these views; a method gets nothing else of the dataset.
 """

@@ -1,4 +1,4 @@
-"""Finding datasets and methods by name: built-in ones, and those of installed plug-ins.
+"""Finding datasets and methods by name: built-in ones and plug-ins.
 
 The harness never names a concrete method or dataset; it asks here.
 """

@@ -1,4 +1,4 @@
-"""Adding the user's own datasets: BEIR folders, folders of ours, and full-size upstream archives."""
+"""Adding user datasets: BEIR folders, Parquet exports and full-size upstream archives."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add_datasets(
     """
     if not re.fullmatch(ID_PATTERN, name):
         raise UsageError(
-            f"{name!r} is no id for a dataset: use up to 64 letters, digits, dots, hyphens and underscores."
+            f"{name!r} is not a valid dataset id: use up to 64 letters, digits, dots, hyphens and underscores."
         )
     if not source.is_dir():
         raise UsageError(f"{source} is not a folder.")
@@ -51,13 +51,13 @@ def add_datasets(
         tables = _imported(brought[0], source)
         asked = [entry for entry in brought if entry.card.id in tables]
         if not asked:
-            raise UnavailableError(f"{source} has not the files of {name}: {brought[0].card.obtain}")
+            raise UnavailableError(f"{source} does not contain the files of {name}: {brought[0].card.obtain}")
         for entry in asked:
             yield _keep(Dataset.build(entry.card.id, entry.card, tables[entry.card.id]), replace)
         return
     taken = {word.casefold() for entry in installed.values() for word in (entry.card.id, *entry.card.aliases)}
     if name.casefold() in taken:
-        raise UsageError(f"there is a dataset {name!r} already; choose another name for yours.")
+        raise UsageError(f"a dataset {name!r} already exists; choose another name.")
     if (source / MANIFEST).is_file():
         stored = read_dataset(source)
         mine: dict[str, Any] = {"id": name, "aliases": [], "upstream": [], "counts": None, "obtain": "", "variant": ""}
@@ -68,8 +68,8 @@ def add_datasets(
         yield _keep(Dataset.build(name, cards_from(_card(name, source, rows), name)[0], rows), replace)
     else:
         raise UsageError(
-            f"{source} is in no form that is known: it has neither corpus.jsonl (BEIR) nor {MANIFEST} (Parquet), and "
-            f"{name!r} is no dataset that one brings the files of."
+            f"{source} has an unknown format: it has neither corpus.jsonl (BEIR) nor {MANIFEST} "
+            f"(Parquet), and {name!r} is not a dataset that needs your files."
         )
 
 
@@ -96,13 +96,14 @@ def _card(name: str, source: Path, rows: Tables) -> dict[str, Any]:
         )
     if rows.left_out:
         issues.append(
-            f"{len(rows.left_out)} queries were left out on import, since no split claims them or all of their gold "
-            f"was dropped, first {rows.left_out[0]}. A judgement of 0 keeps a query that has no gold."
+            f"{len(rows.left_out)} queries were omitted on import, because no split contains them or "
+            f"all of their gold was dropped; the first is {rows.left_out[0]}. A judgement of 0 keeps "
+            "a query that has no gold."
         )
     return {
         "id": name,
         "title": name,
-        "summary": f"Added from {source.name} in BEIR form.",
+        "summary": f"Added from {source.name} in BEIR format.",
         "licence": "not stated",
         "redistribution": False,
         "template": "name_description",
@@ -116,7 +117,7 @@ def _keep(dataset: Dataset, replace: bool) -> Dataset:
     with locked(data_folder() / ".locks" / f"{folder.name}.lock", f"adding {folder.name}"):
         recover(folder)
         if folder.exists() and not replace:
-            raise UsageError(f"a dataset {dataset.card.id!r} was added before; --replace puts this one in its place.")
+            raise UsageError(f"a dataset {dataset.card.id!r} already exists; use --replace to replace it.")
         with replaced_folder(folder) as fresh:
             write_dataset(dataset, fresh)
     return dataset

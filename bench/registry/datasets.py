@@ -68,7 +68,7 @@ class DatasetEntry:
         if isinstance(declared, dict):
             declared = declared.get(self.card.variant, NoOptions)
         if not (isinstance(declared, type) and issubclass(declared, ParameterSet)):
-            raise DataError(f"the loader of {self.card.id} declares Options that are no ParameterSet.")
+            raise DataError(f"the loader of {self.card.id} declares Options that are not a ParameterSet.")
         return declared
 
 
@@ -97,7 +97,7 @@ def _installed() -> _Found:
         places = list(package.submodule_search_locations or []) if package else []
         if not places:
             found.broken[point.name] = (
-                f"the plug-in dataset {point.name!r} ({point.value}) is not a package that is there."
+                f"the plug-in dataset {point.name!r} ({point.value}) is not an installed package."
             )
         for place in places:
             _read_cards(found, point.name, Path(place), f"{point.value}.loader")
@@ -203,7 +203,8 @@ def check_brought(entry: DatasetEntry) -> None:
     """Raise `UnavailableError` for a dataset whose files the user must bring and has not."""
     if entry.card.obtain:
         raise UnavailableError(
-            f"{entry.card.id} is not here: {entry.card.obtain} Then run `bench data add {entry.card.id} --from FOLDER`."
+            f"{entry.card.id} is not available: {entry.card.obtain} Then run `bench data add "
+            f"{entry.card.id} --from FOLDER`."
         )
 
 
@@ -217,7 +218,7 @@ def stored_folder(entry: DatasetEntry, options: ParameterSet, sources: Sources) 
 def checked(dataset: Dataset) -> Dataset:
     """The dataset, if its content hash is that of its rows and not only what its file says."""
     if Dataset.build(dataset.spec, dataset.card, dataset.rows_again()).content_hash != dataset.content_hash:
-        raise DataError(f"{dataset.spec} is not what its file says: its content hash is another; add it again.")
+        raise DataError(f"{dataset.spec} does not match its stored content hash; add it again.")
     return dataset
 
 
@@ -246,10 +247,10 @@ def _run_loader(module: str, files: Files, options: ParameterSet, card: Card) ->
         raise
     except Exception as error:
         raise DataError(
-            f"the loader of {card.id} fails, or its files are not as it expects ({type(error).__name__}: {error})."
+            f"the loader of {card.id} failed, or its files are not as it expects ({type(error).__name__}: {error})."
         ) from error
     if not isinstance(tables, Tables):
-        raise DataError(f"the loader of {card.id} gives a {type(tables).__name__} and not Tables.")
+        raise DataError(f"the loader of {card.id} returned a {type(tables).__name__} instead of Tables.")
     return tables
 
 
@@ -287,4 +288,4 @@ def check_counts(dataset: Dataset) -> None:
         if value != getattr(counts, key)
     ]
     if wrong:
-        raise DataError(f"{dataset.spec} is not what its card says: {', '.join(wrong)}.")
+        raise DataError(f"{dataset.spec} does not match its card: {', '.join(wrong)}.")

@@ -64,8 +64,8 @@ def method_class(name: str) -> type[Method]:
     if ":" in name:
         return _class_at(name)
     raise UsageError(
-        f"there is no method {name!r}{suggestion(name, method_names())}; `bench list methods` lists them, "
-        "and your own is named as package.module:Class."
+        f"there is no method {name!r}{suggestion(name, method_names())}; `bench list methods` "
+        "lists them; name your own as package.module:Class."
     )
 
 
@@ -101,13 +101,13 @@ def _class_in(module_name: str, name: str) -> type[Method]:
         and not value.__name__.startswith("_")
     ]
     if len(found) != 1:
-        raise MethodError(f"{module_name} must hold exactly one method; it holds {len(found)}.")
+        raise MethodError(f"{module_name} must define exactly one method; it defines {len(found)}.")
     return _checked(found[0], name)
 
 
 def _checked(value: object, name: str) -> type[Method]:
     if not (inspect.isclass(value) and issubclass(value, Method)):
-        raise MethodError(f"{name} is no method: it must be a subclass of bench.protocol.Method.")
+        raise MethodError(f"{name} is not a method: it must be a subclass of bench.protocol.Method.")
     if inspect.isabstract(value):
         raise MethodError(f"the method {name} lacks {', '.join(sorted(value.__abstractmethods__))}.")
     if not isinstance(value.batch_size, int) or value.batch_size < 1:
@@ -152,7 +152,7 @@ def _made(spec: Spec, progress: Progress) -> Method:
     except BenchError:
         raise
     except (Exception, SystemExit) as error:
-        raise MethodError(f"the method {spec} cannot be made: {type(error).__name__}: {error}.") from error
+        raise MethodError(f"the method {spec} cannot be built: {type(error).__name__}: {error}.") from error
     method.name = spec.name
     context.close()
     return method

@@ -1,4 +1,4 @@
-"""Checking a dataset from its files up."""
+"""Verifying a dataset, starting from its files."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def verify_dataset(spec: str, sources: Sources) -> Verification:
             # The hash of the rows as they are read, not what the file says that it should be.
             content_hash = Dataset.build(stored.spec, stored.card, stored.rows_again()).content_hash
             if content_hash != stored.content_hash:
-                problems.append(f"the stored tables hash to {content_hash[:16]} and say {stored.content_hash[:16]}")
+                problems.append(f"the stored tables hash to {content_hash[:16]}, but record {stored.content_hash[:16]}")
         except DataError as error:
             problems.append(str(error).rstrip("."))
     if entry.module is not None and not problems:
         fresh = build_dataset(entry, options, canonical, sources).content_hash
         if stored is not None and fresh != content_hash:
             problems.append(
-                f"built anew from its files the hash is {fresh[:16]}, the stored tables have {content_hash[:16]}"
+                f"the tables rebuilt from its files hash to {fresh[:16]}, the stored tables to {content_hash[:16]}"
             )
         content_hash = fresh
     return Verification(canonical, files, content_hash, problems)

@@ -1,1 +1,1 @@
-"""The papers' tables and claims held against what is measured here: cells, recipes, verdicts."""
+"""Reproduction of the papers' tables and claims: cells, recipes, verdicts."""

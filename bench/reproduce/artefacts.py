@@ -1,4 +1,4 @@
-"""Trained models that recipes name: by which command each is made, and where it is kept."""
+"""Trained models that recipes need: how each is trained, and where it is stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.training.train import trainer_class
 
 FILE = Path(__file__).parent / "artefacts.toml"
 _REFERENCE = re.compile(r"\$([a-z0-9][a-z0-9-]*)")
-#: With what stands before it in the same word, as in `local:$NAME`: the two are one value.
+#: With what is before it in the same word, as in `local:$NAME`: the two are one value.
 _VALUE = re.compile(r"([\w.:/-]*)\$([a-z0-9][a-z0-9-]*)")
 
 
@@ -55,7 +55,7 @@ def read_artefacts(path: Path) -> dict[str, Artefact]:
     known: set[str] = set()
     for name, artefact in found.items():
         if missing := [needed for needed in artefact.needs() if needed not in known]:
-            raise DataError(f"{path}: {name} is made from {missing[0]}, which must stand before it.")
+            raise DataError(f"{path}: {name} is made from {missing[0]}, which must come first.")
         known.add(name)
     return found
 
@@ -80,8 +80,8 @@ def is_there(name: str) -> bool:
         return False
     if wrong := _differences(artefact(name), card):
         raise DataError(
-            f"{folder_of(name)} holds another model than {name}: {'; '.join(wrong)}. "
-            "Move it away, and bench reproduce train makes the right one."
+            f"{folder_of(name)} contains a model other than {name}: {'; '.join(wrong)}. Move it away; "
+            "then bench reproduce train trains the right one."
         )
     return True
 
@@ -89,7 +89,7 @@ def is_there(name: str) -> bool:
 def _differences(wanted: Artefact, card: TrainingCard) -> list[str]:
     """How a card differs from what an artefact is, where that changes the model.
 
-    An artefact that it was made from may have stood elsewhere at the time, so a reference is not compared.
+    An artefact that it was made from may have been elsewhere at the time, so a reference is not compared.
     """
     if card.kind != wanted.kind:
         return [f"it is a {card.kind} and not a {wanted.kind}"]

@@ -27,7 +27,7 @@ class Cell:
         row: the row's name, with its setting.
         dataset, split: as the paper calls them; split is empty where the paper names none.
         metric: our canonical string where we have the metric, else the paper's name for it.
-        printed: as it stands in the paper.
+        printed: as it is in the paper.
         unit: what the printed number is.
     """
 
@@ -99,7 +99,7 @@ def papers() -> dict[str, Paper]:
 
 
 def table_names() -> list[str]:
-    """Names of all tables: by paper, then as they stand in it."""
+    """Names of all tables: by paper, then as they are in it."""
     return [name for paper in papers().values() for name in paper.tables]
 
 
@@ -141,7 +141,7 @@ def read_cells(path: Path) -> list[Cell]:
     """Cells out of a tab-separated file.
 
     Raises:
-        DataError: a column is missing, a number is none, a unit is unknown, or a cell stands twice; with the line.
+        DataError: a column is missing, a number is none, a unit is unknown, or a cell occurs twice; with the line.
     """
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -157,13 +157,13 @@ def read_cells(path: Path) -> list[Cell]:
             raise DataError(f"{where} has {len(row)} fields instead of {len(_COLUMNS)}.")
         table, name, dataset, split, metric, printed, unit = row
         if unit not in get_args(Unit):
-            raise DataError(f"{where}: {unit!r} is none of the units {', '.join(get_args(Unit))}.")
+            raise DataError(f"{where}: {unit!r} is not one of the units {', '.join(get_args(Unit))}.")
         cell = Cell(table, name, dataset, split, metric, printed, unit)  # type: ignore[arg-type]
         try:
             _ = cell.value
         except ValueError:
-            raise DataError(f"{where}: {printed!r} is no number.") from None
+            raise DataError(f"{where}: {printed!r} is not a number.") from None
         if tuple(row[:5]) in found:
-            raise DataError(f"{where}: the cell {cell} stands twice.")
+            raise DataError(f"{where}: the cell {cell} occurs twice.")
         found[tuple(row[:5])] = cell
     return list(found.values())

@@ -1,4 +1,4 @@
-"""The papers' claims in our own words, each with the paired comparisons that decide it."""
+"""The papers' claims in our words, with the paired comparisons that test them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def read_claims(path: Path) -> list[Claim]:
 
 
 def check_printed(printed: tuple[Printed, ...]) -> PrintedReport | None:
-    """How the paper's own cells stand to a claim; None where none bears on it.
+    """How the paper's own cells relate to a claim; None where none bears on it.
 
     Raises:
         DataError: a row is not in its table, or two rows share no cell.

@@ -1,4 +1,4 @@
-"""The exact commands that would run what cannot run here."""
+"""Commands that would run what cannot run on this machine."""
 
 from __future__ import annotations
 

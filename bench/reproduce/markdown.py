@@ -21,12 +21,14 @@ from bench.reproduce.wording import (
 )
 
 _LEGEND = (
-    "**reproduced**: the published number lies within the 95% interval of ours, or within "
-    f"{TOLERANCE} of it; *other data* says that it was measured on other data than the paper's. **differs**: it does "
-    "not; the known differences stand below the table. **direction only**: the number cannot be compared, but whether "
-    "the row is above another one can; the published number is followed by its difference to that row. **not run**: "
-    "what it needs and the command that would run it stand below the table. Directions are tested by the paired "
-    "randomisation test, p-values corrected by Holm within a table; claims by the same, within a claim."
+    "**reproduced**: the published number is within the 95% interval of ours, or within "
+    f"{TOLERANCE} of it; *other data* says that it was measured on other data than the "
+    "paper's. **differs**: it does not; the known differences are below the table. "
+    "**direction only**: the number cannot be compared, but whether the row is above another "
+    "one can; the published number is followed by its difference to that row. **not run**: "
+    "what it needs and the command that would run it are below the table. Directions are "
+    "tested by the paired randomisation test, p-values corrected by Holm within a table; "
+    "claims by the same, within a claim."
 )
 
 
@@ -97,7 +99,7 @@ def _commands(lacking: Iterable[Lacking]) -> list[str]:
 
 def _claims(claims: Sequence[ClaimReport]) -> list[str]:
     rows = [[item.claim, item.text, claim_state(item), printed_state(item)] for item in claims]
-    parts = [_grid(["claim", "what it says", "measured here", "the paper's own cells that agree"], rows)]
+    parts = [_grid(["claim", "statement", "measured here", "the paper's own cells that agree"], rows)]
     for item in claims:
         parts.append(f"### {item.claim}: {claim_state(item)}")
         parts.append(f"{item.text} ({papers()[item.paper].citation}, {item.where})")

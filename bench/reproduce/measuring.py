@@ -1,4 +1,4 @@
-"""From answers to estimates and comparisons, with what they were measured on."""
+"""Estimates and comparisons from measured answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The closed vocabularies of a reproduction: verdicts, outcomes, and in what a measurement differs from the paper's."""
+"""The closed vocabularies of a reproduction: verdicts, outcomes and differences in setup."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Recipes: which of our specs measures a row of a table, and in what that differs from the paper.
+"""Recipes: which spec measures a table row, and how the setup differs from the paper.
 
-A cell is measured by the first of its recipes that can run here. The faithful one stands first, so that a cell moves
+A cell is measured by the first of its recipes that can run here. The faithful one comes first, so that a cell moves
 up by itself once a model, dataset or endpoint is at hand.
 """
 
@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parent / "recipes"
 
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
-#: Values of `{name}` in a recipe's texts, by row or place. A list may only stand where a list does (`on`).
+#: Values of `{name}` in a recipe's texts, by row or place. A list may only occur where a list is expected (`on`).
 Substitutions = dict[str, str | list[str]]
 
 
@@ -61,7 +61,7 @@ class Recipe(Question):
         method: a method's spec; `$NAME` in it is the folder of an artefact.
         minus: for tables of differences, the spec that is subtracted.
         against, rival: makes the recipe one of direction: a row of the same table (or `TABLE: ROW`), and the spec that
-            stands for it. In a table of differences `against` says in words what `rival` is.
+            represents it. In a table of differences `against` says in words what `rival` is.
         measure: printed metric -> ours, or a fact of the result; by default the same. Metrics it leaves out are not
             measured by this recipe.
         follows: the paper's own ways that this measurement follows on purpose; `standard` shows the number without.

@@ -1,4 +1,4 @@
-"""What a reproduction found: strict, versioned models; `reproduction.json` is one of them."""
+"""The models of `reproduction.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From recipes to a report: every cell gets its one verdict, and no cell's failure ends the run."""
+"""From recipes to a report: every cell gets one verdict, and a failing cell does not end the run."""
 
 from __future__ import annotations
 

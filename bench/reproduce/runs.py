@@ -1,4 +1,4 @@
-"""Asking methods through the runner, and reading per-query values out of what it stores."""
+"""Running methods for a reproduction, and reading their per-query values."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def plans(method: str, question: Question) -> list[Plan]:
     """
     for name in named_in(method):
         if not is_there(name):
-            raise UnavailableError(f"the model {name} has not been trained: there is no {folder_of(name)}.")
+            raise UnavailableError(f"the model {name} is not trained: {folder_of(name)} does not exist.")
     spec = parse(resolved(method))
     return [Plan(parse(dataset), spec, template=question.template) for dataset in map(resolved, question.on)]
 

@@ -1,4 +1,4 @@
-"""From numbers to verdicts. Nothing here knows a file, a method or a dataset."""
+"""Verdicts from numbers, independent of files, methods and datasets."""
 
 from __future__ import annotations
 

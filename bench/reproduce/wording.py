@@ -1,4 +1,4 @@
-"""A report in plain texts: the rows and notes that the terminal and the Markdown file show alike."""
+"""Rows and notes shared by the terminal and Markdown reports."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def direction_row(cell: CellReport) -> list[str]:
 def cell_row(cell: CellReport, block: Block) -> list[str]:
     """The texts of any cell, one for each of `VALUES`, with the reasons of one that differs.
 
-    A direction's differences stand where the numbers would.
+    A direction's differences take the place where the numbers would.
     """
     if cell.direction is None:
         texts = value_row(cell, block)
@@ -103,7 +103,7 @@ def lacking_text(found: Lacking) -> str:
 
 
 def claim_state(claim: ClaimReport) -> str:
-    """The verdict; how many of its tests ran where not all did; and whether rules stood in for a language model."""
+    """The verdict; how many of its tests ran where not all did; and whether rules replaced a language model."""
     ran = [test for test in claim.tests if test.lacking is None]
     words = [f"{len(ran)} of {len(claim.tests)} tests ran"] if 0 < len(ran) < len(claim.tests) else []
     if any("rules for a language model" in test.differences for test in ran):

@@ -1,1 +1,1 @@
-"""Stored results: reading, writing, what compares with what."""
+"""Stored results: reading, writing and comparability."""

@@ -1,4 +1,4 @@
-"""What a method costs in money, as far as its result can tell; nothing is guessed."""
+"""The cost of a method in money, as far as its result records it."""
 
 from __future__ import annotations
 

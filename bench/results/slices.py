@@ -1,4 +1,4 @@
-"""A stored result by slice: means and intervals over the queries that have a value of it."""
+"""Means and intervals of a stored result by slice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bench.run.scoring import means_and_intervals
 GENERAL = ("category", "gold", "length", "parent", "tool")
 #: Upper ends, in words, of the classes of the slice `length`.
 _LENGTHS = (10, 20, 40)
-#: What stands for a query that the slice says nothing of.
+#: The value for a query that the slice says nothing of.
 NO_VALUE = "-"
 
 
@@ -103,7 +103,7 @@ def by_slice(result: Result, dataset: Dataset, name: str, metrics: Sequence[str]
     identity = result.manifest.dataset
     if identity.content_hash != dataset.content_hash:
         raise ResultError(
-            f"the result {result.manifest.result_id} was made on {identity.spec} as it was then (content hash "
+            f"the result {result.manifest.result_id} was made on {identity.spec} at that time (content hash "
             f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
         )
     own = values_of(dataset, name, result.per_query["query_id"].to_pylist())

@@ -1,4 +1,4 @@
-"""Stored results: one folder per run, readable by pandas in one line, checked when read.
+"""Stored results: one folder per run, readable by pandas, verified when read.
 
 RESULTS/<dataset>/<method>-<id>/
     manifest.json       who, what, with which code and data (schema `manifest`)
@@ -126,7 +126,7 @@ def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
         data = path.read_bytes()
         raw = json.loads(data.decode("utf-8"))
     except FileNotFoundError:
-        raise ResultError(f"{path.parent} is not a result of bench: it has no {path.name}.") from None
+        raise ResultError(f"{path.parent} is not a bench result: it has no {path.name}.") from None
     except (OSError, ValueError, RecursionError) as error:
         raise ResultError(f"cannot read {path}: {error}.") from None
     if isinstance(raw, dict) and raw.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
@@ -149,7 +149,7 @@ def _read_table(path: Path, digest: str, required: list[str]) -> pa.Table:
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # read_table would import pandas
     except (pa.ArrowException, OSError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ResultError(f"{path} is no readable Parquet file ({first}); {again}.") from None
+        raise ResultError(f"{path} is not a readable Parquet file ({first}); {again}.") from None
     missing = [name for name in required if name not in table.column_names]
     if missing:
         raise ResultError(f"{path} lacks the column {missing[0]!r}; it is not a result of this version.")
@@ -178,7 +178,7 @@ def write_result(folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Tab
         The result, its manifest completed with the sha256 of each file.
 
     Raises:
-        StorageError: the disk is full or the folder cannot be written; what stood there still does.
+        StorageError: the disk is full or the folder cannot be written; the previous content is kept.
     """
     with replaced_folder(folder) as fresh:
         for name, table in ((RUN, run), (PER_QUERY, per_query)):
@@ -196,7 +196,7 @@ def to_json(model: BaseModel) -> str:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a result stands there."""
+    """Whether a result is there."""
     return (folder / MANIFEST).is_file()
 
 
@@ -239,7 +239,7 @@ def find_result(results: Path, name: str) -> Result:
         exact = [item for item in found if item.label == label]
         found = exact or found
     elif len(name) < _SHORTEST_ID:
-        raise UsageError(f"{name!r} is too short to name a result: give at least {_SHORTEST_ID} characters of its id.")
+        raise UsageError(f"{name!r} is too short for a result id: give at least {_SHORTEST_ID} characters.")
     else:
         found = [item for item in find_results(results) if isinstance(item, Result)]
         found = [item for item in found if item.manifest.result_id.startswith(name)]
@@ -253,9 +253,9 @@ def find_result(results: Path, name: str) -> Result:
             f"{item.manifest.result_id} ({item.manifest.method.cut or 'no cut'}, {settings(item.manifest)})"
             for item in latest(found)
         )
-        raise UsageError(f"{name!r} names several results: {ids}. Give an id.")
+        raise UsageError(f"{name!r} matches several results: {ids}. Name one by its id.")
     if not found:
-        raise UsageError(f"there is no result {name!r} in {results}; `bench list results` shows what is there.")
+        raise UsageError(f"there is no result {name!r} in {results}; `bench list results` lists them.")
     return latest(found)[0]
 
 

@@ -1,1 +1,1 @@
-"""Running methods on datasets: plans, identities, stored results."""
+"""Running methods on datasets."""

@@ -1,4 +1,4 @@
-"""Asking a method, batch by batch: validated answers that survive an interruption.
+"""Querying a method in batches, with validated answers that survive an interruption.
 
 Each finished batch is written at once, under the result's id, so that the same command asks only what is left. A
 batch file that a crash cut short is no batch: its queries are asked again.

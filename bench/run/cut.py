@@ -1,4 +1,4 @@
-"""Cuts learnt on past queries: they turn any ranking into a recommended set R (PROTOCOL section 2).
+"""Learnt cuts: turn a ranking into a recommended set (PROTOCOL section 2).
 
 size        the first k tools, the same k for every query
 threshold   the tools whose score is at least t; none when no score reaches it (the query is abstained from)
@@ -103,7 +103,9 @@ def learn_cut(kind: CutKind, build: Callable[[], Method], history: History, libr
         parts.append(validate(ranking, len(positions), len(library), depth))
     gold = history.gold.take(held)
     if kind != "size" and any(part.scores is None for part in parts):
-        raise UsageError(f"--cut {kind} needs scores, and {method.name} returns an order without them; use --cut size.")
+        raise UsageError(
+            f"--cut {kind} needs scores, but {method.name} returns an order without scores; use --cut size."
+        )
     ranking = Ranking.join(parts)
     candidates = [Cut(kind, value) for value in _values(kind, ranking)]
     # The first of equally good ones: the smallest set, or the lowest threshold.
@@ -127,7 +129,7 @@ def split_history(kind: CutKind, history: History) -> tuple[NDArray[np.int64], N
         dev = dev[np.linspace(0, len(dev) - 1, _MOST_QUERIES).round().astype(np.int64)]
     if not len(train) or not len(dev):
         raise UsageError(
-            f"--cut {kind} is learnt on train and dev queries, and this dataset has too few; use --cut none."
+            f"--cut {kind} needs train or dev queries to learn from, and this dataset has too few; use --cut none."
         )
     return train, dev
 

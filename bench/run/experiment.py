@@ -1,4 +1,4 @@
-"""Experiment files: many methods on many datasets, written down.
+"""Experiment files: several methods on several datasets.
 
 methods = ["bm25", "dense(similarity=l2)", "tgr(base=dense, graph=manual)"]
 datasets = ["starter", "apibank"]

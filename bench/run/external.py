@@ -1,4 +1,4 @@
-"""Scoring run files: any system's output becomes a result like every other."""
+"""Scoring run files of other systems as results."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def score_run_file(
         latency=None,
         peak_memory_mib=None,
         facts={},
-        warnings=["scored from a run file: what the system saw, and how it was run, is not known"],
+        warnings=["scored from a run file: how the system was run, and what data it saw, is unknown"],
         scoring=scoring_code(scored.metrics.metrics),
     )
     folder = result_folder(results, dataset.spec, name, identifier)

@@ -1,4 +1,4 @@
-"""What a method raises is told as the method's error, wherever it is called."""
+"""Reporting exceptions of a method as errors of that method."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def check_parts(method: Method) -> None:
 
 
 def checked_facts(method: Method) -> dict[str, str | int | float | bool]:
-    """What a method and its parts say of themselves, if it can stand in a manifest."""
+    """What a method and its parts say of themselves, if it can be stored in a manifest."""
 
     def ask(part: Part) -> Mapping[str, str | int | float | bool]:
         facts = facts_of(part)
         if not isinstance(facts, dict) or not all(
             isinstance(name, str) and _storable(value) for name, value in facts.items()
         ):
-            raise MethodError(f"{_called(part)}: facts() must give names with texts, numbers or truth values.")
+            raise MethodError(f"{_called(part)}: facts() must return a dict of strings, numbers or booleans.")
         return facts
 
     return merged(method, ask)
@@ -69,7 +69,7 @@ def _storable(value: object) -> bool:
 
 
 def checked_marks(method: Method) -> dict[str, str]:
-    """What a method and its parts want on its row, if it can stand in a manifest."""
+    """What a method and its parts want on its row, if it can be stored in a manifest."""
     found: dict[str, str] = {}
     for part in tree(method):
         marks = marks_of(part)
@@ -77,20 +77,20 @@ def checked_marks(method: Method) -> dict[str, str]:
             isinstance(mark, str) and isinstance(sentence, str) and _storable(mark + sentence)
             for mark, sentence in marks.items()
         ):
-            raise MethodError(f"{_called(part)}: marks() must give marks with sentences.")
+            raise MethodError(f"{_called(part)}: marks() must return a dict of sentences by mark.")
         found |= marks
     return found
 
 
 def checked_revisions(method: Method) -> dict[str, str]:
-    """The model revisions of a method and its parts, if they can stand in a manifest."""
+    """The model revisions of a method and its parts, if they can be stored in a manifest."""
 
     def ask(part: Part) -> Mapping[str, str]:
         found = revisions_of(part)
         if not isinstance(found, dict) or not all(
             isinstance(name, str) and isinstance(value, str) for name, value in found.items()
         ):
-            raise MethodError(f"{_called(part)}: revisions() must give names with texts.")
+            raise MethodError(f"{_called(part)}: revisions() must return a dict of strings.")
         return found
 
     return merged(method, ask, shared=True)

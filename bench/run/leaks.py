@@ -1,4 +1,4 @@
-"""What the models behind a method were trained on, held against the queries it is asked."""
+"""Detecting models that were trained on the evaluated queries or their gold tools."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def training_marks(models: Iterable[str], dataset: Dataset, rows: NDArray[np.int
         queries, digests = set(card.queries), set(card.tools)
         known = sum(text in queries for text in texts)
         if known:
-            leaked.append(f"{what} learnt from {known} of these {len(judged)} queries")
+            leaked.append(f"{what} was trained on {known} of these {len(judged)} queries")
         known = sum(digest in digests for digest in tools)
         if known:
-            seen.append(f"{what} learnt from {known} of the {len(tools)} tools that are gold here")
+            seen.append(f"{what} was trained on {known} of the {len(tools)} tools that are gold here")
     found = {LEAKED: "; ".join(leaked), SEEN: "; ".join(seen)}
     return {mark: sentence for mark, sentence in found.items() if sentence}

@@ -1,4 +1,4 @@
-"""What a run was done with: packages, commit, hardware, memory."""
+"""The environment of a run: packages, commit, hardware, memory."""
 
 from __future__ import annotations
 

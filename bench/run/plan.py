@@ -1,4 +1,4 @@
-"""What shall be run: one method on one dataset, under one protocol. A plan's hash is the result's id."""
+"""Plans: one method on one dataset under one protocol. A plan's hash is the result id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scoring a stored result again, without asking its method: for further metrics, or when the scoring code changed."""
+"""Re-scoring a stored ranking for new metrics or changed scoring code."""
 
 from __future__ import annotations
 

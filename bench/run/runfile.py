@@ -1,4 +1,4 @@
-"""Rankings in files: TREC runs and JSON lines, in and out.
+"""Reading and writing run files: TREC and JSON lines.
 
 TREC    `query_id Q0 tool_id rank score tag`, separated by white space. The order is by score (rule 1), as trec_eval
         reads it; the rank column is not looked at. White space and `%` inside an id are written as in a URL (`%20`).
@@ -73,7 +73,7 @@ def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64])
     if not first:
         raise ResultError(f"the run file {name} is empty.")
     if first.startswith("["):
-        raise ResultError(f"the run file {name} is a JSON list; write one object a line, without the brackets.")
+        raise ResultError(f"the run file {name} is a JSON list; write one object per line, without brackets.")
     parse = _jsonl if first.startswith("{") else _trec
     asked = {int(row): i for i, row in enumerate(rows)}
     found: dict[int, _Answer] = {}
@@ -81,8 +81,8 @@ def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64])
         if row not in asked:
             query = dataset.queries[row]
             raise ResultError(
-                f"{name}, line {answer.line}: query {query.query_id} belongs to the {query.split} split, which is not "
-                "the one scored; choose it with --split."
+                f"{name}, line {answer.line}: query {query.query_id} belongs to the {query.split} split, "
+                "which is not scored; select it with --split."
             )
         found[asked[row]] = answer
     return _answers([found.get(i) for i in range(len(rows))])
@@ -107,7 +107,7 @@ def _trec(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answer
         row = _query(unquote(values[0]), dataset, path, number)
         tool = _tool(unquote(values[2]), dataset, path, number)
         if (row, tool) in seen:
-            raise ResultError(f"{path}, line {number}: tool {values[2]} stands twice for query {values[0]}.")
+            raise ResultError(f"{path}, line {number}: tool {values[2]} occurs twice for query {values[0]}.")
         seen.add((row, tool))
         answer = found.setdefault(row, _Answer(number))
         answer.tools.append(tool)
@@ -125,12 +125,12 @@ def _jsonl(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answe
             raise ResultError(f"{path}, line {number}: {first_fault(error, 'the line')}.") from None
         row = _query(line.query_id, dataset, path, number)
         if row in seen:
-            raise ResultError(f"{path}, line {number}: query {line.query_id} stands twice.")
+            raise ResultError(f"{path}, line {number}: query {line.query_id} occurs twice.")
         seen.add(row)
         for tools in (line.tools, line.recommended or []):
             twice = {tool for tool in tools if tools.count(tool) > 1} if len(set(tools)) < len(tools) else ()
             if twice:
-                raise ResultError(f"{path}, line {number}: tool {min(twice)} stands twice.")
+                raise ResultError(f"{path}, line {number}: tool {min(twice)} occurs twice.")
         if line.scores is not None and len(line.scores) != len(line.tools):
             raise ResultError(f"{path}, line {number}: {len(line.scores)} scores for {len(line.tools)} tools.")
         if not all(math.isfinite(score) for score in line.scores or []):
@@ -138,7 +138,7 @@ def _jsonl(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answe
         if line.tools:
             scored = (line.scores is not None) if scored is None else scored
             if scored != (line.scores is not None):
-                raise ResultError(f"{path}, line {number}: give scores on every line or on none.")
+                raise ResultError(f"{path}, line {number}: give scores on all lines or on none.")
         recommended = line.recommended
         yield (
             row,

@@ -1,4 +1,4 @@
-"""Running plans: pre-flight checks for all of them, then each one stage by stage."""
+"""Running plans: pre-flight checks for all, then each stage by stage."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Runner:
         del methods
         for item in prepared:
             if self.overwrite == "never" and is_complete(item.folder):
-                raise UsageError(f"the result {item.folder} is there already, and --overwrite is never.")
+                raise UsageError(f"the result {item.folder} already exists, and --overwrite is never.")
         check_writable(self.results)
         while prepared:
             outcome: Result | BenchError
@@ -125,12 +125,12 @@ class Runner:
         plan = plan.normal(dataset)
         for metric in self.metrics:
             if isinstance(metric.cutoff, int) and metric.cutoff > plan.depth and plan.depth < len(dataset.tools):
-                raise UsageError(f"{metric} looks deeper than the ranking: give --depth {metric.cutoff} or more.")
+                raise UsageError(f"{metric} needs a deeper ranking: give --depth {metric.cutoff} or more.")
         library, history = views(plan, dataset)
         if needs_history(method) and not history.gold.counts.any():
             split = plan.evaluated_split(dataset)
             raise UsageError(
-                f"method {method.spec} learns from past queries, and {dataset.spec} has none"
+                f"method {method.spec} needs past queries, and {dataset.spec} has none"
                 + (f" when all queries of --split {split} are asked." if split != "test" else ".")
             )
         if plan.cut != "none" and isinstance(method, RecommendingMethod):
@@ -151,7 +151,7 @@ class Runner:
                     kept = Result.read(item.folder)
                     kept.verify()
                 except ResultError as error:
-                    self.progress.note(f"{error} Making it anew.")
+                    self.progress.note(f"{error} Running it again.")
                 else:
                     return self._kept(kept, item.plan)
             return self._make(item)
@@ -160,9 +160,9 @@ class Runner:
         """A stored result, scored again if it lacks a metric or the scoring code has changed."""
         made = result.manifest.environment.created
         if up_to_date(result, self.metrics):
-            self.progress.note(f"{result.label}: kept from {made}; --overwrite always makes it anew")
+            self.progress.note(f"{result.label}: kept from {made}; use --overwrite always to run it again")
             return result
-        self.progress.note(f"{result.label}: ranking kept from {made}, scored anew")
+        self.progress.note(f"{result.label}: ranking kept from {made}, re-scored")
         return rescore(result, self._dataset(plan), self.metrics)
 
     def _make(self, item: _Prepared) -> Result:
@@ -325,9 +325,9 @@ def _model_use(asked: Meter, resumed: bool) -> ModelUse:
 def _warnings(plan: Plan, dataset: Dataset, oracle: bool) -> list[str]:
     found = []
     if plan.limit is not None:
-        found.append(f"only {plan.limit} queries were asked (--limit): not comparable with full results")
+        found.append(f"only {plan.limit} queries were evaluated (--limit): not comparable with full results")
     if plan.depth < DEFAULT_DEPTH and plan.depth < len(dataset.tools):
-        found.append(f"depth {plan.depth}: metrics that look deeper are left out")
+        found.append(f"depth {plan.depth}: metrics with a deeper cut-off are omitted")
     if oracle:
-        found.append("an oracle: it reads the gold it is judged by")
+        found.append("an oracle: it reads the gold")
     return found

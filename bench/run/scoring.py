@@ -1,4 +1,4 @@
-"""From answers to the tables and numbers of a result: the same for methods that ran and for run files."""
+"""From answers to a result's tables and numbers, for methods and run files alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A grid search: which values of a method's parameters are best on the dev split. Test queries take no part."""
+"""Grid search over a method's parameters on the dev split."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def tune(
     """
     rows = dataset.rows("dev")
     if not dataset.gold.counts[rows].any():
-        raise UsageError(f"{dataset.spec} has no dev queries to tune on, and test queries are not for that.")
+        raise UsageError(f"{dataset.spec} has no dev queries for tuning, and test queries must not be used.")
     points = math.prod(len(values) for values in grid.values())
     if not grid or not points or points > _MOST_POINTS:
         raise UsageError(f"the grid has {points if grid else 0} points; it takes between 1 and {_MOST_POINTS}.")
     if metric.cutoff is None:
-        raise UsageError(f"{metric} is not taken on rankings; tune on one with a depth, as in recall@5.")
+        raise UsageError(f"{metric} is not a ranking metric; choose one with a cut-off, such as recall@5.")
     library = Library.of(dataset, template or dataset.card.template)
     history = History.of(dataset, library, rows)
     queries, gold = Queries.of(dataset, rows), dataset.gold.take(rows)
@@ -78,11 +78,11 @@ def tune(
     candidates = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     methods = [build(spec.with_arguments(values)) for values in candidates]
     if is_oracle(methods[0]):
-        raise UsageError(f"{spec.name} is an oracle; there is nothing to tune in one.")
+        raise UsageError(f"{spec.name} is an oracle, which cannot be tuned.")
     for method in methods:
         check_parts(method)
         if needs_history(method) and not history.gold.counts.any():
-            raise UsageError(f"method {method.spec} learns from past queries, and {dataset.spec} has none beside dev.")
+            raise UsageError(f"method {method.spec} needs past queries, and {dataset.spec} has none except dev.")
         with method_errors(method, "checking that it can run"):
             preflight(method, library, history)
     depth = min(len(library), metric.cutoff if isinstance(metric.cutoff, int) else int(gold.counts.max()))

@@ -1,4 +1,4 @@
-"""JSON Schemas of every file that bench writes, shipped beside this module.
+"""JSON Schemas of every file that bench writes.
 
 `python -m bench.schemas.build` writes them anew from the models; a test holds the shipped ones against the models.
 """

@@ -1,4 +1,4 @@
-"""Make the shipped schemas from the models: `python -m bench.schemas.build`."""
+"""Generate the schemas from the models: `python -m bench.schemas.build`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse scoring: documents as weighted bags of words, queries as counts of the same words."""
+"""Sparse retrieval: weighted bags of words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-#: The words that stand in most documents are scored by one dense product, the rest sparsely: a few dozen
+#: The words that are in most documents are scored by one dense product, the rest sparsely: a few dozen
 #: frequent words hold most of the entries of the sparse matrix (measured in benchmarks/lexical.py).
 _FREQUENT = 96
 
@@ -79,7 +79,7 @@ class LexicalIndex:
         self._sparse = sparse
 
     def counts(self, queries: Sequence[Sequence[str]]) -> sp.csr_matrix:
-        """(queries, words) how often each known word stands in each query."""
+        """(queries, words) how often each known word occurs in each query."""
         return count_matrix(queries, self.vocabulary)
 
     def score(self, queries: sp.csr_matrix) -> NDArray[np.float64]:

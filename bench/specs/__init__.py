@@ -1,1 +1,1 @@
-"""Specs: the text that names a method or dataset with its parameters, and the declaration of these parameters."""
+"""Specs: names of methods and datasets with parameters, and the declaration of parameters."""

@@ -1,4 +1,4 @@
-"""A spec is text that names a method or dataset with its arguments: `tgr(base=dense, graph=rules)`.
+"""Parsing and printing specs such as `tgr(base=dense, graph=rules)`.
 
 Manifests, tables, file names (hashed) and commands all show a thing by its spec, so the text form
 is the identity: `parse(str(spec)) == spec`, and two spellings of the same spec print the same
@@ -168,7 +168,7 @@ class _Reader:
         while True:
             key = self._match(_KEY, "an argument's name")
             if key in arguments:
-                raise UsageError(f"cannot read {self.text!r}: argument {key!r} stands twice.")
+                raise UsageError(f"cannot read {self.text!r}: argument {key!r} occurs twice.")
             if not self._take("="):
                 raise self._fail("'='")
             arguments[key] = self.value(depth + 1)

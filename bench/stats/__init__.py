@@ -1,1 +1,1 @@
-"""Statistics on per-query values: arrays in, numbers out; knows no files."""
+"""Statistics on arrays of per-query values."""

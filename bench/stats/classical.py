@@ -1,4 +1,4 @@
-"""The classical paired tests, by scipy, with an answer for every input: beside the randomisation test, not for it."""
+"""Classical paired tests (t-test, Wilcoxon) from scipy, defined for every input."""
 
 from __future__ import annotations
 

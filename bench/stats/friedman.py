@@ -1,4 +1,4 @@
-"""Several systems on several datasets: Friedman's test, average ranks, and Nemenyi's critical difference."""
+"""Comparing systems over datasets: Friedman test, mean ranks, Nemenyi's critical difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means over datasets: each counts the same, and both datasets and queries are a sample."""
+"""Macro means over datasets, with two-level bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def macro_intervals(
         whole, unit = as_integers(part)
         means += whole.sum(axis=0) * unit / len(part)
         sums = resampled_sums(whole, int(times.sum()), random)
-        # Sums of the same resample stand together.
+        # Sums of the same resample are together.
         np.add.at(samples, np.repeat(np.arange(resamples), times), sums * unit / len(part))
     intervals = np.empty((len(means), 3))
     intervals[:, 0] = means / len(parts)

@@ -1,4 +1,4 @@
-"""Corrections for a family of comparisons: of twenty tests at 5%, one is expected to find something in nothing."""
+"""Multiple-testing correction: Holm and Benjamini-Hochberg."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a mean is shown to lie above a threshold, below it, or neither: the gate's test (protocol, section 5)."""
+"""Non-inferiority tests of a mean against a threshold (protocol, section 5)."""
 
 from __future__ import annotations
 

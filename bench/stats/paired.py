@@ -1,4 +1,4 @@
-"""Two systems on the same queries: the paired randomisation test, and what belongs beside its p-value."""
+"""The paired randomisation test, effect size, and win/tie/loss counts."""
 
 from __future__ import annotations
 

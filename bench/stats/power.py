@@ -1,4 +1,4 @@
-"""What a comparison could have seen, and how many queries it would take to see more."""
+"""Minimum detectable effects and required sample sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means of groups' means: every test set counts the same, however many queries it has."""
+"""Unweighted means of group means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Systems that cannot be told apart share a tier, and a rank is an interval."""
+"""Tiers of systems that are not significantly different, and rank intervals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def tiers(means: NDArray[np.float64], p: NDArray[np.float64], level: float = 0.0
 
     Not to be told apart is not transitive: A may pass for B and B for C, though A is known to be better than C. Any
     division into groups must then part some pair that cannot be told apart. This one is made from the top, depends on
-    means and p-values alone, and promises that no two systems of a tier can be told apart: none stands in the tier of
+    means and p-values alone, and promises that no two systems of a tier can be told apart: none is in the tier of
     one that it is known to be worse than. Systems of neighbouring tiers may well be alike.
 
     By the p-values of `randomised_tukey`, which fall as the means move apart, it is enough to look at the first of a

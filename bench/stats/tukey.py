@@ -1,4 +1,4 @@
-"""All pairs of systems on the same queries: randomised Tukey HSD."""
+"""Randomised Tukey HSD test over all pairs of systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders that are replaced whole, one process at a time."""
+"""File locks and atomic folder replacement."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def locked(path: Path, what: str, progress: Progress = QUIET, longest: float = _
 def replaced_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder beside `folder`; on success it takes its place, which until then stays as it is.
 
-    The caller holds the lock that stands for `folder`.
+    The caller holds the lock of `folder`.
 
     Raises:
-        StorageError: the disk is full or the place cannot be written; what stood there still does.
+        StorageError: the disk is full or the place cannot be written; the previous content is kept.
     """
     with storage_errors(str(folder)):
         # What a killed process left; the lock is ours, so nobody is writing it.

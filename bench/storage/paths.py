@@ -1,4 +1,4 @@
-"""Where files live on this machine, and how they are written so that nothing is ever half there."""
+"""Paths of results, caches and data, and atomic file writes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def storage_errors(what: str) -> Iterator[None]:
             errno.ENAMETOOLONG: "the name is too long",
         }
         reason = reasons.get(error.errno or 0, error.strerror or str(error))
-        raise StorageError(f"cannot write {what}: {reason}. Nothing that was there before is lost.") from error
+        raise StorageError(f"cannot write {what}: {reason}. Existing files are unchanged.") from error
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def replacing(path: Path) -> Iterator[Path]:
     A reader sees the old file or the new one, whole; a crash leaves the old one.
 
     Raises:
-        StorageError: the disk is full, the place cannot be written, or a device or a pipe stands there.
+        StorageError: the disk is full, the place cannot be written, or a device or a pipe is there.
     """
     with storage_errors(str(path)):
         if path.exists() and not path.is_file() and not path.is_dir():

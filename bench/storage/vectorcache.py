@@ -1,4 +1,4 @@
-"""A cache of vectors keyed by content: one SQLite file per model revision and settings.
+"""A content-addressed cache of vectors: one SQLite file per model revision and settings.
 
 SQLite gives what a cache needs and files do not: many small records, several processes at once. A record carries its
 own checksum, and a file that is no database any more is begun anew: a damaged cache costs time, never a wrong vector.

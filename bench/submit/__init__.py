@@ -1,1 +1,1 @@
-"""Submissions: a stored result in one archive, and the check that makes its numbers again from its ranking."""
+"""Submissions: pack a result into an archive, and verify it by re-scoring."""

@@ -1,4 +1,4 @@
-"""The archive of a submission: a zip file of five uncompressed members, the same bytes for the same result.
+"""The submission archive: a byte-reproducible, uncompressed zip file with five members.
 
 Nothing is ever extracted: members are read into memory, under names that are fixed here. Since the form leaves no
 choice (no compression, no folders, no attributes, one order), an archive is held against what these members give:
@@ -24,7 +24,7 @@ from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result
 from bench.results.store import to_json as json_text
 from bench.submit.submission import PARTS, SUBMISSION, Submission
 
-#: Members in the order in which they stand.
+#: Members in archive order.
 MEMBERS = tuple(sorted((*PARTS, SUBMISSION)))
 
 _MIB = 1 << 20
@@ -61,7 +61,7 @@ def pack(result: Result) -> bytes:
         submission = Submission.of(manifest, parts)
         same = Manifest.model_validate_json(parts[MANIFEST]) == manifest
     except ValidationError:
-        raise ResultError(f"{result.folder / MANIFEST} has an id or a hash that is none; run it again.") from None
+        raise ResultError(f"{result.folder / MANIFEST} has an invalid id or hash; run it again.") from None
     # Whoever makes the result anew meanwhile must not get half of each.
     if not same or any(submission.files[name] != digest for name, digest in manifest.files.items()):
         raise ResultError(f"{result.folder} was changed while it was packed; pack it again.")
@@ -104,7 +104,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def _as_it_is(path: str, flags: int) -> int:
-    """Open what stands there now, which another may have replaced: follow no link, and wait for no pipe."""
+    """Open what is there now, which another may have replaced: follow no link, and wait for no pipe."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -142,9 +142,7 @@ def _check_end(data: bytes) -> None:
     """Look at the end record before anything believes it: Python lists as many members as it says there are."""
     end = data[-_END.size :]
     if len(data) > LARGEST_ARCHIVE or not end.startswith(_END_SIGN) or len(end) < _END.size:
-        raise ResultError(
-            "it is no archive of `bench submit pack`: a zip file that ends with its directory, and is not cut short."
-        )
+        raise ResultError("it is not an archive from `bench submit pack`, or it is truncated.")
     values = _END.unpack(end)
     zip64 = data[-_END.size - 20 :].startswith(_ZIP64_SIGN)
     if zip64 or values[5] > _LONGEST_DIRECTORY or values[7]:
@@ -160,7 +158,7 @@ def _form(found: list[zipfile.ZipInfo]) -> list[str]:
     for entry in found:
         name = quoted(entry.orig_filename)
         if entry.orig_filename in seen:
-            problems.append(f"the member {name} stands twice.")
+            problems.append(f"the member {name} occurs twice.")
         seen.add(entry.orig_filename)
         if place := _place(entry.orig_filename):
             problems.append(f"the member {name} {place}.")
@@ -198,8 +196,8 @@ def _place(name: str) -> str:
     if ".." in parts:
         return "leads out of the archive"
     if len(parts) > 1:
-        return "lies in a folder"
-    return "is no part of a submission"
+        return "is in a folder"
+    return "is not part of a submission"
 
 
 def quoted(text: str, most: int = 80) -> str:

@@ -1,4 +1,4 @@
-"""Is a submission what it says? Its numbers are made again from its ranking, by this bench, on this bench's data.
+"""Verifying a submission by re-scoring its ranking on this machine's data.
 
 What is shown: the files are whole; data, queries, tools and protocol are those of this bench; every mean, interval, tie
 band, count and per-query value follows from the ranking. What cannot be shown: that the method named made the
@@ -95,14 +95,16 @@ def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> Chec
     except UnavailableError as error:
         outcome: Outcome = "refused" if faults else "unavailable"
         spec = quoted(manifest.dataset.spec)
-        faults.append(f"the dataset {spec} is not at hand, so nothing was scored: {error} `bench data fetch` gets it.")
+        faults.append(
+            f"the dataset {spec} is not available, so nothing was scored: {error} Get it with `bench data fetch`."
+        )
         return CheckedSubmission(place, outcome, tuple(faults), *about)
     if faults:
         return CheckedSubmission(place, "refused", tuple(faults), *about)
     notes = [] if RUN in members else [f"it has no {RUN}, so its per-query values were not made again"]
     found = metrics.metrics.get(_PERFECT)
     if found and found.mean == 1 and not manifest.method.oracle:
-        notes.append("it gives every query its gold and nothing before it, as oracles do, and is not marked as one")
+        notes.append("it answers every query with exactly its gold, but is not marked as an oracle")
     return CheckedSubmission(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut)
 
 
@@ -112,14 +114,14 @@ def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: lis
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise ValueError("a key stands twice")
+            raise ValueError("a key occurs twice")
         return found
 
     try:
         raw = json.loads(members[name].decode("utf-8"), object_pairs_hook=once, parse_int=_integer)
         json.dumps(raw, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError) as error:
-        faults.append(f"{name} is no JSON file ({quoted(str(error), 120)}).")
+        faults.append(f"{name} is not a JSON file ({quoted(str(error), 120)}).")
         return None
     if isinstance(raw, dict) and raw.get("schema_version", _VERSION) != _VERSION:
         shown = quoted(str(raw["schema_version"]))
@@ -158,7 +160,7 @@ def _hash_faults(
     if metrics.result_id != manifest.result_id:
         faults.append(f"{METRICS} is of another result ({quoted(metrics.result_id)}).")
     if not _RESULT_ID.fullmatch(manifest.result_id):
-        faults.append(f"the result id {quoted(manifest.result_id)} is no id: twelve hexadecimal digits.")
+        faults.append(f"the result id {quoted(manifest.result_id)} is not twelve hexadecimal digits.")
     if packed is None:
         return faults
     faults += [
@@ -186,7 +188,7 @@ def _hash_faults(
 def _method_faults(manifest: Manifest) -> list[str]:
     """What the manifest says of the method, as far as it can be looked at without running anything of it."""
     method, faults = manifest.method, []
-    # They stand on every page and in every terminal.
+    # They are on every page and in every terminal.
     shown = [method.spec, method.full_spec, method.run_file or "", method.cut or ""]
     shown += [text for mark in manifest.marks for text in (mark.text, mark.why)]
     faults += [
@@ -195,23 +197,27 @@ def _method_faults(manifest: Manifest) -> list[str]:
         if len(text) > _LONGEST_SPEC or one_line(text) != " ".join(text.split())
     ]
     if not _SHA256.fullmatch(method.hash):
-        faults.append("the method's hash in the manifest is no sha256.")
+        faults.append("the method hash in the manifest is not a sha256.")
     try:
         made = datetime.datetime.fromisoformat(manifest.environment.created)
         if made.tzinfo is None:
             raise ValueError
     except ValueError:
-        faults.append(f"the date {quoted(manifest.environment.created)} in the manifest is no date with a time zone.")
+        faults.append(
+            f"the date {quoted(manifest.environment.created)} in the manifest is not a date with a time zone."
+        )
     if manifest.seeds != {"bootstrap": BOOTSTRAP_SEED}:
         faults.append(f"the seeds in the manifest are not those of this bench (bootstrap {BOOTSTRAP_SEED}).")
     if method.run_file is not None:
         if method.oracle or method.needs_llm or method.cut or not method.run_file.endswith(f" sha256:{method.hash}"):
-            faults.append("the manifest says of a scored run file what nobody can know, or has another hash of it.")
+            faults.append(
+                "the manifest makes claims about a scored run file that cannot be known, or its hash differs."
+            )
         return faults
     try:
         specs = [_spec(text) for text in (method.spec, method.full_spec)]
     except UsageError:
-        return [*faults, f"the method {quoted(method.spec)} in the manifest is no spec as bench writes it."]
+        return [*faults, f"the method {quoted(method.spec)} in the manifest is not a spec in canonical form."]
     if specs[0].name != specs[1].name:
         faults.append("the manifest has two names of the method.")
     # Only what is installed here is looked up: a name of the form module:Class would be imported.
@@ -221,7 +227,7 @@ def _method_faults(manifest: Manifest) -> list[str]:
         except BenchError:
             return faults
         if oracle != method.oracle:
-            words = "an oracle, and the manifest hides it" if oracle else "no oracle, and the manifest says it is"
+            words = "an oracle, and the manifest hides it" if oracle else "not an oracle, but the manifest says it is"
             faults.append(f"the method {specs[0].name} is {words}.")
     return faults
 
@@ -269,7 +275,7 @@ def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, 
                 f"{quoted(str(value))}."
             )
     if manifest.depth < 1:
-        faults.append(f"the depth {manifest.depth} in the manifest is none.")
+        faults.append(f"the depth {manifest.depth} in the manifest is invalid.")
     if faults:
         return faults
     library = len(dataset.tools)

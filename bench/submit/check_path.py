@@ -1,4 +1,4 @@
-"""What is checked: an archive, the folder of a result, or a results folder (in git, say) with many of both."""
+"""Locating submissions: an archive, the folder of a result, or a results folder."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def archive_name(manifest: Manifest) -> str:
 
 
 def _belongs(results: Path, manifest: Manifest) -> Path:
-    """Where a result stands in a folder of results."""
+    """Where a result is in a folder of results."""
     method = manifest.method
     name = method.spec if method.run_file is not None else parse(method.spec).name
     return result_folder(results, manifest.dataset.spec, name, manifest.result_id)
 
 
 def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[CheckedSubmission]:
-    """Check what stands at a path, and what lies below it where it is a folder of results.
+    """Check what is at a path, and what lies below it where it is a folder of results.
 
     Two with the same result id cannot both be accepted: the later one, by path, is refused. Of two with the same
     ranking, the later one has a note.
@@ -68,7 +68,7 @@ def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[
         if verdict.outcome == "accepted" and verdict.result_id is not None:
             first = seen.setdefault(verdict.result_id, place)
             if first is not place:
-                again = f"the result {verdict.result_id} is there already, in {first}."
+                again = f"the result {verdict.result_id} already exists in {first}."
                 verdict = dataclasses.replace(verdict, outcome="refused", reasons=(again,), note="")
         if verdict.outcome == "accepted" and verdict.ranking is not None:
             first = rankings.setdefault(verdict.ranking, place)
@@ -115,7 +115,7 @@ def check_archive(path: Path, load: Load) -> CheckedSubmission:
 
 
 def check_folder(folder: Path, load: Load, results: Path | None = None, without_run: bool = False) -> CheckedSubmission:
-    """Check the folder of one result; in a folder of results it must also stand where it belongs."""
+    """Check the folder of one result; in a folder of results it must also be in the right place."""
     if folder.is_symlink():
         return CheckedSubmission(folder, "refused", ("it is a link, not a folder.",))
     try:
@@ -126,12 +126,12 @@ def check_folder(folder: Path, load: Load, results: Path | None = None, without_
         return CheckedSubmission(folder, "unreadable", (str(error),))
     except OSError as error:
         return CheckedSubmission(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
-    faults = [f"it holds {quoted(name)}, which is no part of a result." for name in there if name not in PARTS]
+    faults = [f"it contains {quoted(name)}, which is not part of a result." for name in there if name not in PARTS]
     verdict = check_members(folder, members, load)
     if results is not None and verdict.outcome == "accepted":
         place = _belongs(results, Manifest.model_validate_json(members[MANIFEST]))
         if os.path.abspath(place) != os.path.abspath(folder):
-            faults.append(f"it does not stand where it belongs: {place}.")
+            faults.append(f"it is in the wrong place; it belongs in {place}.")
     if not faults:
         return verdict
     outcome = "refused" if verdict.outcome == "accepted" else verdict.outcome

@@ -1,4 +1,4 @@
-"""Scoring a submission's ranking again, and every number that is not what comes out."""
+"""Re-scoring a submission's ranking, and reporting every number that differs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def number_faults(
     """
     width = int(pc.max(run["rank"]).as_py() or 0)
     if len(asked.rows) * width > MOST_CELLS:
-        return [f"{len(asked.rows)} queries with up to {width} tools are more than a check takes on ({MOST_CELLS})."]
+        return [f"{len(asked.rows)} queries with up to {width} tools exceed the limit of the check ({MOST_CELLS})."]
     if manifest.method.run_file is not None and manifest.depth != max(1, width):
         return [f"the manifest has the depth {manifest.depth}, and the longest ranking {width} tools."]
     stored = Result(Path(), manifest, metrics)
@@ -72,7 +72,7 @@ def number_faults(
     scored = score(manifest.result_id, asked.dataset, rows, answers, manifest.dataset.template, wanted, depth)
     faults = [*_value_faults(per_query, scored), *_metric_faults(metrics, scored.metrics)]
     if not run.equals(scored.run):
-        faults.append(f"{RUN} is not what its own rankings give when they are written again.")
+        faults.append(f"{RUN} is not in the form in which bench writes its rankings.")
     own, now = manifest.scoring, scoring_code(metrics.metrics)
     same = all(code_of(own, name) == code_of(now, name) for name in metrics.metrics)
     if faults and not (same and interval_code(own) == interval_code(now) and token_code(own) == token_code(now)):
@@ -124,7 +124,7 @@ def mean_faults(
             bands = {field: getattr(value, field) for field in ("tie_low", "tie_expected", "tie_high")}
             faults += _fields(name, value, made[name].model_copy(update=bands))
             if not _within_band(value, parse_metric(name)):
-                faults.append(f"{METRICS} has for {name} a tie band that its mean does not lie in.")
+                faults.append(f"{METRICS} has for {name} a tie band that does not contain its mean.")
         else:
             faults.append(f"{PER_QUERY} has no value of {name}, and {METRICS} a mean.")
     return faults

@@ -1,6 +1,6 @@
-"""Reads one untrusted Parquet file in a process of its own: Parquet on standard input, an Arrow stream on output.
+"""Reads one untrusted Parquet file in a separate process: Parquet on stdin, an Arrow stream on stdout.
 
-A few hundred bytes of Parquet can stand for terabytes, in its directory or in spite of it, and a damaged file can bring
+A few hundred bytes of Parquet can expand to terabytes, in its directory or in spite of it, and a damaged file can bring
 its reader down. So this runs under limits of memory and time, imports nothing of bench, and writes nothing but what
 it has read: columns of strings stay coded by their dictionary, which is no larger than the file. Exit code 3, with
 a clause on standard error, says what is wrong.
@@ -73,7 +73,7 @@ def main(rows: int, cells: int, size: int, columns: list[str]) -> None:
         table.validate(full=True)
     except Exception as error:  # whatever it is, the file is the cause
         lines = str(error).splitlines()
-        _refuse(f"is no readable Parquet file ({ascii(lines[0][:160]) if lines else type(error).__name__})")
+        _refuse(f"is not a readable Parquet file ({ascii(lines[0][:160]) if lines else type(error).__name__})")
     if table.num_rows > rows:
         _refuse(f"has {table.num_rows} rows, where {rows} are possible")
     # What a writer may hide beside the columns goes no further.

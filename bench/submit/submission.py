@@ -1,4 +1,4 @@
-"""What a submission says of itself: `submission.json`, which names the result and the sha256 of each of its files."""
+"""The model of `submission.json`: the result and the sha256 of its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a submission, read under limits (`reader.py`) and held against the dataset row by row."""
+"""Reading a submission's tables under limits (`reader.py`), and checking them against the dataset."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def read_table(data: bytes, name: str, rows: int) -> pa.Table:
             raise ResultError(f"{name} lacks the column {field.name} of the type {field.type}.")
     for field in table.schema:
         if field.name not in required.names and (name == RUN or field.type != pa.float64()):
-            raise ResultError(f"{name} has the column {quoted(field.name)}, which does not belong there.")
+            raise ResultError(f"{name} has the column {quoted(field.name)}, which is not part of the format.")
     return table
 
 
@@ -85,7 +85,7 @@ def plain_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def codes(column: pa.ChunkedArray, known: Mapping[str, int]) -> tuple[NDArray[np.int64], list[str]]:
     """The codes of a column of dictionary-coded strings, -1 for null and unknown ones; the unknown ones, sorted.
 
-    Each string is looked at once, however often it stands there: a long one on every row would fill the memory.
+    Each string is looked at once, however often it is there: a long one on every row would fill the memory.
     """
     parts = [np.empty(0, dtype=np.int64)]
     unknown: set[str] = set()
@@ -126,7 +126,7 @@ def per_query_faults(table: pa.Table, asked: Asked) -> list[str]:
         detail += f", and has {len(extra)} others" + _first(dataset, extra)
         if not len(lacking) and not len(extra):
             detail = "repeats some, or has them in another order"
-        return [f"{PER_QUERY} does not hold the {len(rows)} queries of the evaluated split: it {detail}."]
+        return [f"{PER_QUERY} does not contain the {len(rows)} queries of the evaluated split: it {detail}."]
     faults = [
         f"{PER_QUERY} has an empty cell in the column {name}."
         for name in ("n_gold", "failed", "tied_beyond", "tied_beyond_gold")
@@ -167,7 +167,7 @@ def _list_faults(column: pa.ChunkedArray, name: str, asked: Asked) -> list[str]:
     if column.null_count:
         return []
     lengths = _lengths(column)
-    # Before anything of their length is made: a few bytes can stand for millions of tools.
+    # Before anything of their length is made: a few bytes can expand to millions of tools.
     longest = int(lengths.argmax())
     if lengths[longest] > library:
         return [f"{PER_QUERY} has a tool twice in {name} of the query {_query(asked, longest)}."]

@@ -1,1 +1,1 @@
-"""Training the models that methods use, with a card of what each was trained on."""
+"""Training models for methods, each with a card of its training data."""

@@ -1,4 +1,4 @@
-"""Checkpoints: a training's state on disk, written beside the training, and read as data.
+"""Checkpoints of a training, written in the background.
 
 A checkpoint is written by a thread while the next step is worked out, so that by default there is one after every step
 that takes as long as the writing; of faster steps, one whenever the one before is written. A kill then costs the step

@@ -1,4 +1,4 @@
-"""`bench train classifier`: does a query take tools of one parent, or of several?
+"""`bench train classifier`: does a query need tools of one parent or of several?
 
 ToolRerank's classifier (section 3.3), from the number of parents that the gold of train queries has.
 """
@@ -25,7 +25,7 @@ class ClassifierTrainer(SequenceTrainer):
     """Learns from the train queries, by cross-entropy."""
 
     class Parameters(SequenceSettings):
-        most_tokens: int = Field(64, ge=8, description="queries are cut after so many tokens, also in use")
+        most_tokens: int = Field(64, ge=8, description="maximum number of tokens per query, in training and in use")
 
     parameters: Parameters
     kind = "classifier"
@@ -40,7 +40,7 @@ class ClassifierTrainer(SequenceTrainer):
         self._validation, self._wanted = _examples(dataset, parents, validation)
         if len(np.unique(self._several)) < 2:
             which = "several parents" if self._several.all() else "one parent"
-            raise UsageError(f"all train queries of {dataset.spec} take {which}: there is nothing to tell apart.")
+            raise UsageError(f"all train queries of {dataset.spec} take {which}: there is nothing to classify.")
         self.load()
 
     def __len__(self) -> int:

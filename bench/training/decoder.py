@@ -1,4 +1,4 @@
-"""A small decoder and its tokenizer, made from scratch."""
+"""A small decoder and tokeniser, trained from scratch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench train discriminator`: which of two tools needs the other, if any (TGR, section 3.1).
+"""`bench train discriminator`: classifies the dependency between two tools (TGR, section 3.1).
 
 A transformer reads `[CLS] document of a [SEP] document of b` and gives three probabilities: a depends on b, neither, b
 depends on a. It learns in two stages. The first is balanced: every dependency in both orders and as many pairs without
@@ -59,25 +59,25 @@ class DiscriminatorTrainer(Trainer):
     """Learns dependencies from pairs of tools; needs no queries."""
 
     class Parameters(TransformerSettings):
-        epochs: int = Field(10, ge=1, description="passes over the pairs, those of the first stage included")
-        pretraining_epochs: int = Field(2, ge=0, description="how many of them are over the balanced first stage")
-        batch_size: int = Field(16, ge=1, description="pairs in a step")
+        epochs: int = Field(10, ge=1, description="passes over the pairs, including the first stage")
+        pretraining_epochs: int = Field(2, ge=0, description="epochs of the balanced first stage")
+        batch_size: int = Field(16, ge=1, description="pairs per step")
         learning_rate: float = Field(1e-4, gt=0, description="peak learning rate of AdamW")
         source: Source = Field(
             "weak",
-            description="first stage: `weak` labels from the dataset's schemas, its annotated `edges`, or pairs that a "
-            "language model makes from `functions`",
+            description="first stage: `weak` labels from the schemas, annotated `edges`, or pairs that a language "
+            "model generates from `functions`",
         )
-        variants: int = Field(6, ge=0, description="source=weak: renamed copies of each labelled pair")
+        variants: int = Field(6, ge=0, description="source=weak: renamed copies per labelled pair")
         functions: str = Field(
             "", description="source=llm: a Python file, a folder of them, or JSON lines with the field `code`"
         )
-        llm: str = Field("", description="source=llm: the language model's name")
+        llm: str = Field("", description="source=llm: name of the language model")
         annotated: str = Field(
-            "starter", description="second stage: the dataset whose annotated edges are learnt and validated on"
+            "starter", description="second stage: dataset whose annotated edges are used for training and validation"
         )
-        nearest: int = Field(NEAREST, ge=0, description="second stage: candidates by text for each tool")
-        most_tokens: int = Field(160, ge=8, description="pairs are cut after so many tokens, also in use")
+        nearest: int = Field(NEAREST, ge=0, description="second stage: candidate pairs per tool by text similarity")
+        most_tokens: int = Field(160, ge=8, description="maximum number of tokens per pair, in training and in use")
 
     parameters: Parameters
     kind = "discriminator"

@@ -1,4 +1,4 @@
-"""Drafts of queries, what retrieval with them is worth, and which of them are learnt from.
+"""Sampling drafts of queries, rewarding them by retrieval, and selecting training examples.
 
 Algorithm 1 of Kachuee et al. 2024, "Improving Tool Retrieval by Leveraging Large Language Models for Query Generation".
 """
@@ -66,7 +66,7 @@ class Searcher:
         return method_hash(self._base)
 
     def ranks(self, utterances: Sequence[str], lines: Sequence[Sequence[str]], gold: Gold, depth: int) -> GoldRanks:
-        """Where the gold tools of each utterance stand when it is searched for by these lines."""
+        """The ranks of each utterance's gold tools when these lines are the queries."""
         asked = [
             tuple(dict.fromkeys([*part, *((text,) if self._include_utterance or not part else ())]))
             for text, part in zip(utterances, lines, strict=True)
@@ -158,7 +158,7 @@ def drafts_in(
         block: rows that are made at once.
     """
     found = dict(_read_drafts(path, identity))
-    # Written anew, so that a line that was cut short does not stand before others.
+    # Written anew, so that a line that was cut short does not precede others.
     write_text(path, json.dumps(identity) + "\n" + _lines(found))
     missing = [row for row in rows if row not in found]
     for start in range(0, len(missing), block):

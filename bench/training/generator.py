@@ -1,4 +1,4 @@
-"""Training a query generator: a causal language model that writes queries for tool retrieval.
+"""`bench train generator`: a causal language model that writes search queries.
 
 Kachuee et al. 2024, "Improving Tool Retrieval by Leveraging Large Language Models for Query Generation".
 """
@@ -56,36 +56,45 @@ class GeneratorTrainer(Trainer):
     """
 
     class Parameters(TransformerSettings):
-        stage: Literal["sft", "align"] = Field("sft", description="learn gold descriptions, or the best own drafts")
-        epochs: int = Field(1, ge=1, description="passes over the examples; stage=align: iterations (the paper's: 5)")
-        learning_rate: float = Field(0.0, ge=0, description="of AdamW; 0: 2e-5, or 1e-3 for a model from scratch")
-        schedule: Literal["linear", "constant"] = Field("constant", description="how the rate goes on after warm-up")
-        warmup: float = Field(0.0, ge=0, le=1, description="share of the steps in which the rate rises to its peak")
+        stage: Literal["sft", "align"] = Field(
+            "sft",
+            description="`sft`: supervised fine-tuning on gold descriptions; `align`: training on the best own drafts",
+        )
+        epochs: int = Field(1, ge=1, description="passes over the examples; stage=align: iterations (5 in the paper)")
+        learning_rate: float = Field(
+            0.0, ge=0, description="learning rate of AdamW; 0: 2e-5, or 1e-3 for a model from scratch"
+        )
+        schedule: Literal["linear", "constant"] = Field("constant", description="learning-rate schedule after warm-up")
+        warmup: float = Field(0.0, ge=0, le=1, description="proportion of steps with linear warm-up")
         prompt: Literal["auto"] | Prompt = Field(
             "auto",
-            description="`plain`, `intent` or `utterance`, as of the method query-generation; auto: what the base was "
-            "trained on, else plain; from scratch utterance",
+            description="`plain`, `intent` or `utterance`, as in the method query-generation; auto: the prompt of "
+            "the base model, otherwise plain; from scratch: utterance",
         )
-        most_tokens: int = Field(192, ge=8, description="an answer is cut after so many tokens")
-        hidden: int = Field(192, ge=8, description="from scratch: width of the network")
-        layers: int = Field(4, ge=1, description="from scratch: layers")
-        heads: int = Field(4, ge=1, description="from scratch: attention heads")
-        vocabulary: int = Field(2048, ge=LEAST_VOCABULARY, description="from scratch: tokens at most")
-        context: int = Field(512, ge=32, description="from scratch: tokens of a prompt and its answer")
-        retriever: MethodSpec = Field(Spec("dense"), description="what is searched with the queries")
-        include_utterance: bool = Field(True, description="whether the utterance is searched with too")
-        validation_queries: int = Field(100, ge=1, description="queries that validation and calibration generate for")
-        calibrate: bool = Field(False, description="measure the temperatures 0 to 1.7 by 0.2 on validation queries")
-        utterances: int = Field(0, ge=0, description="align: utterances of an iteration, drawn anew; 0: all")
-        drafts: int = Field(24, ge=1, description="align: m, the drafts of an utterance")
-        temperature: float = Field(1.0, gt=0, le=2, description="align: of the drafts")
-        top_p: float = Field(0.9, gt=0, le=1, description="align: drafts are drawn from so much of the distribution")
-        top_k: int = Field(10, ge=1, le=1000, description="align: and from so many tokens at most")
+        most_tokens: int = Field(192, ge=8, description="maximum number of tokens in an answer")
+        hidden: int = Field(192, ge=8, description="from scratch: hidden size")
+        layers: int = Field(4, ge=1, description="from scratch: number of layers")
+        heads: int = Field(4, ge=1, description="from scratch: number of attention heads")
+        vocabulary: int = Field(2048, ge=LEAST_VOCABULARY, description="from scratch: maximum vocabulary size")
+        context: int = Field(512, ge=32, description="from scratch: context length, for prompt and answer together")
+        retriever: MethodSpec = Field(Spec("dense"), description="method that searches with the generated queries")
+        include_utterance: bool = Field(True, description="search with the utterance, too")
+        validation_queries: int = Field(100, ge=1, description="number of queries for validation and calibration")
+        calibrate: bool = Field(
+            False, description="evaluate the temperatures 0 to 1.7 in steps of 0.2 on validation queries"
+        )
+        utterances: int = Field(0, ge=0, description="align: utterances sampled per iteration; 0: all")
+        drafts: int = Field(24, ge=1, description="align: drafts per utterance (m)")
+        temperature: float = Field(1.0, gt=0, le=2, description="align: sampling temperature of drafts")
+        top_p: float = Field(
+            0.9, gt=0, le=1, description="align: nucleus sampling: cumulative probability of the tokens to sample from"
+        )
+        top_k: int = Field(10, ge=1, le=1000, description="align: number of most likely tokens to sample from")
         reward: Reward = Field("mmrr", description="align: `mmrr`, `map`, or `recall` (mean of recall@5 and recall@11)")
-        reward_depth: int = Field(100, ge=1, description="align: the cut-off of mmrr and map")
-        r_min: float = Field(0.05, ge=0, le=1, description="align: drafts of less reward are dropped")
-        p_top: float = Field(100, gt=0, le=100, description="align: percent of the best drafts that are kept")
-        n_draft: int = Field(1, ge=1, description="align: best drafts of an utterance that are kept")
+        reward_depth: int = Field(100, ge=1, description="align: cut-off of mmrr and map")
+        r_min: float = Field(0.05, ge=0, le=1, description="align: minimum reward of a draft")
+        p_top: float = Field(100, gt=0, le=100, description="align: percentage of best drafts to keep")
+        n_draft: int = Field(1, ge=1, description="align: best drafts per utterance to keep")
 
     parameters: Parameters
     kind = "generator"
@@ -97,9 +106,9 @@ class GeneratorTrainer(Trainer):
             rate = _SCRATCH_RATE if base == SCRATCH else _PRETRAINED_RATE
             parameters = parameters.model_copy(update={"learning_rate": rate})
         if base == SCRATCH and parameters.stage == "align":
-            raise UsageError("stage=align goes on from a model that can generate; name one with --base.")
+            raise UsageError("stage=align starts from a generative model; name one with --base.")
         if parameters.hidden % (2 * parameters.heads):
-            raise UsageError(f"hidden={parameters.hidden} is no multiple of twice heads={parameters.heads}.")
+            raise UsageError(f"hidden={parameters.hidden} is not a multiple of twice heads={parameters.heads}.")
         super().__init__(parameters, base, progress)
         self._facts: Facts = {}
 

@@ -1,4 +1,4 @@
-"""The training loop: steps, checkpoints that survive a kill, validation, early stopping.
+"""The training loop: steps, checkpoints, validation, early stopping.
 
 What a step does depends on the settings, the step's number and the state before it, and on nothing else: the order of
 the examples and the dropout masks are seeded by them. A training that was killed goes on from its checkpoint to the
@@ -35,7 +35,7 @@ _BEST = "best"
 
 @dataclass
 class State:
-    """Where a training stands: `step` steps are done, `place` of them in this `epoch`."""
+    """The state of a training: `step` steps are done, `place` of them in this `epoch`."""
 
     step: int = 0
     epoch: int = 0

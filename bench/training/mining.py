@@ -1,4 +1,4 @@
-"""Hard negatives: tools that a retriever takes for the answer and that are not."""
+"""Hard-negative mining: high-ranked tools that are not gold."""
 
 from __future__ import annotations
 

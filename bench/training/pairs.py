@@ -1,4 +1,4 @@
-"""Pairs of tools with the category of their dependency, and how a training set is made of them."""
+"""Labelled tool pairs, and the assembly of training sets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ToolPair:
     Attributes:
         first, second: the documents of a and b.
         label: position in `LABELS`.
-        group: pairs of one group stand on one side of the split into training and validation.
+        group: pairs of one group are on one side of the split into training and validation.
         tools: digests of a and b, where they are tools of a dataset (`tool_digest`).
     """
 

@@ -1,4 +1,4 @@
-"""What the kinds that fine-tune a pretrained transformer share: its files, its tokens, its arithmetic."""
+"""Shared code for fine-tuning pretrained transformers: files, tokens, precision."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class TransformerSettings(Settings):
     """Settings of every kind that fine-tunes a transformer."""
 
     precision: Precision = Field(
-        "auto", description="of the matrix products; auto: bfloat16 where the processor has it, weights stay float32"
+        "auto", description="precision of matrix products; auto: bfloat16 if the CPU supports it; weights stay float32"
     )
-    dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training; 0 is a third faster")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout rate; 0 trains a third faster")
 
 
 def transformer_folder(base: str) -> Path:

@@ -1,4 +1,4 @@
-"""`bench train reranker`: a cross-encoder (Nogueira and Cho 2019) that scores pairs of a query and a tool.
+"""`bench train reranker`: a cross-encoder that scores (query, tool) pairs (Nogueira and Cho 2019).
 
 As ToolRerank trains it (section 4.1): positives are the gold of train, hard negatives come from a retriever's results.
 The result is a sequence classifier with one output, so that `rerank(reranker=FOLDER)` uses it.
@@ -33,14 +33,12 @@ class RerankerTrainer(SequenceTrainer):
     """Learns to tell gold tools from the retriever's other results, by binary cross-entropy."""
 
     class Parameters(SequenceSettings):
-        retriever: str = Field(
-            EMBEDDED, description="the encoder whose results are told apart: `minilm`, a folder, ..."
-        )
-        most_examples: int = Field(24_000, ge=2, description="pairs of a query and a tool to learn from")
-        positives: int = Field(1, ge=1, description="gold tools of each query")
-        hard_negatives: int = Field(3, ge=1, description="retrieved tools of each query that are not gold")
+        retriever: str = Field(EMBEDDED, description="retriever that provides hard negatives: `minilm`, a folder, ...")
+        most_examples: int = Field(24_000, ge=2, description="maximum number of (query, tool) training pairs")
+        positives: int = Field(1, ge=1, description="gold tools per query")
+        hard_negatives: int = Field(3, ge=1, description="hard negatives per query: retrieved tools that are not gold")
         mining_depth: int = Field(
-            30, ge=1, description="negatives are drawn from so many of the retriever's best tools"
+            30, ge=1, description="hard negatives are sampled from this many top results of the retriever"
         )
 
     parameters: Parameters

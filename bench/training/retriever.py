@@ -1,4 +1,4 @@
-"""`bench train retriever`: a dual encoder, as DPR is trained (Karpukhin et al. 2020).
+"""`bench train retriever`: a dual encoder in the style of DPR (Karpukhin et al. 2020).
 
 A query and a tool are encoded alone, by the same model, and compared by cosine. The result is a sentence-transformers
 folder, so that `dense(encoder=FOLDER)` uses it.
@@ -49,15 +49,15 @@ class RetrieverTrainer(Trainer):
     """
 
     class Parameters(TransformerSettings):
-        batch_size: int = Field(64, ge=1, description="queries in a step; their tools are each other's negatives")
+        batch_size: int = Field(64, ge=1, description="queries per step, with in-batch negatives")
         learning_rate: float = Field(2e-4, gt=0, description="peak learning rate of AdamW")
-        positives: int = Field(1, ge=1, description="gold tools of each query in an epoch, drawn anew for each epoch")
-        hard_negatives: int = Field(1, ge=0, description="mined tools of each query in an epoch")
-        mining_depth: int = Field(20, ge=1, description="hard negatives are drawn from so many best tools")
-        temperature: float = Field(0.05, gt=0, description="the cosine is divided by it")
-        most_tokens: int = Field(
-            128, ge=8, description="texts are cut after so many tokens, also when the model is used"
+        positives: int = Field(1, ge=1, description="gold tools per query and epoch, sampled again in each epoch")
+        hard_negatives: int = Field(1, ge=0, description="hard negatives per query and epoch")
+        mining_depth: int = Field(20, ge=1, description="hard negatives are sampled from this many top results")
+        temperature: float = Field(
+            0.05, gt=0, description="softmax temperature: the cosine similarity is divided by it"
         )
+        most_tokens: int = Field(128, ge=8, description="maximum number of tokens per text, in training and in use")
 
     parameters: Parameters
     kind = "retriever"

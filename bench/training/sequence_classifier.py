@@ -1,4 +1,4 @@
-"""What the kinds have in common that fine-tune a transformer to classify texts or pairs of texts."""
+"""Shared code for fine-tuning transformers to classify texts or text pairs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ class SequenceSettings(TransformerSettings):
 
     learning_rate: float = Field(1e-4, gt=0, description="peak learning rate of AdamW")
     most_tokens: int = Field(
-        128, ge=8, description="inputs are cut after so many tokens (of a pair the longer text), also in use"
+        128,
+        ge=8,
+        description="maximum number of tokens per input, in training and in use (of a pair, the longer text is cut)",
     )
 
 

@@ -1,4 +1,4 @@
-"""`bench train`: from a dataset to a model in a folder, with its card."""
+"""`bench train`: train a model on a dataset and store it with its card."""
 
 from __future__ import annotations
 
@@ -182,11 +182,11 @@ def _check_place(out: Path, replace: bool) -> None:
         if not out.exists() or (out.is_dir() and not any(out.iterdir())):
             return
     if not out.is_dir() or not (out / CARD).is_file():
-        raise UsageError(f"{out} is there and holds no trained model; name another place with --out.")
+        raise UsageError(f"{out} exists and is not a trained model; choose another --out.")
     if not replace:
         card = read_card(out)
         what = f"a {card.kind} trained on {card.dataset}" if card else "a model"
-        raise UsageError(f"{out} holds {what} already; --replace puts the new one in its place.")
+        raise UsageError(f"{out} already contains {what}; use --replace to replace it.")
 
 
 def _plain(value: object) -> str | int | float | bool | None:

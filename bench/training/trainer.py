@@ -1,4 +1,4 @@
-"""What a kind of model must bring to be trained; the loop does the rest."""
+"""The interface of a trainable model kind."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ class Settings(ParameterSet):
     """Settings that every training has; kinds add their own."""
 
     epochs: int = Field(1, ge=1, description="passes over the examples")
-    batch_size: int = Field(32, ge=1, description="examples in a step")
+    batch_size: int = Field(32, ge=1, description="examples per step")
     learning_rate: float = Field(2e-5, gt=0, description="peak learning rate of AdamW")
-    schedule: Literal["linear", "constant"] = Field("linear", description="how the rate goes on after the warm-up")
-    warmup: float = Field(0.1, ge=0, le=1, description="share of the steps in which the rate rises to its peak")
-    weight_decay: float = Field(0.01, ge=0, description="decoupled weight decay, not on biases and norms")
-    clip: float = Field(1.0, gt=0, description="longest gradient (2-norm)")
-    evaluate_every: int = Field(0, ge=0, description="steps between looks at the validation examples; 0: per epoch")
-    patience: int = Field(0, ge=0, description="stop after so many looks without a better value; 0: never")
-    most_steps: int = Field(0, ge=0, description="stop after so many steps; 0: no limit")
+    schedule: Literal["linear", "constant"] = Field("linear", description="learning-rate schedule after warm-up")
+    warmup: float = Field(0.1, ge=0, le=1, description="proportion of steps with linear warm-up")
+    weight_decay: float = Field(0.01, ge=0, description="decoupled weight decay; biases and norms are excluded")
+    clip: float = Field(1.0, gt=0, description="gradient clipping: maximum 2-norm")
+    evaluate_every: int = Field(
+        0, ge=0, description="steps between evaluations on the validation set; 0: once per epoch"
+    )
+    patience: int = Field(0, ge=0, description="early stopping: evaluations without improvement; 0: never stop early")
+    most_steps: int = Field(0, ge=0, description="maximum number of steps; 0: no limit")
     checkpoint_every: int = Field(
         0,
         ge=0,
-        description="steps between checkpoints; 0: one whenever the last is written, beside the work",
+        description="steps between checkpoints; 0: write continuously in the background",
     )
-    seed: int = Field(0, ge=0, lt=1 << 32, description="of the order of examples, dropout and sampled negatives")
+    seed: int = Field(0, ge=0, lt=1 << 32, description="random seed for example order, dropout and sampled negatives")
 
 
 @dataclass(frozen=True)

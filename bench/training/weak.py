@@ -1,4 +1,4 @@
-"""Weak labels: dependencies read off the schemas of any library, to learn from before annotated ones.
+"""Weak dependency labels from the schemas of a library.
 
 A tool a is taken to depend on b if a requires a handle (an id, a token, a key, ...) that b's response yields, b neither
 requires nor accepts it, and both belong to the same parent, where equal names mean the same. In more detail, the names

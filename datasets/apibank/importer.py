@@ -1,4 +1,4 @@
-"""API-Bank in full, as TGR counts it: 119 tools, and level 3 as the 50 scenes of the published test set.
+"""The full API-Bank, as TGR counts it: 119 tools, and level 3 as the 50 scenes of the published test set.
 
 The user brings a folder with upstream's repository (`api-bank/data`, `api-bank/lv1-lv2-samples`,
 `api-bank/lv3_apis`) and `level-3.json`, from the Hugging Face data set liminghao1630/API-Bank
@@ -11,13 +11,13 @@ Confirmed by reading stored copies of upstream's files:
   - A tool in source is a class `NAME(API)` whose `description`, `input_parameters` and `output_parameters` are
     literals; the file imports `API` from `apis.api`. Upstream's own search leaves out `__init__.py`, `api.py`
     and `tool_search.py`.
-  - Level 3's tools are 20, of which Calculator and QueryMeeting stand in `all_apis.csv` too: 101 + 18 = 119.
+  - Level 3's tools are 20, of which Calculator and QueryMeeting are in `all_apis.csv` too: 101 + 18 = 119.
     The judged queries are 212 + 49 + 50 = 311, as TGR says.
 
 Assumed, since the folder itself could not be had:
   - `api-bank/lv3_apis` holds these 18 classes and no other new tool (CheckToken and ToolSearcher are left out
     in any case).
-  - Where a tool stands in both, the text of `all_apis.csv` is kept: TGR's 119 is its 101 and 18 more.
+  - Where a tool is in both, the text of `all_apis.csv` is kept: TGR's 119 is its 101 and 18 more.
     Level 3's own QueryMeeting differs (it takes a user's name).
 """
 

@@ -1,4 +1,4 @@
-"""API-Bank as its repository has it: 101 tools, dialogues of levels 1 and 2, scripts of level 3.
+"""API-Bank from its repository: 101 tools, dialogues of levels 1 and 2, scripts of level 3.
 
 Gold = the tools that the annotated dialogue calls, without the benchmark's own ToolSearcher. Samples
 without such a call stay, as queries without gold.
@@ -23,7 +23,8 @@ class Options(ParameterSet):
     """What the query is."""
 
     query_view: QueryView = Field(
-        "dialogue", description="all of the user's turns joined by a space, or the first turn alone"
+        "dialogue",
+        description="query text: all user turns joined by a space (dialogue), or the first turn only (first)",
     )
 
 

@@ -31,7 +31,7 @@ def load(files: Files, options: Options, card: Card) -> Tables:
         Tool(tool_id=name, name=name, description=description, parent=name) for name, description in library.items()
     ]
     queries = [
-        # Every row stays a query of its own, also where its text stands in another row.
+        # Every row stays a query of its own, also where its text occurs in another row.
         Query(query_id=f"{number:05}", text=text, gold={tool: 1})
         for number, (text, tool) in enumerate(_rows(files, library))
     ]

@@ -1,4 +1,4 @@
-"""Building a dataset of requests with exactly known tool sets from any library, with a language model.
+"""Building a dataset of requests with exactly known tool sets, with a language model.
 
 The pipeline of RecTools ("PTR: Precision-Driven Tool Recommendation for Large Language Models", section 4): draw
 bundles of several sizes; have requests written for each; keep those that the bundle solves exactly and that it solves
@@ -338,6 +338,6 @@ def known_issues(built: Built, tools: Sequence[Tool], model: str, settings: Buil
 
 
 def _holds(text: Sequence[str], name: Sequence[str]) -> bool:
-    """Whether the words of a name stand in a text, side by side."""
+    """Whether the words of a name are in a text, side by side."""
     width = len(name)
     return width > 0 and any(list(text[i : i + width]) == list(name) for i in range(len(text) - width + 1))

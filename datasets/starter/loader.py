@@ -1,4 +1,4 @@
-"""Starter: our own tools, queries and dependency edges, shipped in the package; no file is fetched."""
+"""Starter: our own tools, queries and dependency edges, embedded in the package."""
 
 from __future__ import annotations
 

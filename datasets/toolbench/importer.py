@@ -4,7 +4,7 @@ For each group G1, G2, G3 one of two layouts is read, the first where both are t
 
 - `retrieval/G1/`: what upstream trains and tests its retriever on (its preprocess/preprocess_retriever_data.py):
   `corpus.tsv` (docid, document_content), `{train,test}.query.txt` (qid, text), `qrels.{train,test}.tsv`
-  (qid, 0, docid, label). Rows stand many times over, once for each pair they come from. Upstream's docid and qid
+  (qid, 0, docid, label). Rows occur many times, once for each pair they come from. Upstream's docid and qid
   are the ids of tools and queries.
 - `instruction/G1_query.json` with `test_instruction/G1_*.json`: the records themselves. The test files are the
   test split, with the slice `subset`; the train split is what is left of the query file without their query_ids.
@@ -70,7 +70,7 @@ def _from_instructions(root: Path, group: str) -> Tables:
     seen: dict[str, str] = {}
     for record in (record for records in tests.values() for record in records):
         if record.query_id in seen:
-            raise DataError(f"{record.where}: the same query_id stands at {seen[record.query_id]}.")
+            raise DataError(f"{record.where}: the same query_id is at {seen[record.query_id]}.")
         seen[record.query_id] = record.where
     queries = queries_of((record for record in train if record.query_id not in seen), library, "train")
     for name, subset in test_files.items():
@@ -87,7 +87,7 @@ def _from_retrieval(folder: Path, name: str) -> Tables:
     test = _queries(folder, name, "test", tools)
     if not test:
         raise DataError(f"{name}/test.query.txt has no test queries.")
-    # Upstream gives the same text the same qid, on whichever side it stands; the history may not hold test queries.
+    # Upstream gives the same text the same qid, on whichever side it is; the history may not hold test queries.
     return Tables(list(tools.values()), [*(query for key, query in train.items() if key not in test), *test.values()])
 
 
@@ -100,7 +100,7 @@ def _corpus(path: Path, name: str) -> dict[str, Tool]:
         raise DataError(f"{name} does not begin with the header docid, document_content.")
     for line, (docid, content) in rows:
         if contents.setdefault(docid, content) != content:
-            raise DataError(f"{name}, line {line}: docid {docid} stands twice with different contents.")
+            raise DataError(f"{name}, line {line}: docid {docid} occurs twice with different contents.")
         if docid in tools:
             continue
         try:
@@ -116,7 +116,7 @@ def _queries(folder: Path, name: str, split: Split, tools: dict[str, Tool]) -> d
     texts: dict[str, str] = {}
     for line, (query_id, text) in _rows(folder / file, f"{name}/{file}", 2):
         if texts.setdefault(query_id, text) != text:
-            raise DataError(f"{name}/{file}, line {line}: qid {query_id} stands twice with different texts.")
+            raise DataError(f"{name}/{file}, line {line}: qid {query_id} occurs twice with different texts.")
     file = f"qrels.{split}.tsv"
     gold: dict[str, dict[str, int]] = {query_id: {} for query_id in texts}
     unknown: list[str] = []

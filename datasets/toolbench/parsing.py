@@ -46,7 +46,7 @@ class Library:
         return list(self._tools.values())
 
     def named(self) -> dict[tuple[str, str], list[str]]:
-        """(parent, name) -> tool_ids: several where the same pair stands in several categories."""
+        """(parent, name) -> tool_ids: several where the same pair occurs in several categories."""
         found: dict[tuple[str, str], list[str]] = {}
         for (_, parent, name), tool in self._tools.items():
             found.setdefault((parent, name), []).append(tool.tool_id)
@@ -151,7 +151,7 @@ def queries_of(
     """Queries with their gold resolved to tool_ids.
 
     A relevant pair means the candidates of that name (all of them, as upstream's retriever data has it), else the
-    one tool of that name in the library. A pair that stands twice counts once.
+    one tool of that name in the library. A pair that occurs twice counts once.
 
     Raises:
         DataError: a pair names no tool, or several in different categories; gives the first and the count.

@@ -1,6 +1,6 @@
 """ToolLens, as COLT's repository has it: a corpus and queries in JSON lines, judgements in two TSV files.
 
-A tool's place in the hierarchy, its description and its parameters stand inside the corpus text:
+A tool's place in the hierarchy, its description and its parameters are inside the corpus text:
 `category_name:…, tool_name:…, api_name:…, api_description:…, required_params: […], optional_params: […],
 return_schema: {…}`. What upstream calls a tool is the parent here, and its API the tool.
 
@@ -70,8 +70,8 @@ def _upstream(files: Files) -> Tables:
     for line, where in _lines(files, name):
         splits = [split for split, gold in judged.items() if line.id in gold]
         if len(splits) != 1:
-            stands = "both" if splits else "none"
-            raise DataError(f"{where}: query {line.id} stands in {stands} of {' and '.join(SPLIT_FILES.values())}.")
+            found = "both" if splits else "none"
+            raise DataError(f"{where}: query {line.id} is in {found} of {' and '.join(SPLIT_FILES.values())}.")
         queries.append(Query(line.id, line.text, judged[splits[0]].pop(line.id), splits[0]))
     for split, rest in judged.items():
         if rest:

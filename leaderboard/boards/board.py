@@ -1,4 +1,4 @@
-"""Stored results as a site shows them: checked, grouped into boards, the latest answer to each question first."""
+"""The site's model of stored results: validated, grouped into boards, newest first."""
 
 from __future__ import annotations
 
@@ -167,10 +167,10 @@ def read_results(results: Path) -> tuple[list[list[Result]], list[Rejected]]:
             continue
         where, own = place_of(item.folder, results), item.manifest.result_id
         if not _RESULT_ID.fullmatch(own):
-            rejected.append(Rejected(where, f"its id {label(own, 60)!r} is none that bench gives."))
+            rejected.append(Rejected(where, f"its id {label(own, 60)!r} is not a valid result id."))
         elif own in good:
             other = place_of(good[own].folder, results)
-            rejected.append(Rejected(where, f"its id {own} is that of {other}, which is shown."))
+            rejected.append(Rejected(where, f"its id {own} is also the id of {other}, which is shown."))
         else:
             good[own] = item
     rejected += _unfinished(results)
@@ -317,7 +317,7 @@ def _superseded(
     for item in sound:
         if item.manifest.result_id not in kept:
             newer = next(other for other in shown if latest([item, other]) == [other]).manifest.result_id
-            why = "a newer version of the method has answered the same question"
+            why = "a newer version of the method has a result for the same question"
             older = Mark(kind="older version", text="older version", why=why)
             yield Superseded(item, newer, (*_marks(item, template, newest), older))
 
@@ -352,12 +352,12 @@ def _strange(results: Path) -> Iterator[tuple[Path, str]]:
         files = [folder / name for name in (MANIFEST, METRICS, RUN, PER_QUERY)]
         for path in (folder.parent, folder, *files):
             if path.is_symlink() and not path.resolve().is_relative_to(root):
-                yield folder, f"{path.name} is a link that leads out of the folder of results."
+                yield folder, f"{path.name} is a link that leads out of the results folder."
                 break
         else:
             for path in files:
                 if path.exists() and not path.is_file():
-                    yield folder, f"{path.name} is no regular file."
+                    yield folder, f"{path.name} is not a regular file."
                     break
                 if path.suffix == ".json" and path.is_file() and path.stat().st_size > _LARGEST_JSON:
                     yield folder, f"{path.name} is larger than any that bench writes."

@@ -1,4 +1,4 @@
-"""What the registry knows of the datasets and methods that results name; a name alone imports nothing of anybody's."""
+"""Registry information on the datasets and methods of results; a name alone never imports third-party code."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Data:
 
     @property
     def may_show(self) -> bool:
-        """Whether texts of queries and tools may stand on a page."""
+        """Whether texts of queries and tools may be on a page."""
         return self.dataset is not None and self.card is not None and self.card.redistribution
 
 
@@ -75,12 +75,12 @@ def data_of(spec: str, content_hash: str) -> Data:
     try:
         folder = stored_folder(entry, options, Sources.from_environment())
         if not (folder / MANIFEST).is_file():
-            return Data(entry.card, None, "The dataset was not in the cache when this page was made.")
+            return Data(entry.card, None, "The dataset was not in the cache when this page was built.")
         dataset = read_dataset(folder)
     except BenchError:
-        return Data(entry.card, None, "The dataset's files in the cache could not be read when this page was made.")
+        return Data(entry.card, None, "The dataset's cached files were unreadable when this page was built.")
     if dataset.content_hash != content_hash:
-        return Data(entry.card, None, "The dataset has changed since these results were made.")
+        return Data(entry.card, None, "The dataset has changed since these results were computed.")
     return Data(entry.card, dataset, "")
 
 
@@ -155,7 +155,7 @@ def novelty_masks(dataset: Dataset, query_ids: list[str], judged: NDArray[np.boo
 
 
 def bundles_seen(dataset: Dataset, query_ids: list[str]) -> tuple[int, int]:
-    """How many of the judged queries have a gold set that stands in train, and how many there are."""
+    """How many of the judged queries have a gold set that occurs in train, and how many there are."""
     codes = dataset.query_codes
     past = {frozenset(query.gold) for query in dataset.queries if query.split == "train" and query.gold}
     asked = [frozenset(dataset.queries[codes[name]].gold) for name in query_ids if name in codes]

@@ -1,4 +1,4 @@
-"""The board over datasets: who is ranked on which, means with two-level intervals, tiers and ranks."""
+"""The overall board: macro means with two-level intervals, tiers and ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OverallRow:
     """A method over datasets, on one metric.
 
     Attributes:
-        cells: (datasets,) its mean on each, and the row that it stands in; None where it has none.
+        cells: (datasets,) its mean on each, and the row that it is in; None where it has none.
         mean, low, high: over the `over` datasets that it is averaged over.
         tier, best, worst: None where it is not ranked.
         n, failed: queries of the datasets that it is averaged over.
@@ -87,7 +87,7 @@ def overall(
     rows: dict[str, dict[int, Row]] = {}
     for place, board in enumerate(used):
         for row in board.rows:
-            # Of two rows that differ in nothing a reader is told, the better one stands first.
+            # Of two rows that differ in nothing a reader is told, the better one comes first.
             if kind in row.samples and metric not in row.older and place not in rows.get(row.key, {}):
                 rows.setdefault(row.key, {})[place] = row
     methods = {key: frozenset(found) for key, found in rows.items() if not next(iter(found.values())).oracle}

@@ -1,4 +1,4 @@
-"""Tiers, rank intervals and intervals over datasets, in a time that a site can afford.
+"""Tiers, rank intervals and macro intervals within the time budget of a site build.
 
 Up to a size that most boards are far from, the numbers are those of `bench.stats`. Beyond it, resampling takes
 minutes for one board, and what it converges to takes its place: the permuted means of systems that are alike are, for

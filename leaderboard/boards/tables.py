@@ -1,4 +1,4 @@
-"""The tables of a result as a site needs them: few columns, and nothing taken on trust."""
+"""Reading the columns of a result's tables that the site needs, with validation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_columns(result: Result, name: str, wanted: Sequence[str] | None = None)
         return file.read(columns=columns, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ResultError(f"{path} is no readable Parquet file ({first[:200]}).") from None
+        raise ResultError(f"{path} is not a readable Parquet file ({first[:200]}).") from None
 
 
 def checked_values(
@@ -75,7 +75,7 @@ def checked_values(
     columns = [_column(table, name, judged, path.name) for name in there]
     for name, values in zip(there, columns, strict=True):
         if len(values) and abs(float(values.mean()) - stated.metrics[name].mean) > _TOLERANCE:
-            raise ResultError(f"{path} gives another mean of {name} than metrics.json: one of them was edited.")
+            raise ResultError(f"{path} and metrics.json give different means of {name}: one of them was edited.")
     if verify and result.has_run:
         read_run(result)
     return (np.column_stack(columns) if len(there) == len(metrics) else None), order
@@ -119,7 +119,7 @@ def _column(table: pa.Table, name: str, judged: NDArray[np.bool_], where: str) -
         raise ResultError(f"the column {name} of {where} holds no numbers.")
     values: NDArray[np.float64] = table[name].combine_chunks().to_numpy(zero_copy_only=False)[judged]
     if not np.isfinite(values).all():
-        raise ResultError(f"the column {name} of {where} has a value that is no finite number.")
+        raise ResultError(f"the column {name} of {where} has a value that is not a finite number.")
     if values.size and (values.min() < -1e-12 or values.max() > 1 + 1e-9):
-        raise ResultError(f"the column {name} of {where} has a value that does not lie between 0 and 1.")
+        raise ResultError(f"the column {name} of {where} has a value outside [0, 1].")
     return values

@@ -1,4 +1,4 @@
-"""`feed.xml`, the newest results as RSS 2.0, and `sitemap.xml`. Times are those of the results, never of the build."""
+"""`feed.xml`, an RSS 2.0 feed of the newest results, and `sitemap.xml`. Times are those of the results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def checked_base(base_url: str) -> str:
     """
     parts = urlsplit(base_url)
     if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query or parts.fragment:
-        raise UsageError(f"{base_url!r} is no address of a site: write https://example.org/board/.")
+        raise UsageError(f"{base_url!r} is not a site address: write https://example.org/board/.")
     return base_url if base_url.endswith("/") else base_url + "/"
 
 

@@ -1,4 +1,4 @@
-"""A LaTeX table for each board: booktabs, best values bold, oracles below a rule, marks in the caption."""
+"""A LaTeX table per board: booktabs, best values in bold, oracles below a rule, marks in the caption."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIGNS = {
 
 
 def escaped(text: str) -> str:
-    """A text that LaTeX sets as it stands, and runs nothing of."""
+    """A text that LaTeX sets as it is, and runs nothing of."""
     signs = "".join(_SIGNS.get(sign, sign) for sign in one_line(text, 300))
     # Two in a row would join: hyphens to a dash, quotes to one sign.
     return re.sub(r"([-'])(?=\1)", r"\1{}", signs)
@@ -34,7 +34,7 @@ def board_latex(rows: Sequence[Result], metrics: Sequence[str], marks: Mapping[s
     """The table of one board.
 
     Args:
-        rows: results that compare, in the order of the lines; oracles stand last.
+        rows: results that compare, in the order of the lines; oracles come last.
         metrics: columns; those that no row has are left out.
         marks: result id -> its marks.
     """

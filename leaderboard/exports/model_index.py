@@ -1,4 +1,4 @@
-"""Results of a method as Hugging Face's `model-index`: a block for the YAML head of a model's README."""
+"""A method's results as Hugging Face `model-index` metadata."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def model_index(
     Args:
         method: its name.
         results: its results, in the order of the entries.
-        marks: result id -> its marks, which stand beside a result's name.
+        marks: result id -> its marks, which are beside a result's name.
         links: result id -> its page, relative to the site.
         base: address of the site; without it entries name no source.
     """

@@ -1,4 +1,4 @@
-"""`results.csv`: one line for each result and metric, for pandas and spreadsheets."""
+"""`results.csv`: one row per result and metric."""
 
 from __future__ import annotations
 

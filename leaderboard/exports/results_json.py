@@ -1,4 +1,4 @@
-"""`results.json`: everything that the site knows of its results, in one file with a schema (`bench schema export`)."""
+"""`results.json`: the complete export of a site, with a schema (`bench schema export`)."""
 
 from __future__ import annotations
 

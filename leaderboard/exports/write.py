@@ -1,4 +1,4 @@
-"""Exports beside the pages: every number of the site in forms that other programs read.
+"""Exports of a site in formats for other programs.
 
 results.csv             one line for each result and metric
 results.json            everything, with the schema `export`
@@ -43,12 +43,12 @@ class _Group:
 
 
 def table_path(result: Result) -> str:
-    """Where the LaTeX table of a result's board stands, relative to the site."""
+    """Where the LaTeX table of a result's board is, relative to the site."""
     return f"tables/{slug_of(result)}.tex"
 
 
 def index_path(result: Result) -> str:
-    """Where the model-index of a result's method stands, relative to the site."""
+    """Where the model-index of a result's method is, relative to the site."""
     return f"model-index/{unique_slug(_method(result))}.yml"
 
 

@@ -1,4 +1,4 @@
-"""Pictures in SVG, made at build time: text stays text, colours come from the page's style, no script is needed."""
+"""SVG charts, rendered at build time without scripts; colours come from the style sheet."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def front(points: Sequence[Point]) -> list[Point]:
 def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, unit: Callable[[float], str]) -> str:
     """Quality against cost on a logarithmic scale, with the line of what no other method beats.
 
-    What costs nothing stands left of the scale.
+    What costs nothing is left of the scale.
     """
     points = [point for point in points if point.cost >= 0 and math.isfinite(point.cost)]
     if not any(point.cost for point in points):
@@ -156,7 +156,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
     free = 0.0
     for k in cutoffs:
         parts.append(f'<path class="grid" d="M{x(k):.1f},{top}V{bottom}"/>')
-        # A cut-off that only some recipe asks for may stand too near to another one for a number of its own.
+        # A cut-off that only some recipe asks for may be too near to another one for a number of its own.
         if x(k) >= free:
             parts.append(_text(x(k), bottom + 18, str(k), "note middle"))
             free = x(k) + 22
@@ -170,7 +170,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
         parts.append(f'<g class="s{i}"><path class="line" d="M{path}"{dash}/>')
         parts.append(f'<path class="leader" d="M{right + 2},{end:.1f}L{right + 14},{place:.1f}"/>')
         parts.append(_text(right + 18, place + 4, label(item.name, 31), "name") + "</g>")
-    parts.append(_text((left + right) / 2, bottom + 38, "k, the number of tools given", "note middle"))
+    parts.append(_text((left + right) / 2, bottom + 38, "k (number of tools)", "note middle"))
     parts.append(_text(left, top - 3, metric, "note"))
     return _svg(title, parts, bottom + 46)
 

@@ -1,4 +1,4 @@
-"""The page of a board: standings, pictures, slices and the dataset's card."""
+"""The page of a board: standings, charts, slices and the dataset's card."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def write_dataset(
         data: its dataset, as far as it is at hand.
         explorer: what `write_explorer` made.
         query_ids: of the judged queries, in the order of the rows' values.
-        bundles: how many of them have a gold set that stands in train, of how many; None where that is not known.
+        bundles: how many of them have a gold set that occurs in train, of how many; None where that is not known.
         writer: writes.
     """
     standing = board.standings.get(RANKED[0])
@@ -145,10 +145,10 @@ def _costs(board: Board) -> list[Cost]:
     found = []
     for title, unit, text, values in (
         (f"{RANKED[0]} against latency", "latency of one query, p50", numbers.seconds, latency),
-        (f"{RANKED[0]} against tokens", "tokens of the first five tools", numbers.count, tokens),
+        (f"{RANKED[0]} against tokens", "tokens of the top five tools", numbers.count, tokens),
         (
             f"{RANKED[0]} against money",
-            "money for 1,000 queries, at the prices each run was told",
+            "cost of 1,000 queries, at the configured prices",
             numbers.money,
             money,
         ),
@@ -172,7 +172,7 @@ def _left_out_of_costs(board: Board) -> str:
     unknown = sum(cost is None for cost in costs)
     words = "" if any(costs) else "No result here is known to have paid for calls: what it costs in money is 0."
     if unknown:
-        words += f" Results whose price is not known (run files, models or embeddings without prices): {unknown}."
+        words += f" Results with unknown cost (run files, models or embeddings without prices): {unknown}."
     if uncounted := sum(not row.result.metrics.tokens for row in board.rows if not row.oracle):
         words += f" Results whose tokens were not counted (made without the tokenizer): {uncounted}."
     return words.strip()

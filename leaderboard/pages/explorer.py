@@ -1,4 +1,4 @@
-"""A dataset's queries one by one: what each method put first, and where it was right.
+"""The query explorer: the first tools of each method for each query.
 
 The page loads its data by script elements that call a function, which works from a file as well as from a server, and
 a block of queries at a time.
@@ -106,9 +106,12 @@ def write_explorer(board: Board, data: Data, writer: Writer) -> Explorer | None:
 
 def _note(data: Data) -> str:
     if data.dataset is None:
-        return f"{data.why_not} So neither texts nor gold are shown: ids, and how many gold tools were found."
+        return (
+            f"{data.why_not} Texts and gold are therefore unavailable: the explorer shows ids and the "
+            "number of gold tools found."
+        )
     if not data.may_show:
-        return "The dataset's licence does not allow its texts to be given away: ids are shown instead of them."
+        return "The dataset's licence does not allow redistribution: the explorer shows ids instead of texts."
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The page of a method: what it is, its parameters, its results everywhere, and what papers state of it."""
+"""The page of a method: description, parameters, results, and published numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates and what they share."""
+"""Templates and their shared filters."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _finalize(value: object) -> object:
 
 
 def _ticks(text: str) -> Markup:
-    """A sentence of ours or of a card, with what stands between back quotes as code."""
+    """A sentence of ours or of a card, with text between back quotes as code."""
     parts = clean(text).split("`")
     if len(parts) % 2 == 0:
         return escape(clean(text))

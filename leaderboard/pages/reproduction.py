@@ -29,9 +29,9 @@ def read_reproduction(path: Path) -> Reproduction:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}.") from None
     except ValidationError as error:
-        raise UsageError(f"{path} is no report of `bench reproduce` ({first_fault(error)}).") from None
+        raise UsageError(f"{path} is not a report of `bench reproduce` ({first_fault(error)}).") from None
     if any(not 0 <= cell.block < len(report.blocks) for cell in report.cells):
-        raise UsageError(f"{path} is no report of `bench reproduce` (a cell has no block).")
+        raise UsageError(f"{path} is not a report of `bench reproduce` (a cell has no block).")
     return report
 
 

@@ -1,4 +1,4 @@
-"""The page of a result: the command that made it, all its numbers, its manifest, and what can be downloaded."""
+"""The page of a result: command, numbers, manifest and downloads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Functional coverage: which tools of a bundle serve a query, and what they leave unsolved.
+"""Functional coverage: which tools of a bundle serve a query, and which problems remain unsolved.
 
 "PTR: Precision-Driven Tool Recommendation for Large Language Models", section 3.2. What maps functionalities to tools
-is a language model (`bench.methods.ptr.dialogue`) or rules that stand in for one (`bench.methods.ptr.rules`).
+is a language model (`bench.methods.ptr.dialogue`) or rules that replace one (`bench.methods.ptr.rules`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Coverage:
         assessment: `exact`: the bundle does all and no tool is to spare; `over`: it does all and some tool is to
             spare; `partial`: something is left undone. None where there was no bundle to assess.
         failed: the language model gave no answer; nothing else is of meaning then.
-        unparsed: replies that did not parse, for which a fallback stood in.
+        unparsed: replies that did not parse, for which a fallback was used.
     """
 
     kept: tuple[int, ...]

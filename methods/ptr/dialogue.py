@@ -1,6 +1,6 @@
-"""Functional coverage by a language model, in three questions a query: functionalities, matches, what is left.
+"""Functional coverage by a language model in three questions: functionalities, matches, unsolved problems.
 
-Replies are read strictly. One that does not parse is counted, and the most cautious reading stands in for it: the whole
+Replies are read strictly. One that does not parse is counted, and the most cautious reading replaces it: the whole
 query is the only functionality; the whole bundle serves; what no tool was matched with is unsolved.
 """
 

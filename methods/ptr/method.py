@@ -1,4 +1,4 @@
-"""PTR: a past bundle, less what does not serve the query, plus what serves the problems it leaves.
+"""PTR: starts from a past bundle, drops tools that do not serve the query, adds tools for unsolved problems.
 
 Gao and Zhang, "PTR: Precision-Driven Tool Recommendation for Large Language Models".
 """
@@ -47,38 +47,38 @@ RULES = "rules"
 class PrecisionDrivenToolRecommendation(Method):
     """Recommends a tool set in three stages.
 
-    1. Bundle acquisition: the most relevant past bundle, by `retriever`.
-    2. Functional coverage mapping: the query's functionalities, the bundle's tools that serve them, and the problems
-       that are left, by a language model or by rules that stand in for it. Tools that serve nothing are dropped.
-    3. Multi-view re-ranking: for each problem that is left, the first tool of the merged views joins the set.
+    1. Bundle acquisition: the most relevant past bundle, found by `retriever`. 2. Functional coverage mapping: the
+    query's functionalities, the tools of the bundle that serve them, and the unsolved problems, found by a language
+    model or by rules in its place. Tools that serve nothing are dropped. 3. Multi-view re-ranking: for each unsolved
+    problem, the first tool of the merged views joins the set.
 
-    The ranking begins with the set, in the order in which its tools were found: those of the bundle by the
-    functionality that they serve (a bundle taken as it is: in the order of tool ids), then one for each problem. With
-    `order=continued` all other tools follow by the similarity of their text to the query.
+    The ranking starts with the set, in the order in which its tools were found: tools of the bundle by the
+    functionality they serve (an unchanged bundle: by tool id), then one per problem. With `order=continued`, all
+    other tools follow by the similarity of their text to the query.
     """
 
     class Parameters(ParameterSet):
         retriever: Annotated[Literal["none"] | MethodSpec, Field(union_mode="left_to_right")] = Field(
             Spec("dense"),
-            description="what finds the past bundle: `random`, `none` (no bundle acquisition), a method that scores "
-            "texts (`bm25`, `bm25-okapi`, `dense(encoder=…)`), or one that recommends past bundles (`nearest-query`)",
+            description="method that finds the past bundle: `random`, `none` (no bundle acquisition), a method that "
+            "scores texts, or one that recommends past bundles",
         )
-        llm: str = Field(RULES, min_length=1, description="the language model of stage 2, or `rules`")
+        llm: str = Field(RULES, min_length=1, description="language model of stage 2, or `rules`")
         held_out: HeldOut = Field(
             "queries",
-            description="llm=rules: what is held out to learn the cut, past queries or whole past bundles: `bundles` "
-            "where future queries need bundles that the history has not",
+            description="llm=rules: holdout for learning the cut, past `queries` or whole past `bundles`; choose "
+            "`bundles` if future queries need bundles that are not in the history",
         )
-        coverage: bool = Field(True, description="false: the bundle as it is; stages 2 and 3 are left out")
-        views: tuple[View, ...] = Field(VIEWS, description="the views of stage 3; without any, nothing is added")
-        view_size: int = Field(7, ge=1, description="how many tools (history: past queries) a view looks at")
+        coverage: bool = Field(True, description="run stages 2 and 3; false: return the bundle unchanged")
+        views: tuple[View, ...] = Field(VIEWS, description="views of stage 3; if empty, no tools are added")
+        view_size: int = Field(7, ge=1, description="number of tools (history: past queries) per view")
         encoder: str = Field(
             EMBEDDED,
-            description="for views, rules and the rest of the ranking: `minilm`, a folder, a sentence-transformers "
-            "model, or `openai:MODEL`",
+            description="encoder for views, rules and the rest of the ranking: `minilm`, a folder, a "
+            "sentence-transformers model, or `openai:MODEL`",
         )
         order: Literal["continued", "set"] = Field(
-            "continued", description="whether the ranking goes on after the set, or is the set (the paper's numbers)"
+            "continued", description="continue the ranking after the set, or return only the set (as in the paper)"
         )
 
         @field_validator("retriever", mode="before")
@@ -119,7 +119,7 @@ class PrecisionDrivenToolRecommendation(Method):
             return drawn
         built = self.context.build(spec)
         if is_oracle(built) or needs_llm(built):
-            raise UsageError(f"ptr cannot use retriever={spec}: it must find past bundles by the query's text alone.")
+            raise UsageError(f"ptr cannot use retriever={spec}: it must find past bundles by query text only.")
         if isinstance(built, RecommendingMethod) and needs_history(built):
             return built
         nearest = NearestBundle(NearestBundle.Parameters(base=spec), Context(lambda _: built, self.context.progress))
@@ -128,7 +128,7 @@ class PrecisionDrivenToolRecommendation(Method):
 
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
-        return {"rules": "rules stand in for the language model (llm=rules)"} if self._ruled else {}
+        return {"rules": "uses rules instead of a language model (llm=rules)"} if self._ruled else {}
 
     def fit(self, history: History) -> None:
         # Past queries without gold have no bundle to give.

@@ -1,4 +1,4 @@
-"""Reading a language model's reply: one JSON object of exactly the expected form, or nothing."""
+"""Strict parsing of a language model's reply: one JSON object of the expected form, or nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_reply(form: type[R], text: str, context: dict[str, Any] | None = None) 
 
     Args:
         form: what the reply must be.
-        text: what the model wrote; the object may stand in a code fence or between words.
+        text: what the model wrote; the object may be in a code fence or between words.
         context: what the form's validators need to know, such as how many tools were listed.
     """
     from bench.llm.replies import json_object

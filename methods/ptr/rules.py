@@ -1,4 +1,4 @@
-"""Functional coverage by rules, which stand in for a language model where there is none.
+"""Functional coverage by rules, used instead of a language model.
 
 The functionalities of a query are its clauses. A tool of the bundle serves a clause when the cosine of their vectors
 reaches a threshold; a tool that serves no clause is dropped, and a clause that no tool serves is an unsolved problem.

@@ -1,4 +1,4 @@
-"""Multi-view re-ranking: three lists of tools for a problem, merged by how many of them name a tool.
+"""Multi-view re-ranking: three lists of tools per problem, merged by the number of lists that contain a tool.
 
 "PTR: Precision-Driven Tool Recommendation for Large Language Models", section 3.3 and Algorithm 1.
 """
@@ -22,7 +22,7 @@ VIEWS: tuple[View, ...] = ("direct", "history", "context")
 
 
 def merged(lists: Sequence[Sequence[int]]) -> list[int]:
-    """Every tool once: those that stand in most lists first, equals in the order in which they first appear."""
+    """Every tool once: those that are in most lists first, equals in the order in which they first appear."""
     every = list(chain.from_iterable(lists))
     counts = Counter(every)
     # A dictionary keeps the order of first appearance, and the sort is stable.
@@ -36,7 +36,7 @@ class Views:
     history   the tools of the `size` most similar past queries, each tool once (historical query correlation)
     context   the `size` tools most similar to the first tool of `direct`, itself among them (contextual tool expansion)
 
-    That the first tool is its own nearest neighbour is how the published system counts: it stands in two lists.
+    That the first tool is its own nearest neighbour is how the published system counts: it is in two lists.
 
     Args:
         tools: (tools, dimensions) vectors of the library.

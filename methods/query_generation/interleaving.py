@@ -1,4 +1,4 @@
-"""One ranking out of several: round robin over the rankings of several queries."""
+"""Round-robin interleaving of several rankings."""
 
 from __future__ import annotations
 

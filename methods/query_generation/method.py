@@ -1,4 +1,4 @@
-"""Query generation: a language model writes the queries that tools are searched with.
+"""Query generation: a language model writes the search queries.
 
 Kachuee et al. 2024, "Improving Tool Retrieval by Leveraging Large Language Models for Query Generation".
 """
@@ -72,29 +72,31 @@ class _LocalModel:
 class QueryGeneration(Method):
     """Searches with queries that a language model writes for the utterance, and with the utterance itself.
 
-    Each query, and at last the utterance, is put to `base`; the rankings are interleaved round robin. A reply without
-    a usable line leaves the utterance alone; a query without a reply fails.
+    `base` ranks the tools for each query, and finally for the utterance; the rankings are interleaved round robin. If a
+    reply has no usable line, only the utterance is used. A query without a reply fails.
     """
 
     class Parameters(ParameterSet):
-        base: MethodSpec = Field(Spec("dense"), description="the method that searches by one query")
+        base: MethodSpec = Field(Spec("dense"), description="method that searches with each query")
         llm: str = Field(
             RULES,
             min_length=1,
-            description="what writes the queries: a model behind an endpoint, `local:FOLDER` (or a name on the hub) "
-            "for a causal model of transformers, or `rules`: the utterance's clauses",
+            description="model that writes the queries: a model behind an endpoint, `local:FOLDER` (or a Hub name) "
+            "for a causal language model, or `rules`: the clauses of the utterance",
         )
         prompt: Literal["auto"] | Prompt = Field(
             "auto",
-            description="`plain` asks for descriptions of tools, `intent` for intents, `utterance` is the utterance "
-            "alone; auto: what a local model was trained on, else plain",
+            description="`plain` asks for tool descriptions, `intent` for intents, `utterance` sends only the "
+            "utterance; auto: the prompt a local model was trained with, otherwise plain",
         )
-        queries: int = Field(5, ge=1, le=5, description="how many queries are asked for and used at most")
-        include_utterance: bool = Field(True, description="whether the utterance is searched with as the last query")
-        temperature: float = Field(0.0, ge=0, le=2, description="of sampling; 0 takes the most likely token")
-        top_p: float = Field(0.9, gt=0, le=1, description="tokens are drawn from so much of the distribution")
-        top_k: int = Field(10, ge=1, le=1000, description="local models: and from so many tokens at most")
-        most_tokens: int = Field(256, ge=8, description="a reply is cut after so many tokens")
+        queries: int = Field(5, ge=1, le=5, description="maximum number of generated queries")
+        include_utterance: bool = Field(True, description="search with the utterance as the last query")
+        temperature: float = Field(0.0, ge=0, le=2, description="sampling temperature; 0 is greedy decoding")
+        top_p: float = Field(
+            0.9, gt=0, le=1, description="nucleus sampling: cumulative probability of the tokens to sample from"
+        )
+        top_k: int = Field(10, ge=1, le=1000, description="local models: number of most likely tokens to sample from")
+        most_tokens: int = Field(256, ge=8, description="maximum number of tokens in a reply")
 
     parameters: Parameters
 
@@ -116,7 +118,7 @@ class QueryGeneration(Method):
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
         ruled = self.parameters.llm == RULES
-        return {"rules": "rules stand in for the language model (llm=rules)"} if ruled else {}
+        return {"rules": "uses rules instead of a language model (llm=rules)"} if ruled else {}
 
     def fit(self, history: History) -> None:
         self._base.fit(history)

@@ -1,4 +1,4 @@
-"""Prompts that ask a language model for the queries to search tools with."""
+"""Prompts for query generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of tools worth showing to a classifier, so that N tools do not cost N² calls.
+"""Candidate pruning: tool pairs worth classifying, so that N tools do not need N² calls.
 
 A pair is a candidate when any of three signs says that its tools may have to do with one another:
 

@@ -1,4 +1,4 @@
-"""The dependency classifier in use: candidate pairs of a library in, edges out.
+"""The trained dependency classifier: candidate pairs in, edges out.
 
 `bench train discriminator` makes the models. A folder holds, beside the transformer, `discriminator.json` with the
 threshold above which a pair is taken for an edge, which was chosen on the pairs that the training validated on.
@@ -54,8 +54,8 @@ class Discriminator:
     def __init__(self, name: str, progress: Progress = QUIET) -> None:
         if not name:
             raise UsageError(
-                "graph=discriminator needs discriminator=FOLDER; "
-                "`bench train discriminator --dataset starter --out FOLDER` makes one."
+                "graph=discriminator needs discriminator=FOLDER; `bench train discriminator --dataset "
+                "starter --out FOLDER` trains one."
             )
         self.name = name
         self.progress = progress
@@ -79,8 +79,8 @@ class Discriminator:
         except (OSError, ValidationError):
             pass
         raise UnavailableError(
-            f"{self.name} holds no dependency discriminator that can be read; "
-            f"`bench train discriminator --dataset starter --out {self.name}` makes one."
+            f"{self.name} does not contain a readable dependency discriminator; `bench train "
+            f"discriminator --dataset starter --out {self.name}` trains one."
         )
 
     def candidates(self, tools: Sequence[Tool], nearest: int = NEAREST, within: Within = "library") -> Pairs:

@@ -1,4 +1,4 @@
-"""The text by which a pair classifier knows a tool: what it takes, what it gives back, what it does.
+"""The text of a tool for the pair classifier: inputs, outputs and description.
 
 Names are written as words, so that `orderId` and `order_id` are the same. Parent and category are left out: a
 dependency should be read off what tools do, and in some libraries every tool is its own parent.

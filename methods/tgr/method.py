@@ -1,4 +1,4 @@
-"""Tool Graph Retriever: prerequisites take in the meaning of the tools that need them.
+"""Tool Graph Retriever: tool embeddings smoothed over a dependency graph.
 
 Gao et al. 2025, "Tool Graph Retriever: Exploring Dependency Graph-based Tool Retrieval for Large Language Models".
 """
@@ -23,33 +23,34 @@ from bench.specs.spec import Spec
 
 
 class ToolGraphRetriever(Method):
-    """Retrieval over vectors smoothed by a dependency graph: X' = D^-1/2 (A + αI) D^-1/2 X, rows normalised (eq. 3).
+    """Graph smoothing of the base's vectors: X' = D^-1/2 (A + αI) D^-1/2 X with normalised rows (eq. 3).
 
-    The base gives X. A base that has scores and no vectors (bm25, tfidf) is smoothed in its scores: a tool's score
-    becomes the weighted mean of its own and its neighbours' with the same weights.
+    The base provides X. If the base has scores but no vectors (bm25, tfidf), the scores are smoothed: the score of a
+    tool becomes the weighted mean of its own score and its neighbours', with the same weights.
     """
 
     class Parameters(ParameterSet):
-        base: MethodSpec = Field(Spec("dense"), description="the method whose vectors or scores are smoothed")
+        base: MethodSpec = Field(Spec("dense"), description="method whose vectors or scores are smoothed")
         graph: str = Field(
             "rules",
             description="`rules`, `manual` (the dataset's annotated edges), `discriminator` (a trained classifier), or "
             "a TSV file of edges",
         )
-        direction: Direction = Field("symmetric", description="whether information flows both ways or one way")
-        layers: int = Field(1, ge=1, le=10, description="how often the convolution is applied")
-        alpha: float = Field(1.0, gt=0, description="weight of a tool's own vector; 1 is the paper's")
+        direction: Direction = Field("symmetric", description="direction of the smoothing along dependency edges")
+        layers: int = Field(1, ge=1, le=10, description="number of smoothing steps (layers)")
+        alpha: float = Field(1.0, gt=0, description="weight of the self-loop (α); 1 in the paper")
         most_producers: int = Field(
-            3, ge=1, description="graph=rules: a handle given out by more tools than this makes no edge"
+            3, ge=1, description="graph=rules: ignore a handle returned by more tools than this"
         )
         discriminator: str = Field(
-            "", description="graph=discriminator: folder of the classifier that `bench train discriminator` made"
+            "", description="graph=discriminator: classifier folder from `bench train discriminator`"
         )
         nearest: int = Field(
-            NEAREST, ge=0, description="graph=discriminator: how many nearest tools the text proposes for each tool"
+            NEAREST, ge=0, description="graph=discriminator: nearest tools by text to propose as candidate pairs"
         )
         within: Within = Field(
-            "library", description="graph=discriminator: `category` looks for edges inside categories only"
+            "library",
+            description="graph=discriminator: scope of the edges; `category` allows only edges inside a category",
         )
 
     parameters: Parameters

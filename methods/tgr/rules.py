@@ -1,4 +1,4 @@
-"""Dependencies read off the schemas by rule: no training, no annotation, no language model.
+"""Dependency edges derived from schemas by rules, without training or annotation.
 
 Two rules, from TGR's two conditions for "a depends on b":
 
@@ -24,7 +24,7 @@ from bench.data.parents import families, parent_of
 from bench.data.tables import Tool
 from bench.graph.edges import Edges
 
-#: Last words of names that stand for handles.
+#: Last words of names that represent handles.
 _HANDLES = frozenset(
     "id ids identifier uuid guid token key code reference ref handle session ticket slug hash sku otp pin "
     "uri cursor nonce number no address".split()
@@ -66,7 +66,7 @@ def rule_edges(tools: Sequence[Tool], most_producers: int = 3) -> Edges:
 
 
 def handle_of(name: str) -> str | None:
-    """The normal form of a name that stands for a handle, else None."""
+    """The normal form of a name that represents a handle, else None."""
     words = name_words(name)
     joined = "_".join(words)
     return joined if words and words[-1] in _HANDLES and joined not in _STATED else None

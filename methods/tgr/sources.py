@@ -1,4 +1,4 @@
-"""Where the edges of a library's graph come from: rules, annotations, a trained discriminator, or a file."""
+"""Sources of dependency edges: rules, annotations, a trained discriminator, or a file."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class GraphSource:
         path = expanded(self.graph)
         if not path.is_file():
             names = ", ".join(f"`{name}`" for name in GRAPHS)
-            raise UsageError(f"graph={self.graph} is none of {names}, and no file that is there.")
+            raise UsageError(f"graph={self.graph} is neither {names} nor an existing file.")
         return path
 
     def revisions(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Reranking that knows the hierarchy of the library: which tools share a parent, which parents are seen.
+"""Hierarchy-aware reranking: parents, seen parents, and connected groups of tools.
 
 Zheng et al. 2024, "ToolRerank: Adaptive and Hierarchy-Aware Reranking for Tool Retrieval", sections 3.2 and 3.3. The
 paper's "tool" is the parent here, and its "API" the tool.

@@ -35,7 +35,7 @@ from bench.search.dense import normalized
 
 
 class HierarchyAwareReranker(Method):
-    """All of ToolRerank but the question which queries take a single parent."""
+    """ToolRerank without the decision which queries need a single parent."""
 
     parameters: ToolRerankParameters
 
@@ -131,20 +131,21 @@ class HierarchyAwareReranker(Method):
 
 
 class ToolRerank(HierarchyAwareReranker):
-    """Retrieve, truncate by whether parents are seen, rerank by a cross-encoder, then by the library's hierarchy.
+    """Retrieves, truncates by seen and unseen parents, reranks with a cross-encoder, then by the library's hierarchy.
 
-    Queries of one parent get Algorithm 1 (likely parents first, unseen ones with all their tools), queries of several
-    get Algorithm 2 (the best few of each group of like tools first). A parent is seen when a tool of its is gold for a
-    train query. What takes no part follows in the retriever's order. The answer is an order, without scores.
+    Queries with one parent use Algorithm 1 (likely parents first; unseen ones add all their tools). Queries with
+    several parents use Algorithm 2 (the best few tools of each connected component first). A parent is seen if one of
+    its tools is gold for a train query. All other tools follow in the retriever's order. The result is an order
+    without scores.
     """
 
     class Parameters(ToolRerankParameters):
         classification: Literal["model", "none", "single", "multi"] = Field(
             "model",
-            description="how many parents queries take: what the classifier says, or the same for all; "
-            "none: leave the hierarchy alone",
+            description="number of parents per query: predicted by the classifier, or the same for all queries; "
+            "none: no hierarchy-aware step",
         )
-        classifier: str = Field("", description="classification=model: the folder of the classifier")
+        classifier: str = Field("", description="classification=model: classifier folder")
 
     parameters: Parameters
 
@@ -160,7 +161,7 @@ class ToolRerank(HierarchyAwareReranker):
             return
         if self._classifier is None:
             raise UsageError(
-                "name a classifier with classifier=FOLDER (`bench train classifier --dataset NAME --out FOLDER` makes "
+                "set classifier=FOLDER (`bench train classifier --dataset NAME --out FOLDER` trains "
                 "one), or set classification to none, single or multi."
             )
         if "single" not in self._classifier.labels:

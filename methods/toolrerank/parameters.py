@@ -10,15 +10,15 @@ from bench.specs.spec import Spec
 
 
 class ToolRerankParameters(ParameterSet):
-    """Parameters of ToolRerank with any classification; the numbers' defaults are the paper's (Table 2)."""
+    """Parameters of ToolRerank with any classification; numeric defaults are the paper's (Table 2)."""
 
-    base: MethodSpec = Field(Spec("dense"), description="the retriever: a method with vectors")
-    reranker: str = Field("", description="the cross-encoder: a folder, or a name on the hub (required)")
-    backend: Backend = Field("torch", description="what computes the cross-encoder")
-    seen_depth: int = Field(10, ge=1, description="m_s: to what rank retrieved tools of seen parents are reranked")
-    unseen_depth: int = Field(50, ge=1, description="m_u: to what rank retrieved tools of unseen parents are reranked")
-    single_threshold: float = Field(0.85, description="τ_s: a parent is likely if one of its tools is more relevant")
-    multi_threshold: float = Field(0.7, description="τ_m: tools that are more similar are alike")
-    group_size: int = Field(3, ge=1, description="n: how many of a group of like tools come first")
-    extend_seen: bool = Field(False, description="whether likely parents that are seen bring all their tools")
-    extend_unseen: bool = Field(True, description="whether likely parents that are unseen bring all their tools")
+    base: MethodSpec = Field(Spec("dense"), description="retrieval method with vectors")
+    reranker: str = Field("", description="cross-encoder: a folder, or a Hub name (required)")
+    backend: Backend = Field("torch", description="inference backend of the cross-encoder")
+    seen_depth: int = Field(10, ge=1, description="truncation depth for tools of seen parents (m_s)")
+    unseen_depth: int = Field(50, ge=1, description="truncation depth for tools of unseen parents (m_u)")
+    single_threshold: float = Field(0.85, description="relevance threshold of likely parents in Algorithm 1 (τ_s)")
+    multi_threshold: float = Field(0.7, description="similarity threshold for linking tools in Algorithm 2 (τ_m)")
+    group_size: int = Field(3, ge=1, description="number of leading tools per connected component in Algorithm 2 (n)")
+    extend_seen: bool = Field(False, description="likely seen parents add all their tools")
+    extend_unseen: bool = Field(True, description="likely unseen parents add all their tools")

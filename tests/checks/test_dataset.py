@@ -172,7 +172,7 @@ def test_test_queries_that_stand_in_dev_are_counted_for_themselves() -> None:
     dev, train = found["leaked-query-dev"], found["leaked-query"]
     assert (dev.count, dev.total, dev.examples) == (2, 5, ("q10", "q7"))
     assert (train.count, train.total, train.examples) == (2, 5, ("q10", "q6"))
-    assert (dev.harmful, dev.what) == (True, "test queries whose text stands in dev")
+    assert (dev.harmful, dev.what) == (True, "test queries whose text occurs in dev")
 
 
 def test_test_bundles_that_stand_in_train_are_counted_among_the_judged() -> None:

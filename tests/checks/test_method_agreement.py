@@ -165,7 +165,7 @@ def test_revisions_that_no_manifest_can_hold_are_told(revisions: Any) -> None:
         method.name = "plain"
         return method
 
-    assert problems(build) == {"facts": "method plain: revisions() must give names with texts."}
+    assert problems(build) == {"facts": "method plain: revisions() must return a dict of strings."}
 
 
 # A method that ends the process -------------------------------------------------------------------------------------

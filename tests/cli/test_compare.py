@@ -169,7 +169,7 @@ def test_what_is_not_on_the_same_queries_is_refused_and_says_why(bench: Bench, l
 
 def test_a_run_file_without_a_dataset_is_refused(bench: Bench, lexical: None, starter: Dataset) -> None:
     path = run_file(Path.cwd(), "mine", starter, lambda i: True)
-    assert "say what it ran on" in bench("compare", "bm25@starter", path, code=2).err
+    assert "name its dataset" in bench("compare", "bm25@starter", path, code=2).err
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "csv", "latex", "json"])

@@ -113,7 +113,7 @@ def test_verify_fails_on_tables_that_are_not_what_they_say(bench: Bench, folder:
     wrong, verdict = said.err.splitlines()
     assert wrong.startswith("wrong: the stored tables hash to ")
     assert wrong.endswith(" and say 0000000000000000")
-    assert verdict == "bench: mine is not as it should be; faults found: 1."
+    assert verdict == "bench: mine failed verification; problems found: 1."
     report = bench("data", "verify", "mine", "--json", code=1)
     assert len(report.json["problems"]) == 1
 
@@ -161,7 +161,7 @@ def test_the_template_chosen_is_the_text_of_the_export(bench: Bench) -> None:
 def test_parquet_is_read_by_pandas_and_a_licence_is_told(bench: Bench, folder: Path) -> None:
     bench("data", "add", "mine", "--from", folder)
     said = bench("data", "export", "mine", "--out", "exported", "--format", "parquet")
-    assert said.err == "its licence (not stated) does not allow you to pass it on\n"
+    assert said.err == "its licence (not stated) does not allow redistribution\n"
     assert pandas.read_parquet("exported/queries.parquet")["query_id"].tolist() == ["q1", "q2", "q3", "q4"]
 
 
@@ -200,7 +200,7 @@ def test_a_name_that_is_taken_needs_replace(bench: Bench, folder: Path) -> None:
     queries = folder / "queries.jsonl"
     queries.write_text(queries.read_text().replace("the mill", "the old mill"))
     refused = bench("data", "add", "mine", "--from", folder, code=2)
-    assert refused.err == "bench: a dataset 'mine' was added before; --replace puts this one in its place.\n"
+    assert refused.err == "bench: a dataset 'mine' already exists; use --replace to replace it.\n"
     assert stats(bench, "mine")["content_hash"] == before
     bench("data", "add", "mine", "--from", folder, "--replace")
     assert stats(bench, "mine")["content_hash"] != before
@@ -223,7 +223,7 @@ def test_gold_outside_the_corpus_is_refused_or_dropped(bench: Bench, folder: Pat
     assert "--drop-unknown-gold" in refused.err
     said = bench("data", "add", "mine", "--from", folder, "--drop-unknown-gold")
     assert "known issue: 2 judgements of tools outside the library were dropped on import; 1 queries have" in said.err
-    assert "known issue: 1 queries were left out on import" in said.err
+    assert "known issue: 1 queries were omitted on import" in said.err
     assert load_dataset("mine").card.known_issues == [
         line.removeprefix("known issue: ") for line in said.err.splitlines()
     ]
@@ -285,7 +285,9 @@ def test_the_full_toolbench_is_added_from_its_folder(bench: Bench, tmp_path: Pat
 def test_a_folder_without_the_group_asked_for_says_what_to_bring(bench: Bench, tmp_path: Path) -> None:
     write_toolbench(tmp_path / "data")
     said = bench("data", "add", "toolbench-g2", "--from", tmp_path / "data", code=4)
-    assert said.err.startswith(f"bench: {tmp_path / 'data'} has not the files of toolbench-g2: Download data.zip")
+    assert said.err.startswith(
+        f"bench: {tmp_path / 'data'} does not contain the files of toolbench-g2: Download data.zip"
+    )
     (tmp_path / "empty").mkdir()
     said = bench("data", "add", "toolbench", "--from", tmp_path / "empty", code=3)
     assert "has neither retrieval/G1 (or G2, G3) nor instruction/G1_query.json" in said.err

@@ -109,7 +109,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("run -m bm52", "there is no method 'bm52' (did you mean 'bm25'?); `bench list methods` lists them"),
         ("run -d strater", "there is no dataset 'strater' (did you mean 'starter'?); `bench data list` lists them"),
         ("run -m bm25 --metric ndgc@5", "there is no metric 'ndgc' (did you mean 'ndcg'?)"),
-        ("run -m bm25 --metric ndcg@0", "the cut-off of 'ndcg@0' must lie between 1 and 1000000."),
+        ("run -m bm25 --metric ndcg@0", "the cut-off of 'ndcg@0' must be between 1 and 1000000."),
         ("run -m bm25 --set k1=high", "parameter 'k1' of method bm25 is 'high': input should be a valid number"),
         ("run -m bm25 --set k2=1", "method bm25 has no parameter 'k2'; its parameters: k1, b, tokens."),
         ("run -m bm25(k1=-1)", "parameter 'k1' of method bm25 is -1: input should be greater than or equal to 0."),
@@ -117,18 +117,18 @@ def files(folder: Path) -> dict[str, bytes]:
         ("run -m bm25 -m tfidf --set k1=1", "--set goes with one method"),
         ("run -m bm25(", "cannot read 'bm25(': expected an argument's name at character 6."),
         ("run -m tgr(base=popularity)", "tgr cannot use base=popularity"),
-        ("run -m tgr(graph=absent.tsv)", "graph=absent.tsv is none of `rules`, `manual`, `discriminator`, and no file"),
+        ("run -m tgr(graph=absent.tsv)", "graph=absent.tsv is neither `rules`, `manual`, `discriminator`"),
         ("run -m broken:Absent", "the module broken has no class 'Absent'."),
         ("run -m absent:Method", "there is no module 'absent' to import for the method 'absent:Method'."),
-        ("run -m popularity --split all", "method popularity learns from past queries, and starter has none when all"),
+        ("run -m popularity --split all", "method popularity needs past queries, and starter has none when all"),
         ("run -m oracle --cut size", "method oracle recommends its own sets; --cut is for methods that only rank."),
-        ("run -m random --cut threshold", "--cut threshold needs scores, and random returns an order without them"),
+        ("run -m random --cut threshold", "--cut threshold needs scores, but random returns an order without scores"),
         ("run -d starter(split=random)", "dataset starter has no parameter 'split'; its parameters: none."),
         ("run absent.toml", "cannot read the experiment file absent.toml: "),
         ("show absent", "there is no result 'absent' in "),
         ("data info absent", "there is no dataset 'absent'"),
-        ("data add starter --from .", "there is a dataset 'starter' already; choose another name for yours."),
-        ("data add mine --from .", ". is in no form that is known: it has neither corpus.jsonl (BEIR) nor "),
+        ("data add starter --from .", "a dataset 'starter' already exists; choose another name."),
+        ("data add mine --from .", ". has an unknown format: it has neither corpus.jsonl (BEIR) nor "),
         ("data add mine --from absent", "absent is not a folder."),
         ("metrics ndgc", "there is no metric 'ndgc' (did you mean 'ndcg'?)"),
         ("schema manifst", "there is no schema 'manifst' (did you mean 'manifest'?)"),
@@ -183,7 +183,7 @@ def test_debugging_shows_where_it_happened(bench: Bench, monkeypatch: pytest.Mon
             "method broken:Raises failed while ranking the batch of 8 queries from 0373: RuntimeError: out of ",
         ),
         ("RaisesEarly", "method broken:RaisesEarly "),
-        ("Other", "broken:Other is no method: it must be a subclass of bench.protocol.Method."),
+        ("Other", "broken:Other is not a method: it must be a subclass of bench.protocol.Method."),
     ],
 )
 def test_a_method_that_fails_is_told_and_earlier_results_stay(
@@ -241,7 +241,7 @@ def test_offline_without_the_files_is_told(bench: Bench, tmp_path: Path, monkeyp
 @pytest.mark.parametrize("dataset", ["toolbench-g1", "apibank-full"])
 def test_a_dataset_whose_files_one_must_bring_says_how(bench: Bench, dataset: str) -> None:
     said = sentence(bench("run", "-m", "bm25", "-d", dataset, code=4))
-    assert said.startswith(f"{dataset} is not here: ")
+    assert said.startswith(f"{dataset} is not available: ")
     assert said.endswith(f"Then run `bench data add {dataset} --from FOLDER`.")
 
 

@@ -71,9 +71,7 @@ def test_a_result_on_other_data_is_refused(bench: Bench, results: list[str], fol
     bench("data", "add", "mine", "--from", folder)
     bench("run", "-m", "bm25", "-d", "mine")
     said = bench("explain", "bm25@starter", "0372", "--against", "bm25@mine", code=6)
-    assert (
-        "cannot stand side by side: the dataset differs: starter for bm25 @ starter, mine for bm25 @ mine" in said.err
-    )
+    assert "cannot be compared: the dataset differs: starter for bm25 @ starter, mine for bm25 @ mine" in said.err
 
 
 @pytest.mark.parametrize(
@@ -94,7 +92,7 @@ def test_a_run_file_is_shown_by_ranks_and_scores(bench: Bench, folder: Path, tmp
     file.write_text(json.dumps({"query_id": "q1", "tools": ["post.send", "crm.find"]}) + "\n")
     said = bench("explain", f"{file}@mine", "q1").out
     assert re.search(r"^ +2 +\* +crm.find", said, re.M)
-    assert "A run file has ranks and scores alone" in said
+    assert "A run file has only ranks and scores" in said
     failed = bench("explain", f"{file}@mine", "q3").out
     assert "gave no answer" in failed
 

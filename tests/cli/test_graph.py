@@ -51,7 +51,7 @@ def test_the_drawing_is_an_svg_that_shows_what_is_missed(bench: Bench, tmp_path:
 
 def test_what_cannot_be_had_is_told(bench: Bench) -> None:
     said = bench("graph", "starter", "--graph", "discriminator", code=2)
-    assert "`bench train discriminator --dataset starter --out FOLDER` makes one" in said.err  # type: ignore[attr-defined]
+    assert "`bench train discriminator --dataset starter --out FOLDER` trains one" in said.err  # type: ignore[attr-defined]
     said = bench("graph", "starter", "--graph", "nowhere.tsv", code=2)
     assert "none of `rules`, `manual`, `discriminator`" in said.err  # type: ignore[attr-defined]
     bench("graph", "starter", "--graph", "discriminator", "--discriminator", "./nowhere", code=4)

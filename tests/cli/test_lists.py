@@ -84,7 +84,7 @@ def test_each_metric_is_explained(bench: Bench, name: str) -> None:
 
 def test_without_results_it_says_how_to_make_one(bench: Bench, tmp_path: Path) -> None:
     said = bench("list", "results")
-    assert " ".join(said.out.split()) == f"no results in {tmp_path / 'results'}; `bench run` makes the first."
+    assert " ".join(said.out.split()) == f"no results in {tmp_path / 'results'}; create one with `bench run`."
     assert bench("list", "results", "--json").json == {"results": [], "unreadable": []}
 
 
@@ -124,7 +124,7 @@ def test_older_answers_to_the_same_question_are_counted_and_not_shown(bench: Ben
     table = bench("list", "results").out
     assert identifier in table
     assert "0" * 12 not in table
-    assert "1 older results, of other versions of a method's code, are not shown" in table
+    assert "1 older results, made with other method code, are not shown" in table
     assert len(bench("list", "results", "--json").json["results"]) == 2
 
 

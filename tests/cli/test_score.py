@@ -35,7 +35,7 @@ def test_a_table_is_printed_like_that_of_a_run(bench: Bench) -> None:
     said = bench("score", "mine.jsonl", "-d", "starter", "--name", "my system", "--metric", "ndcg@7")
     assert said.out.startswith("my system @ starter\n126 judged queries (test), 125 failed, 8 without gold")
     assert "\n ndcg@7 " in said.out
-    assert "note: scored from a run file: what the system saw, and how it was run, is not known" in said.out
+    assert "note: scored from a run file: how the system was run, and what data it saw, is unknown" in said.out
     assert bench("show", "my system@starter").out.splitlines()[0] == "my system @ starter"
     assert "my system" in bench("list", "results").out
 
@@ -43,7 +43,7 @@ def test_a_table_is_printed_like_that_of_a_run(bench: Bench) -> None:
 def test_another_split_is_scored_when_it_is_named(bench: Bench) -> None:
     Path("mine.trec").write_text("0002 Q0 branchyard.search_code 1 2.5 x\n")
     refused = bench("score", "mine.trec", "-d", "starter", code=6)
-    assert "query 0002 belongs to the train split, which is not the one scored; choose it with --split." in refused.err
+    assert "query 0002 belongs to the train split, which is not scored; select it with --split." in refused.err
     found = bench("score", "mine.trec", "-d", "starter", "--split", "train", "--json").json
     assert found["metrics"]["metrics"]["hit@1"]["mean"] == pytest.approx(1 / found["metrics"]["n"])
 

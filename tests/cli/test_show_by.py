@@ -95,4 +95,4 @@ def test_a_result_of_other_data_is_not_cut_by_todays_slices(bench: Bench, folder
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tpost.send\t1\n")
     bench("data", "add", "mine", "--from", folder, "--replace")
     said = bench("show", "bm25@mine", "--by", "gold", code=6)
-    assert re.search(r"was made on mine as it was then \(content hash .{12}, now .{12}\); run it again\.", said.err)
+    assert re.search(r"was made on mine at that time \(content hash .{12}, now .{12}\); run it again\.", said.err)

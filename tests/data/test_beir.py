@@ -230,7 +230,7 @@ WANTED = "expected query id, tool id and whole number, tab-separated."
         ("q2\tpost.send", WANTED),
         ("q2 post.send 1", WANTED),
         ("q2\t0\tpost.send\t1", WANTED),
-        ("q1\tcrm.find\t1", "query q1 stands in train too."),
+        ("q1\tcrm.find\t1", "query q1 is in train, too."),
     ],
     ids=lambda value: str(value)[:30],
 )

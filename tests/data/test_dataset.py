@@ -90,7 +90,7 @@ def long(count: int) -> str:
     return "x" * count
 
 
-BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters or holds control characters."
+BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters, or contains control characters."
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters or holds control cha
     [
         ({"tools": [], "queries": QUERIES}, "dataset made has 0 tools and 4 queries; it needs both."),
         ({"tools": TOOLS, "queries": []}, "dataset made has 4 tools and 0 queries; it needs both."),
-        ({"tools": [*TOOLS, Tool("mail.find", "", "")]}, "dataset made: tool id 'mail.find' stands twice."),
-        ({"queries": [*QUERIES, Query("b", "", {})]}, "dataset made: query id 'b' stands twice."),
+        ({"tools": [*TOOLS, Tool("mail.find", "", "")]}, "dataset made: tool id 'mail.find' occurs twice."),
+        ({"queries": [*QUERIES, Query("b", "", {})]}, "dataset made: query id 'b' occurs twice."),
         ({"tools": [*TOOLS, Tool("", "", "")]}, f"dataset made: tool id '' {BAD_ID}"),
         ({"queries": [*QUERIES, Query("", "", {})]}, f"dataset made: query id '' {BAD_ID}"),
         ({"tools": [*TOOLS, Tool(long(513), "", "")]}, f"dataset made: tool id '{long(60)}' {BAD_ID}"),
@@ -118,7 +118,7 @@ BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters or holds control cha
         *(
             (
                 {"queries": [*QUERIES, Query("c", "", {"mail.send": 1, "mail.find": grade})]},
-                f"dataset made, query c: the relevance {grade} of 'mail.find' does not lie between 1 and 1000000.",
+                f"dataset made, query c: the relevance {grade} of 'mail.find' is not between 1 and 1000000.",
             )
             for grade in (0, -2, 1_000_001, 2**31)
         ),
@@ -144,7 +144,7 @@ BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters or holds control cha
         ),
         (
             {"edges": [*EDGES, Edge("mail.send", "mail.find", "verification")]},
-            "dataset made: edge mail.send -> mail.find stands twice.",
+            "dataset made: edge mail.send -> mail.find occurs twice.",
         ),
         (
             {"queries": [*QUERIES, Query("c", "half \ud83d", {})]},

@@ -117,7 +117,9 @@ def test_each_side_keeps_one_group_whatever_the_share() -> None:
 def test_one_group_cannot_be_split(split: str) -> None:
     options = SplitOptions.model_validate({"split": split})
     golds = [frozenset("a")] if split == "random" else [frozenset("ab"), frozenset("ba")]
-    with pytest.raises(DataError, match=r"of 1 group\(s\) of queries; it takes two"):
+    with pytest.raises(
+        DataError, match=r"cannot split 1 group\(s\) of queries into train and test; at least two are needed"
+    ):
         with_splits(queries_of(golds), options)
 
 

@@ -268,9 +268,9 @@ def test_dev_is_drawn_by_query_the_same_for_ever() -> None:
 
 def test_a_derivation_that_leaves_no_train_query_is_refused() -> None:
     queries = [Query("1", "", {"t00": 1}, "train"), Query("2", "", {"t00": 1})]
-    with pytest.raises(DataError, match=r"no train query would be left; hold out less"):
+    with pytest.raises(DataError, match=r"no train query would remain; hold out less"):
         hold_out(Tables(TOOLS, queries), HoldOutOptions(common=1, dev=0))
-    with pytest.raises(DataError, match=r"no train query would be left"):
+    with pytest.raises(DataError, match=r"no train query would remain"):
         split_domains(Tables(TOOLS, queries), DomainOptions(common=1, dev=0))
 
 

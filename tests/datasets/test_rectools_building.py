@@ -77,7 +77,7 @@ def test_a_library_that_is_too_small_is_refused_before_anything_is_asked(chat_se
         build(BuildSettings(sizes=(8,), bundles=4))
     with pytest.raises(UsageError, match="8 tools make 0 different sets of 9"):
         build(BuildSettings(sizes=(9,), bundles=1))
-    with pytest.raises(DataError, match="stands twice"):
+    with pytest.raises(DataError, match="occurs twice"):
         build_dataset([*TOOLS, TOOLS[0]], CARD, SETTINGS, OPTIONS, LanguageModel("some-model"))
     assert chat_server.requests == []
 

@@ -262,8 +262,8 @@ def test_a_gold_that_names_no_tool_or_several_is_refused(tmp_path: Path) -> None
         ([record(3, [api("a", "b", "c", optional_parameters=["x"])], [])], "API 'c': a parameter is a text"),
         ([record(3, [], None)], r"\(query_id 3\): relevant APIs is null or missing instead of a list"),
         ([record(3, [], [["only one"]])], "not a pair of tool name and API name"),
-        ([record(3, [api("a", "b/c", "d"), api("a", "b", "c/d")], [])], "tool id 'a/b/c/d' stands twice"),
-        ([PLAIN, PLAIN], "query id '7' stands twice"),
+        ([record(3, [api("a", "b/c", "d"), api("a", "b", "c/d")], [])], "tool id 'a/b/c/d' occurs twice"),
+        ([PLAIN, PLAIN], "query id '7' occurs twice"),
     ],
 )
 def test_a_malformed_record_is_named(tmp_path: Path, records: Any, sentence: str) -> None:

@@ -107,12 +107,12 @@ def test_a_query_on_both_sides_stays_out_of_the_history(tmp_path: Path) -> None:
         ({"corpus": []}, r"G1/corpus\.tsv does not begin with the header"),
         (
             {"corpus": [["docid", "document_content"], [1, json.dumps(COOK)], [1, json.dumps(BAKE)]]},
-            r"corpus\.tsv, line 3: docid 1 stands twice with different contents",
+            r"corpus\.tsv, line 3: docid 1 occurs twice with different contents",
         ),
         ({"corpus": [["docid", "document_content"], [1, "{"]]}, r"corpus\.tsv, line 2: docid 1 is not JSON"),
         ({"corpus": [["docid", "document_content"], [1]]}, r"corpus\.tsv, line 2: 1 fields instead of 2"),
         ({"corpus": [["docid", "document_content"], [1, "{}"]]}, r"corpus\.tsv, line 2: an API lacks the text of"),
-        ({"train": [[1, "one"], [2, "bake"], [1, "two"]]}, r"train\.query\.txt, line 3: qid 1 stands twice with diff"),
+        ({"train": [[1, "one"], [2, "bake"], [1, "two"]]}, r"train\.query\.txt, line 3: qid 1 occurs twice with diff"),
         ({"qrels_test": [[3, 0, 3, "yes"]]}, r"qrels\.test\.tsv, line 1: the label 'yes' is not a whole number"),
         ({"qrels_test": [[3, 0, 3]]}, r"qrels\.test\.tsv, line 1: 3 fields instead of 4"),
         (

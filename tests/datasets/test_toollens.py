@@ -183,13 +183,13 @@ def test_optional_parameters_and_no_schema(tmp_path: Path) -> None:
         ("corpus", corpus(TEXT.replace("[]", "{}")), "line 1: optional_params: Input should be a valid array"),
         ("corpus", corpus(TEXT.replace('{"x"', "[" * 100_000)), "line 1: the text does not end with"),
         ("queries", '\n{"_id": "7", "text": ""}', "queries.jsonl, line 2: text: String should have at least 1"),
-        ("queries", '{"_id": "9", "text": "z"}', "line 1: query 9 stands in none of datasets/ToolLens/qrels/train.tsv"),
+        ("queries", '{"_id": "9", "text": "z"}', "line 1: query 9 is in none of datasets/ToolLens/qrels/train.tsv"),
         ("queries", '{"_id": "7", "text": "z"}', "qrels/test.tsv: query 8 is not in datasets/ToolLens/queries.jsonl"),
         ("train", "7\t0\t1\n", "qrels/train.tsv does not begin with the columns"),
         ("train", "query-id\tcorpus-id\tscore\n7\t0", "qrels/train.tsv, line 2: not a query, a tool and a relevance"),
         ("train", "query-id\tcorpus-id\tscore\n7\t0\t0", "qrels/train.tsv, line 2: not a query, a tool"),
         ("train", "query-id\tcorpus-id\tscore\n7\t0\t1\n7\t0\t2", "train.tsv, line 3: query 7 has tool 0 with another"),
-        ("test", "query-id\tcorpus-id\tscore\n7\t0\t1\n8\t0\t1", "query 7 stands in both of"),
+        ("test", "query-id\tcorpus-id\tscore\n7\t0\t1\n8\t0\t1", "query 7 is in both of"),
     ],
 )
 def test_a_malformed_record_is_named(tmp_path: Path, name: str, content: str, sentence: str) -> None:

@@ -301,7 +301,7 @@ def test_a_run_file_has_ranks_and_scores_alone(tmp_path: Path) -> None:
     result = score_run_file(rows, "x.trec", dataset, tmp_path / "results", name="x", command="")
     explained = explain(result, dataset, "asked")
     assert explained.answer is None
-    assert explained.missing.startswith("A run file has ranks and scores alone")
+    assert explained.missing.startswith("A run file has only ranks and scores")
     assert [(item.tool_id, item.position.rank, item.position.score) for item in explained.gold] == [
         ("token", 1, 2.5),
         ("send", 2, 1.5),

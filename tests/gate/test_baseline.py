@@ -71,9 +71,9 @@ def change(**fields: Any) -> Callable[[dict[str, Any]], Any]:
         (change(n="3"), "does not follow its schema"),
         (lambda raw: {key: raw[key] for key in raw if key != "sha256"}, "sha256"),
         # What fits together, and is not what was blessed.
-        (change(values={"recall@5": {"levels": [1.0], "codes": [0, -1, -1]}}), "does not have the sha256"),
-        (change(n_failed=3), "does not have the sha256"),
-        (change(sha256="0" * 64), "does not have the sha256"),
+        (change(values={"recall@5": {"levels": [1.0], "codes": [0, -1, -1]}}), "its sha256 does not match"),
+        (change(n_failed=3), "its sha256 does not match"),
+        (change(sha256="0" * 64), "its sha256 does not match"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(

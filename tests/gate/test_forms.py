@@ -143,7 +143,7 @@ def test_what_was_not_judged_has_every_form_too(outcome: Outcome) -> None:
 def test_a_pass_is_a_notice() -> None:
     rule = RuleReport(name="recall@5", kind="margin", verdict="pass", threshold=0.02)
     found = GateReport(outcome="pass", exit_code=0, candidate=Side(label="x"), baseline=Side(label="y"), rules=[rule])
-    assert workflow_commands(found) == ["::notice title=bench gate%3A x::pass: every rule is kept (exit code 0)"]
+    assert workflow_commands(found) == ["::notice title=bench gate%3A x::pass: every rule holds (exit code 0)"]
 
 
 def test_the_number_of_queries_that_would_decide_is_said() -> None:

@@ -112,7 +112,7 @@ def test_a_metric_that_is_taken_on_other_queries_than_before_was_not_run(judged:
     then, now = (THEN, fewer) if side == "candidate" else (fewer, WORSE)
     report = judged({"recall@5": then}, {"recall@5": now}, RECALL)
     assert (report.outcome, report.exit_code) == ("not run", 3)
-    assert "taken on other queries than in the baseline (30 of them)" in report.rules[0].note
+    assert "covers other queries than in the baseline (30 of them)" in report.rules[0].note
 
 
 def test_moved_queries_are_named_once_for_the_rules_that_see_them_and_ten_at_most(judged: Judged) -> None:
@@ -181,7 +181,7 @@ def test_a_slice_without_queries_was_not_run_and_an_unknown_one_is_told(judged: 
         ({"limit": 7}, "the limit of queries differs: 7"),
         ({"protocol": "2.0"}, "the version of the protocol differs"),
         ({"scoring": "t"}, "the version of the scoring code of recall differs: t for the candidate"),
-        ({"query_ids": [f"r{i:04}" for i in range(269)]}, "269 are the candidate's alone, 269 the baseline's alone"),
+        ({"query_ids": [f"r{i:04}" for i in range(269)]}, "269 only in the candidate, 269 only in the baseline"),
         ({"n_gold": [2] * 269}, "number of gold tools"),
     ],
 )
@@ -231,10 +231,10 @@ def test_few_differing_queries_are_named_as_a_weak_ground(judged: Judged) -> Non
     now = THEN.copy()
     now[np.flatnonzero(THEN)[:2]] = 0.0
     (rule,) = judged({"recall@5": THEN}, {"recall@5": now}, RECALL).rules
-    assert rule.note == "the bounds are rough: only 2 queries differ"
+    assert rule.note == "the bounds are approximate: only 2 queries differ"
 
 
-@pytest.mark.parametrize(("differing", "note"), [(9, "the bounds are rough: only 9 queries differ"), (10, "")])
+@pytest.mark.parametrize(("differing", "note"), [(9, "the bounds are approximate: only 9 queries differ"), (10, "")])
 def test_from_ten_differing_queries_on_the_bounds_are_not_called_rough(
     judged: Judged, differing: int, note: str
 ) -> None:
@@ -247,9 +247,9 @@ def test_from_ten_differing_queries_on_the_bounds_are_not_called_rough(
 @pytest.mark.parametrize(
     ("now", "note"),
     [
-        (np.ones(50), "the bounds are rough: all queries have the same value"),
-        (np.append(np.ones(46), np.zeros(4)), "the bounds are rough: only 4 queries have another value"),
-        (np.append(np.ones(41), np.zeros(9)), "the bounds are rough: only 9 queries have another value"),
+        (np.ones(50), "the bounds are approximate: all queries have the same value"),
+        (np.append(np.ones(46), np.zeros(4)), "the bounds are approximate: only 4 queries have another value"),
+        (np.append(np.ones(41), np.zeros(9)), "the bounds are approximate: only 9 queries have another value"),
         (np.append(np.ones(40), np.zeros(10)), ""),
         (np.append(np.ones(25), np.zeros(25)), ""),
     ],
@@ -262,7 +262,7 @@ def test_a_floor_on_values_that_hardly_vary_says_so(judged: Judged, now: np.ndar
 def test_a_difference_that_is_the_same_everywhere_says_so(judged: Judged) -> None:
     then = np.full(30, 0.72)
     (rule,) = judged({"recall@5": then}, {"recall@5": then + 0.01}, RECALL).rules
-    assert (rule.verdict, rule.note) == ("pass", "the bounds are rough: all queries have the same difference")
+    assert (rule.verdict, rule.note) == ("pass", "the bounds are approximate: all queries have the same difference")
 
 
 def test_a_handful_of_queries_neither_keeps_nor_breaks_a_rule_unless_all_are_the_same(judged: Judged) -> None:
@@ -270,7 +270,7 @@ def test_a_handful_of_queries_neither_keeps_nor_breaks_a_rule_unless_all_are_the
     for now, kept in ((np.ones(19), ["pass", "inconclusive"]), (np.zeros(19), ["inconclusive", "inconclusive"])):
         report = judged({"recall@5": np.ones(19)}, {"recall@5": now}, policy)
         assert [rule.verdict for rule in report.rules] == kept
-        assert report.rules[1].note == "19 queries decide nothing; 20 are the fewest that do"
+        assert report.rules[1].note == "19 queries are too few; at least 20 are needed"
         assert "enclose" not in text(report)
     found = judged({"recall@5": np.ones(20)}, {"recall@5": np.zeros(20)}, policy)
     assert [rule.verdict for rule in found.rules] == ["regression", "regression"]
@@ -302,7 +302,7 @@ MACHINE: dict[str, str | int] = {"processor": "X", "architecture": "x86_64", "co
 def test_a_ratio_of_times_on_two_machines_says_nothing(judged: Judged) -> None:
     policy = {"latency": {"p95_ratio": 2.0}}
     other = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=MACHINE | {"processor": "Y"})
-    assert (other.outcome, other.rules[0].note) == ("inconclusive", "measured on other hardware than the baseline")
+    assert (other.outcome, other.rules[0].note) == ("inconclusive", "hardware differs from the baseline")
     cached = Latency(p50=0.01, p95=0.01, queries=50, cached=True)
     assert judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=cached).outcome == "inconclusive"
 
@@ -313,7 +313,7 @@ def test_machines_of_which_something_is_not_known_are_not_taken_for_alike(judged
     unknown = {key: value for key, value in MACHINE.items() if key != missing}
     assert judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=MACHINE).outcome == "pass"
     both = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=unknown, before={"hardware": unknown})
-    assert (both.outcome, both.rules[0].note) == ("inconclusive", "measured on other hardware than the baseline")
+    assert (both.outcome, both.rules[0].note) == ("inconclusive", "hardware differs from the baseline")
     faster = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=MACHINE | {"accelerator": "G"})
     assert faster.outcome == "inconclusive"
 
@@ -323,7 +323,7 @@ def test_a_time_without_encoding_keeps_no_budget_and_may_break_one(judged: Judge
         cached = Latency(p50=0.01, p95=p95, queries=50, cached=True)
         policy = {"latency": {"p95_seconds": 0.03}}
         (rule,) = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=cached).rules
-        assert rule.note == "embeddings came from the cache: the time to encode is not in it"
+        assert rule.note == "embeddings came from the cache: encoding time is excluded"
         return rule.verdict
 
     assert [verdict(0.02), verdict(0.04)] == ["inconclusive", "regression"]
@@ -335,7 +335,7 @@ def test_a_few_timed_queries_say_nothing_of_the_slowest_in_twenty(judged: Judged
     few, enough = (Latency(p50=0.001, p95=p95, queries=queries, cached=False) for queries in (19, 20))
     report = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=few)
     assert [rule.verdict for rule in report.rules] == ["inconclusive", "inconclusive"]
-    assert report.rules[0].note == "only 19 queries were timed, and 20 are the fewest"
+    assert report.rules[0].note == "only 19 queries were timed; at least 20 are needed"
     ratio, budget = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, before={"latency": few}).rules
     assert (ratio.verdict, budget.verdict) == ("inconclusive", "pass")
     decided = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=enough)
@@ -360,7 +360,7 @@ def test_the_family_and_what_differs_without_forbidding_the_comparison_are_noted
     policy = {"margin": 0.02, "rule": [{"metric": "recall@5"}, {"metric": "recall@5", "slice": KIND}]}
     load = sliced("even", "odd")
     report = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, load=load, depth=10)
-    assert any(note.startswith("family: 2 tests") and "0.10 at most" in note for note in report.notes)
+    assert any(note.startswith("family: 2 tests") and "at most 0.10" in note for note in report.notes)
     assert "the depth differs: 10 now, 100 blessed" in report.notes
 
 

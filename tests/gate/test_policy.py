@@ -66,9 +66,9 @@ RULE = '[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "asks for nothing"),
-        ("margin = 0.02", "asks for nothing"),
-        ("[latency]\n[tokens]", "asks for nothing"),
+        ("", "it has no rule"),
+        ("margin = 0.02", "it has no rule"),
+        ("[latency]\n[tokens]", "it has no rule"),
         ("margn = 0.02\n" + RULE, "no key 'margn' (did you mean 'margin'?)"),
         (RULE + "florr = 0.5", "no key 'rule[1].florr'"),
         (RULE + "[latency]\np95_sconds = 1", "did you mean 'p95_seconds'?"),
@@ -81,8 +81,8 @@ RULE = '[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
         (RULE.replace("0.02", '"0.02"'), "rule[1].margin"),
         (RULE.replace("0.02", "nan"), "rule[1].margin"),
         (RULE.replace("0.02", "inf"), "rule[1].margin"),
-        (RULE.replace("0.02", "2"), "recall@5 has the margin 2: margins are shares: 0.02 is two points"),
-        ("margin = 1\n" + RULE.replace("margin = 0.02", ""), "margins are shares"),
+        (RULE.replace("0.02", "2"), "recall@5 has the margin 2: margins are proportions: 0.02 is two points"),
+        ("margin = 1\n" + RULE.replace("margin = 0.02", ""), "margins are proportions"),
         (RULE + "floor = 60", "recall@5 has the floor 60"),
         (RULE + "floor = 0", "recall@5 has the floor 0,"),
         ("level = 0.5\n" + RULE, "level"),

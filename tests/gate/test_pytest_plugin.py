@@ -108,7 +108,7 @@ def test_what_is_not_decided_is_never_a_pass(project: pytest.Pytester, argument:
     (project.path / "gate.toml").write_text(POLICY.replace("0.02", "0.03"))
     result = project.runpytest(*OPTIONS, "-rxf")
     result.assert_outcomes(**{outcome: 1})
-    result.stdout.fnmatch_lines(["*inconclusive: what was measured does not show it either way*"])
+    result.stdout.fnmatch_lines(["*inconclusive: the measurements show neither a pass nor a regression*"])
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_without_a_baseline_the_test_fails_and_is_not_skipped(project: pytest.Py
     project.makepyfile(test_search=THREE_LINES)
     result = project.runpytest()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*bench_gate was not run: name a file with --bench-baseline*"])
+    result.stdout.fnmatch_lines(["*bench_gate could not run: give a file with --bench-baseline*"])
 
 
 def test_a_baseline_of_other_data_is_not_compared(project: pytest.Pytester) -> None:

@@ -248,7 +248,7 @@ def test_the_explorer_compares_two_methods_query_by_query(
         assert heads[1].split()[0] != heads[1].split()[2]
     # No method differs from itself.
     choose(browser, "b", browser.find("[name=b] option").text)
-    browser.until(lambda: _said(browser) == "No query is like that.")
+    browser.until(lambda: _said(browser) == "No matching queries.")
     browser.find(".filters [type=reset]").click()
     browser.until(lambda: _said(browser) == f"1 to 10 of {total} queries")
 

@@ -83,7 +83,7 @@ def test_a_dataset_that_may_not_be_given_away_shows_ids_alone(
     texts = [query.text for query in dataset.queries] + [tool.description for tool in dataset.tools]
     assert not [text for text in texts if len(text) > 25 and text in whole]
     assert dataset.queries[0].query_id in whole
-    assert "licence does not allow its texts" in " ".join(site.only("e/*.html").texts)
+    assert "licence does not allow redistribution" in " ".join(site.only("e/*.html").texts)
 
 
 @pytest.mark.usefixtures("ready")
@@ -135,7 +135,7 @@ def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
     assert row in board.rows
     assert row not in explorer.chosen(board)
     page = (site.folder / f"r/{row.id}.html").read_text()
-    assert "The ranking is too large to be kept with these results" in page
+    assert "The ranking is too large to be stored with these results" in page
     assert f"{row.id}.run.gz" not in page
     assert not (site.folder / f"r/{row.id}.run.gz").exists()
     assert (site.folder / f"r/{row.id}.csv.gz").exists()
@@ -154,5 +154,5 @@ def test_a_board_without_rankings_has_no_explorer_and_says_why(ready: Path, buil
     assert not site.made.rejected
     assert not (site.folder / "e").exists()
     page = (site.folder / f"d/{board.slug}.html").read_text()
-    assert "No rankings of this board are kept here" in page
+    assert "the rankings of this board are not stored here" in page
     assert f"e/{board.slug}.html" not in page

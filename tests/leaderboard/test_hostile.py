@@ -123,11 +123,11 @@ def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
     values = json.loads((folder / "metrics.json").read_text())["metrics"]
     values["recall@5"]["mean"] = float("nan")
     edit(folder, metrics={"metrics": values})
-    folder = broken("gives another mean of recall@5")
+    folder = broken("give different means of recall@5")
     values = json.loads((folder / "metrics.json").read_text())["metrics"]
     values["recall@5"]["mean"] = 0.999
     edit(folder, metrics={"metrics": values})
-    folder = broken("no readable Parquet")
+    folder = broken("not a readable Parquet")
     (folder / RUN).write_bytes(b"PAR1 and no more")
     rehash(folder, RUN)
     folder = broken("has no column tool_id")
@@ -238,7 +238,7 @@ def test_links_out_of_the_results_are_not_followed(
     site = build()
     assert site.made.results == (0 if part == ".." else 4)
     assert {item.reason for item in site.made.rejected} == {
-        f"{place.name} is a link that leads out of the folder of results."
+        f"{place.name} is a link that leads out of the results folder."
     }
 
 
@@ -256,7 +256,7 @@ def test_what_a_stranger_may_not_make_a_build_read_is_rejected(ready: Path, buil
     site = build()
     assert site.made.results == 3
     reasons = sorted(item.reason for item in site.made.rejected)
-    assert reasons == ["manifest.json is larger than any that bench writes.", "run.parquet is no regular file."]
+    assert reasons == ["manifest.json is larger than any that bench writes.", "run.parquet is not a regular file."]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_dataset_page_draws_quality_against_money_and_names_what_is_not_known(
     site = build()
     board = site.only("d/*.html")
     assert "recall@5 against money" in board.text
-    assert "price is not known (run files, models or embeddings without prices): 1." in board.text
+    assert "unknown cost (run files, models or embeddings without prices): 1." in board.text
     assert numbers.money(250 / queries) in board.texts
     assert "not known" in board.texts
     page = site.page(f"r/{_folder(ready, 'random').name.rpartition('-')[2]}.html")

@@ -199,7 +199,7 @@ def test_slices_of_a_dataset_at_hand_are_shown(build: Callable[..., Any], edit: 
     for folder in results_folder().glob("[!.]*/*"):
         edit(folder, dataset__content_hash="0" * 64)
     again = " ".join(build("other").only("d/*.html").texts)
-    assert "The dataset has changed since these results were made." in again
+    assert "The dataset has changed since these results were computed." in again
 
 
 def test_limits_agree_with_what_they_are_the_limits_of() -> None:

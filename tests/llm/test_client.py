@@ -271,8 +271,8 @@ def test_without_an_endpoint_and_without_a_recorded_reply_the_preflight_says_wha
     with pytest.raises(UnavailableError) as raised:
         LanguageModel("m").preflight()
     assert str(raised.value) == (
-        "there is no way to ask m: bench is offline (--offline or BENCH_OFFLINE), and the journal "
-        f"{place} holds no reply of it. {end}"
+        "cannot call m: bench is offline (--offline or BENCH_OFFLINE), and the journal "
+        f"{place} has no reply from it. {end}"
     )
     monkeypatch.delenv("BENCH_OFFLINE")
     with pytest.raises(UnavailableError, match="no endpoint is named"):
@@ -290,7 +290,7 @@ def test_the_preflight_calls_nobody(chat_server: ChatServer, monkeypatch: pytest
     ask("a")
     monkeypatch.setenv("BENCH_OFFLINE", "1")
     LanguageModel("m").preflight()
-    with pytest.raises(UnavailableError, match="holds no reply of it"):
+    with pytest.raises(UnavailableError, match="has no reply from it"):
         LanguageModel("other").preflight()
 
 
@@ -341,7 +341,7 @@ def test_replies_made_elsewhere_are_used_and_said_once(
         assert replies == ["reply to: a", "reply to: b"]
     assert notes.notes == [
         f"replies of m are taken from the journal {journal}, where {chat_server.url} made them, not "
-        "http://127.0.0.1:9/v1; name another file in BENCH_LLM_JOURNAL to ask anew"
+        "http://127.0.0.1:9/v1; name another file in BENCH_LLM_JOURNAL to ask again"
     ]
 
 

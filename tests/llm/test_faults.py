@@ -66,7 +66,7 @@ AGAIN: dict[str, tuple[Fault, str]] = {
     "choices of another kind": (changed(lambda body: body.update(choices={"0": 1})), "the reply has no choices"),
     "a choice of another kind": (changed(lambda body: body.update(choices=["x"])), "the reply has no message"),
     "no message": (changed(lambda body: body["choices"][0].pop("message") and None), "the reply has no message"),
-    "content of another kind": (message(content=[{"type": "text"}]), "the content of the reply is no text"),
+    "content of another kind": (message(content=[{"type": "text"}]), "the content of the reply is not text"),
 }
 
 
@@ -262,11 +262,11 @@ FINAL: dict[str, tuple[Fault, str]] = {
     ),
     "too long": (
         status(400, "at most 9 tokens", code="context_length_exceeded"),
-        "the request is longer than the model takes: at most 9 tokens",
+        "the request exceeds the context length of the model: at most 9 tokens",
     ),
     "too long by message": (
         status(400, "This model's maximum context length is 9 tokens."),
-        "the request is longer than the model takes: This model's maximum context length is 9 tokens",
+        "the request exceeds the context length of the model: This model's maximum context length is 9 tokens",
     ),
 }
 
@@ -312,11 +312,11 @@ ENDS: dict[str, tuple[Fault, type[BenchError], str]] = {
     ),
     "unprocessable": (status(422), UsageError, "{url} refused the request with 422 (of no use)."),
     "method": (raw(b"", 405), UsageError, "{url} refused the request with 405 (no reason given)."),
-    "no credit": (status(402, "pay"), UnavailableError, "{url} says that there is no credit left (pay)."),
+    "no credit": (status(402, "pay"), UnavailableError, "{url} reports that no credit is left (pay)."),
     "no quota": (
         status(429, "pay", code="insufficient_quota"),
         UnavailableError,
-        "{url} says that there is no credit left (pay).",
+        "{url} reports that no credit is left (pay).",
     ),
     "control characters": (status(400, "a\x1b[31m\nb"), UsageError, "{url} refused the request with 400 (a [31m b)."),
 }

@@ -162,5 +162,5 @@ def test_the_cost_of_a_run_that_was_resumed_is_not_known(
 
 
 def test_without_an_endpoint_the_run_ends_before_it_begins(run: Callable[[str], Result]) -> None:
-    with pytest.raises(UnavailableError, match="there is no way to ask m"):
+    with pytest.raises(UnavailableError, match="cannot call m"):
         run("results")

@@ -115,7 +115,7 @@ def test_bm25_by_hand() -> None:
     # N = 3, mean length (2 + 4 + 3) / 3 = 3. `mail`: df 1, idf ln(1 + 2.5 / 1.5) = 0.980829.
     # `send`: df 2, idf ln(1 + 1.5 / 2.5) = 0.470004.
     # t0 (length 2): 1.2 (0.25 + 0.75 * 2/3) = 0.9; mail 0.980829 / 1.9 = 0.516226, send 0.470004 / 1.9 = 0.247370.
-    # t1 (length 4): 1.2 (0.25 + 0.75 * 4/3) = 1.5; send stands twice: 0.470004 * 2 / 3.5 = 0.268574.
+    # t1 (length 4): 1.2 (0.25 + 0.75 * 4/3) = 1.5; send occurs twice: 0.470004 * 2 / 3.5 = 0.268574.
     found = scores_of("bm25", ["Send mail", "send it, send_now", "look at that"], "SEND mail")
     assert found == pytest.approx({0: 0.763596, 1: 0.268574}, abs=2e-6)
 

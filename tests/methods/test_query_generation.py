@@ -123,7 +123,7 @@ def test_rules_search_by_the_clauses_and_then_the_utterance(method: Callable[[st
     chosen = method("query-generation")
     # write home: mail; settle the rent: pay; the utterance: map. Then write home's second, book.
     assert ranked(chosen, REQUEST) == [MAIL, PAY, MAP, BOOK]
-    assert chosen.marks() == {"rules": "rules stand in for the language model (llm=rules)"}
+    assert chosen.marks() == {"rules": "uses rules instead of a language model (llm=rules)"}
     assert not needs_llm(chosen)
     assert checked_facts(chosen)["queries_generated"] == 2
 

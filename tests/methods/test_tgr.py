@@ -224,7 +224,7 @@ def test_the_graph_of_rules_follows_most_producers(prepared: Prepared) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "sentence"),
     [
-        (None, UsageError, "is none of `rules`, `manual`, `discriminator`, and no file that is there."),
+        (None, UsageError, "is neither `rules`, `manual`, `discriminator` nor an existing file."),
         ("b\ta\n", DataError, "the first line must be the tab-separated header"),
         ("dependent\tprerequisite\nb\tnowhere\n", DataError, "the edge b -> nowhere names the unknown tool 'nowhere'"),
         ("dependent\tprerequisite\nb\n", DataError, "line 2: expected 2 tab-separated values"),

@@ -206,7 +206,7 @@ def retrained(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "match"),
-    [("classifier", "2 outputs and not one"), ("encoder", "no sequence classifier"), ("missing", "no folder")],
+    [("classifier", "2 outputs instead of one"), ("encoder", "no sequence classifier"), ("missing", "no folder")],
 )
 def test_other_models_are_refused_in_a_sentence(tiny_models: dict[str, str], name: str, match: str) -> None:
     with pytest.raises(UnavailableError, match=match):

@@ -155,13 +155,13 @@ def test_the_embedded_model_is_found_and_has_a_revision() -> None:
 
 @pytest.mark.parametrize("name", ["/nowhere/model", "./nowhere", "~/nowhere"])
 def test_a_folder_that_is_not_there_is_told(name: str) -> None:
-    with pytest.raises(UnavailableError, match=r"^there is no folder .*nowhere.* to read an encoder from\.$"):
+    with pytest.raises(UnavailableError, match=r"^the model folder .*nowhere.* does not exist\.$"):
         _ = Encoder(name).revision
 
 
 def test_a_folder_without_a_model_is_told(tmp_path: Path) -> None:
     put(tmp_path, "model.safetensors", b"x")
-    with pytest.raises(UnavailableError, match="holds no sentence-transformers model"):
+    with pytest.raises(UnavailableError, match="does not contain a sentence-transformers model"):
         _ = Encoder(str(tmp_path)).revision
 
 

@@ -91,7 +91,7 @@ def test_a_name_or_alias_of_another_dataset_is_taken_in_any_letter_case(
         write_dataset(Dataset.build("made", CARD, TABLES), tmp_path / "parquet")
     with pytest.raises(UsageError) as caught:
         add(name, folder if form == "beir" else tmp_path / "parquet")
-    assert str(caught.value) == f"there is a dataset {name!r} already; choose another name for yours."
+    assert str(caught.value) == f"a dataset {name!r} already exists; choose another name."
     assert (places(), list(dataset_entries())) == ([], before)
 
 
@@ -128,7 +128,7 @@ def test_of_a_folder_of_others_the_card_claims_nothing(folder: Path) -> None:
 def test_queries_that_were_left_out_are_an_issue_of_the_card(folder: Path) -> None:
     write(folder, {"q1": {"a": 1}}, unjudged=3)
     (issue,) = add("copy", folder).card.known_issues
-    assert issue.startswith("3 queries were left out on import, since no split claims them ")
+    assert issue.startswith("3 queries were omitted on import, because no split contains them ")
     assert "first u0." in issue
     assert len(load_dataset("copy").queries) == 1
 
@@ -143,7 +143,7 @@ def test_dropped_judgements_are_an_issue_of_the_card(folder: Path) -> None:
     assert dropped == (
         "3 judgements of tools outside the library were dropped on import; 1 queries have less gold than they had."
     )
-    assert left_out.startswith("1 queries were left out on import")
+    assert left_out.startswith("1 queries were omitted on import")
     assert "first q2." in left_out
 
 
@@ -154,7 +154,7 @@ def test_issues_of_the_import_stand_behind_those_of_the_export(tmp_path: Path) -
         file.write('{"_id": "9", "text": "new"}\n')
     first, second = add("copy", exported).card.known_issues
     assert first == "Two tools have one name."
-    assert second.startswith("1 queries were left out on import")
+    assert second.startswith("1 queries were omitted on import")
 
 
 @pytest.mark.parametrize("about", ["{", '{"title": 3}', "[]"])
@@ -174,7 +174,7 @@ def test_adding_leaves_nothing_beside_the_dataset(folder: Path) -> None:
     add("copy", folder)
     add("copy", folder, replace=True)
     assert places() == ["copy"]
-    with pytest.raises(UsageError, match="a dataset 'copy' was added before; --replace puts this one in its place"):
+    with pytest.raises(UsageError, match="a dataset 'copy' already exists; use --replace to replace it"):
         add("copy", folder)
     assert places() == ["copy"]
 
@@ -187,7 +187,7 @@ def test_a_replacement_that_was_killed_halfway_is_finished(folder: Path) -> None
     shutil.copytree(root / ".old-copy", root / ".new-copy-0123abcd")
     assert list(dataset_entries()).count("copy") == 1
     assert load_dataset("copy").content_hash == before
-    with pytest.raises(UsageError, match="added before"):
+    with pytest.raises(UsageError, match="already exists"):
         add("copy", folder)
     assert load_dataset("copy").content_hash == before
     write(folder, {"q1": {"b": 1}})

@@ -129,7 +129,7 @@ def test_a_dataset_that_the_user_must_bring_says_what_and_how() -> None:
     with pytest.raises(UnavailableError) as caught:
         load_dataset("apibank-full")
     text = str(caught.value)
-    assert text.startswith("apibank-full is not here: ")
+    assert text.startswith("apibank-full is not available: ")
     assert text.endswith("Then run `bench data add apibank-full --from FOLDER`.")
     assert "github.com/AlibabaResearch/DAMO-ConvAI" in text
 
@@ -218,7 +218,7 @@ def test_a_count_that_is_wrong_is_told_by_its_name(key: str) -> None:
     card = CARD.model_copy(update={"counts": COUNTS.model_copy(update={key: right + 1})})
     with pytest.raises(DataError) as caught:
         check_counts(Dataset.build("made", card, TABLES))
-    assert str(caught.value) == f"made is not what its card says: {key} {right} instead of {right + 1}."
+    assert str(caught.value) == f"made does not match its card: {key} {right} instead of {right + 1}."
 
 
 def test_every_wrong_count_is_told() -> None:
@@ -297,9 +297,7 @@ def test_an_added_dataset_whose_rows_are_not_those_of_its_hash_is_told(added: Pa
     assert load_dataset("made").content_hash != before
     forged = {**json.loads(path.read_text()), "content_hash": manifest["content_hash"]}
     path.write_text(json.dumps(forged))
-    with pytest.raises(
-        DataError, match=r"^made is not what its file says: its content hash is another; add it again\.$"
-    ):
+    with pytest.raises(DataError, match=r"^made does not match its stored content hash; add it again\.$"):
         load_dataset("made")
 
 

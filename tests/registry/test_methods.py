@@ -105,8 +105,8 @@ def test_an_unknown_method_is_told_with_the_nearest_one(name: str, hint: str) ->
         with pytest.raises(UsageError) as caught:
             use(name)
         assert str(caught.value) == (
-            f"there is no method {name!r}{hint}; `bench list methods` lists them, "
-            "and your own is named as package.module:Class."
+            f"there is no method {name!r}{hint}; `bench list methods` lists them; "
+            "name your own as package.module:Class."
         )
 
 
@@ -194,8 +194,8 @@ def test_a_method_of_a_package_and_one_inside_another_are_used(write: Callable[[
         ("mine:", UsageError, "the module mine has no class ''."),
         (":X", MethodError, "the method ':X' cannot be imported: "),
         (".mine:X", MethodError, "the method '.mine:X' cannot be imported: "),
-        ("mine:number", MethodError, "mine:number is no method: it must be a subclass of bench.protocol.Method."),
-        ("mine:Other", MethodError, "mine:Other is no method: it must be a subclass of bench.protocol.Method."),
+        ("mine:number", MethodError, "mine:number is not a method: it must be a subclass of bench.protocol.Method."),
+        ("mine:Other", MethodError, "mine:Other is not a method: it must be a subclass of bench.protocol.Method."),
         ("mine:Half", MethodError, "the method mine:Half lacks index."),
         ("mine:Method", MethodError, "the method mine:Method lacks index, rank."),
         ("broken:X", MethodError, "the method 'broken:X' cannot be imported: ZeroDivisionError: division by zero."),
@@ -286,7 +286,7 @@ def test_a_module_that_ends_the_process_is_told(write: Callable[[str, str], None
 
 def test_a_constructor_that_ends_the_process_is_told(write: Callable[[str, str], None]) -> None:
     write("quits.py", LOUDEST + "\n    def __init__(self, parameters, context):\n        raise SystemExit('bye')\n")
-    with pytest.raises(MethodError, match=r"^the method quits:Loudest cannot be made: SystemExit: bye\.$"):
+    with pytest.raises(MethodError, match=r"^the method quits:Loudest cannot be built: SystemExit: bye\.$"):
         build_method("quits:Loudest")
 
 

@@ -180,7 +180,7 @@ for _ in range(2):
     except DataError as error:
         print(error)
 """
-    sentence = "shouts-miscounted is not what its card says: tools 3 instead of 4."
+    sentence = "shouts-miscounted does not match its card: tools 3 instead of 4."
     assert run(program, installed) == f"{sentence}\n{sentence}"
 
 
@@ -220,7 +220,7 @@ BROKEN_METHODS = {
     "no-module": ("broken.nowhere:X", "", "the plug-in method 'no-module' cannot be loaded: "),
     "no-class": ("broken.a:X", "", "the plug-in method 'no-class' cannot be loaded: "),
     "failing": ("broken.b:X", "1 / 0", "the plug-in method 'failing' cannot be loaded: division by zero."),
-    "other": ("broken.c:X", "class X: pass", "other is no method: it must be a subclass of bench.protocol.Method."),
+    "other": ("broken.c:X", "class X: pass", "other is not a method: it must be a subclass of bench.protocol.Method."),
     "abstract": ("broken.d:X", "from bench.protocol import Method as X", "the method abstract lacks index, rank."),
 }
 

@@ -153,7 +153,7 @@ def test_stored_tables_of_other_rows_are_told_and_stay(sources: Sources) -> None
     before = contents(folder)
     report = verify_dataset("metatool", sources)
     (problem,) = report.problems
-    assert problem.startswith(f"built anew from its files the hash is {loaded.content_hash[:16]}")
+    assert problem.startswith(f"the tables rebuilt from its files hash to {loaded.content_hash[:16]}")
     assert other.content_hash[:16] in problem
     assert contents(folder) == before
 

@@ -135,7 +135,7 @@ def test_a_model_that_cannot_be_made_fails_the_command_and_names_it(
     said = bench("reproduce", "train", "unseen-reranker", code=1)
     (words,) = commands
     assert words[:5] == [sys.executable, "-m", "bench", "train", "retriever"]
-    assert "unseen-reranker: not made, for unseen-retriever is not there" in said.out
+    assert "unseen-reranker: not trained, because unseen-retriever is missing" in said.out
     assert "not made: unseen-retriever, unseen-reranker" in said.err
 
 
@@ -151,7 +151,7 @@ def test_models_whose_data_must_be_brought_are_left_out_unless_they_are_named(
     said = bench("reproduce", "train", code=1).out
     assert str(folder_of("toollens-retriever")) in made
     assert str(folder_of("toolbench-retriever")) not in made
-    assert "toolbench-retriever: left out, for its data must be brought: bench data add toolbench-g1" in said
+    assert "toolbench-retriever: skipped, because it needs data that you provide: bench data add toolbench-g1" in said
 
 
 def test_the_list_and_a_kept_table_import_no_model(bench: Bench, mirror: Path) -> None:

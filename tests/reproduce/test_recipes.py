@@ -202,7 +202,7 @@ def test_rules_for_a_language_model_are_named() -> None:
             rules = "llm=rules" in test.better + test.worse
             assert rules == ("rules for a language model" in test.differences)
             if rules:
-                assert "Rules stand in" in claim.note
+                assert "Rules replace" in claim.note
 
 
 def test_what_needs_a_model_data_or_an_endpoint_says_which() -> None:

@@ -409,5 +409,5 @@ def test_what_a_test_lacks_is_said_with_its_commands(run: Callable[..., Reproduc
     assert lacking is not None
     assert not lacking.failed
     assert lacking.needs == ["a retriever"]
-    assert "has not been trained" in lacking.reason
+    assert "is not trained" in lacking.reason
     assert [line.split()[1] for line in lacking.commands] == ["train", "run"]

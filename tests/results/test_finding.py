@@ -64,12 +64,12 @@ def test_a_name_too_short_for_an_id_is_told(run: Run) -> None:
     for name in (result.manifest.result_id[:3], "z"):
         with pytest.raises(UsageError) as caught:
             find_result(result.folder.parent.parent, name)
-        assert str(caught.value) == f"{name!r} is too short to name a result: give at least 4 characters of its id."
+        assert str(caught.value) == f"{name!r} is too short for a result id: give at least 4 characters."
 
 
 def test_a_folder_that_is_no_result_is_told(run: Run, tmp_path: Path) -> None:
     run("bm25")
-    with pytest.raises(ResultError, match=r"is not a result of bench: it has no manifest\.json"):
+    with pytest.raises(ResultError, match=r"is not a bench result: it has no manifest\.json"):
         find_result(tmp_path / "results", str(tmp_path / "results" / "tiny"))
 
 
@@ -89,8 +89,8 @@ def test_a_name_of_several_questions_is_ambiguous(run: Run) -> None:
     with pytest.raises(UsageError) as caught:
         find_result(one.folder.parent.parent, "bm25@tiny")
     told = str(caught.value)
-    assert told.startswith("'bm25@tiny' names several results: ")
-    assert told.endswith(". Give an id.")
+    assert told.startswith("'bm25@tiny' matches several results: ")
+    assert told.endswith(". Name one by its id.")
     assert f"{one.manifest.result_id} (no cut, limit 5, text name_description)" in told
     assert f"{other.manifest.result_id} (no cut, split dev, depth 6, text description)" in told
     with_cut = run("bm25", limit=5, cut="size")

@@ -186,8 +186,8 @@ def test_a_whole_result_is_verified_without_a_word(run: Run) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("manifest.json", None, "{folder} is not a result of bench: it has no manifest.json."),
-        ("metrics.json", None, "{folder} is not a result of bench: it has no metrics.json."),
+        ("manifest.json", None, "{folder} is not a bench result: it has no manifest.json."),
+        ("metrics.json", None, "{folder} is not a bench result: it has no metrics.json."),
         ("manifest.json", "{", "cannot read {folder}/manifest.json: "),
         ("manifest.json", "", "cannot read {folder}/manifest.json: "),
         ("manifest.json", "[]", "{folder}/manifest.json does not follow its schema (the file: "),

@@ -225,14 +225,16 @@ def test_without_a_dev_split_a_fifth_of_train_is_held_out_whatever_the_order() -
 
 @pytest.mark.parametrize("past", [history({}, []), history({"d": {0}}, []), history({}, ["a", "b", "c", "d"])])
 def test_too_little_history_is_refused(past: History) -> None:
-    with pytest.raises(UsageError, match="--cut gap is learnt on train and dev queries, and this dataset has too few"):
+    with pytest.raises(
+        UsageError, match="--cut gap needs train or dev queries to learn from, and this dataset has too few"
+    ):
         learn_cut("gap", lambda: Scripted({}), past, LIBRARY, 6)
 
 
 @pytest.mark.parametrize("kind", ["threshold", "gap"])
 def test_a_method_without_scores_can_only_be_cut_by_size(kind: CutKind) -> None:
     queries = {"a": ({0, 1}, falling(0, 1, 2))}
-    with pytest.raises(UsageError, match=f"--cut {kind} needs scores, and scripted returns an order without them"):
+    with pytest.raises(UsageError, match=f"--cut {kind} needs scores, but scripted returns an order without scores"):
         learnt(kind, queries, scored=False)
     assert learnt("size", queries, scored=False) == Cut("size", 2)
 

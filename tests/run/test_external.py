@@ -55,7 +55,7 @@ def test_a_scored_file_is_a_result_like_every_other(scored: Score, tmp_path: Pat
     assert manifest.environment.command == "bench score my.run --name 'my system'"
     assert manifest.scoring == scoring_code(result.metrics.metrics)
     assert manifest.dataset.limit is None
-    assert manifest.warnings == ["scored from a run file: what the system saw, and how it was run, is not known"]
+    assert manifest.warnings == ["scored from a run file: how the system was run, and what data it saw, is unknown"]
 
 
 def test_a_scored_file_is_another_result_for_another_name_text_or_split(scored: Score) -> None:

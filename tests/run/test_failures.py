@@ -277,7 +277,7 @@ def test_facts_that_cannot_stand_in_a_manifest_are_the_method_s_error(
     run: Run, monkeypatch: pytest.MonkeyPatch, told: object
 ) -> None:
     monkeypatch.setattr(Tells, "told", told)
-    with pytest.raises(MethodError, match=r"^method tells: facts\(\) must give names with texts, numbers or truth"):
+    with pytest.raises(MethodError, match=r"^method tells: facts\(\) must return a dict of strings, numbers or"):
         run(Tells)
 
 
@@ -292,7 +292,7 @@ def test_revisions_that_cannot_stand_in_a_manifest_are_told_before_anything_runs
     run: Run, monkeypatch: pytest.MonkeyPatch, told: object
 ) -> None:
     monkeypatch.setattr(Pins, "told", told)
-    with pytest.raises(MethodError, match=r"^method pins: revisions\(\) must give names with texts\."):
+    with pytest.raises(MethodError, match=r"^method pins: revisions\(\) must return a dict of strings\."):
         run(Pins)
     assert Watched.calls == []
 
@@ -314,7 +314,7 @@ class Refuses(Watched):
         (
             Plan(Spec("tiny"), Spec("popularity"), split="all"),
             UsageError,
-            "method popularity learns from past queries, and tiny has none when all queries of --split all are asked.",
+            "method popularity needs past queries, and tiny has none when all queries of --split all are asked.",
         ),
         (
             Plan(Spec("tiny"), Spec("oracle"), cut="size"),
@@ -324,13 +324,13 @@ class Refuses(Watched):
         (
             Plan(Spec("tiny"), Spec("bm25"), split="all", cut="size"),
             UsageError,
-            "--cut size is learnt on train and dev queries, and this dataset has too few; use --cut none.",
+            "--cut size needs train or dev queries to learn from, and this dataset has too few; use --cut none.",
         ),
         (Plan(Spec("tiny"), Spec("bm52")), UsageError, "there is no method 'bm52' (did you mean 'bm25'?)"),
         (
             Plan(Spec("tiny"), Spec("bm25"), depth=6),
             UsageError,
-            "ndcg@7 looks deeper than the ranking: give --depth 7 or more.",
+            "ndcg@7 needs a deeper ranking: give --depth 7 or more.",
         ),
     ],
 )
@@ -350,7 +350,7 @@ def test_a_split_without_queries_is_refused(runner: MakeRunner, tiny: Dataset) -
     with pytest.raises(UsageError, match=r"tiny has no dev queries; choose another --split\."):
         list(runner(Watched, load=lambda spec: tested).run([Plan(Spec("tiny"), Spec("watched"), split="dev")]))
     assert Watched.calls == []
-    with pytest.raises(UsageError, match=r"method popularity learns from past queries, and tiny has none\."):
+    with pytest.raises(UsageError, match=r"method popularity needs past queries, and tiny has none\."):
         list(runner(load=lambda spec: tested).run([Plan(Spec("tiny"), Spec("popularity"))]))
 
 

@@ -101,7 +101,7 @@ def test_a_result_that_is_there_is_kept_and_its_age_is_told(run: Run, notes: Not
     assert again.manifest == first.manifest
     assert {path: path.stat().st_mtime_ns for path in first.folder.iterdir()} == stamps
     made = first.manifest.environment.created
-    assert notes.lines == [f"asked @ tiny: kept from {made}; --overwrite always makes it anew"]
+    assert notes.lines == [f"asked @ tiny: kept from {made}; use --overwrite always to run it again"]
 
 
 def test_a_new_result_is_made_without_a_word(run: Run, notes: Notes) -> None:
@@ -132,7 +132,7 @@ def test_a_result_scored_again_is_that_of_a_fresh_run_byte_for_byte(
     metrics = ["ndcg@4", "map@2"]
     old = outdated(run(method, **plan))
     again = run(method, metrics=metrics, progress=notes, **plan)
-    assert notes.lines == [f"{old.label}: ranking kept from {old.manifest.environment.created}, scored anew"]
+    assert notes.lines == [f"{old.label}: ranking kept from {old.manifest.environment.created}, re-scored"]
     assert again.manifest.scoring == scoring_code(again.metrics.metrics)
     assert set(metrics) <= set(again.metrics.metrics)
     stored = tables(again)
@@ -264,7 +264,7 @@ def test_a_damaged_result_is_made_anew(run: Run, notes: Notes, name: str, damage
     elif not whole:
         (line,) = notes.lines
         assert name in line
-        assert line.endswith(" Making it anew.")
+        assert line.endswith(" Running it again.")
 
 
 def test_a_result_of_another_version_of_the_schema_is_made_anew(run: Run, notes: Notes) -> None:
@@ -278,4 +278,4 @@ def test_a_result_of_another_version_of_the_schema_is_made_anew(run: Run, notes:
     again = run(Asked, progress=notes)
     assert Asked.calls == 2 * asked
     assert again.manifest.scoring == scoring_code(again.metrics.metrics)
-    assert notes.lines == [f"{path} does not follow its schema (scoring: Field required). Making it anew."]
+    assert notes.lines == [f"{path} does not follow its schema (scoring: Field required). Running it again."]

@@ -61,7 +61,7 @@ def test_a_model_that_knew_test_queries_is_marked_with_their_number(tmp_path: Pa
     write_card(tmp_path, card([judged[0].text.upper(), f"  {judged[1].text}\n"], []))
     found = training_marks([str(tmp_path), str(tmp_path)], starter, rows)
     assert list(found) == [LEAKED]
-    assert f"learnt from 2 of these {len(judged)} queries" in found[LEAKED]
+    assert f"was trained on 2 of these {len(judged)} queries" in found[LEAKED]
 
 
 def test_a_model_that_knew_the_gold_tools_is_marked_with_their_number(tmp_path: Path, starter: Dataset) -> None:
@@ -70,7 +70,7 @@ def test_a_model_that_knew_the_gold_tools_is_marked_with_their_number(tmp_path: 
     write_card(tmp_path, card([], gold[:3]))
     found = training_marks([str(tmp_path)], starter, rows)
     assert list(found) == [SEEN]
-    assert f"learnt from 3 of the {len(gold)} tools that are gold here" in found[SEEN]
+    assert f"was trained on 3 of the {len(gold)} tools that are gold here" in found[SEEN]
 
 
 def test_tools_are_known_by_what_they_say_and_not_by_their_ids(tmp_path: Path, starter: Dataset) -> None:
@@ -79,7 +79,7 @@ def test_tools_are_known_by_what_they_say_and_not_by_their_ids(tmp_path: Path, s
     renamed = [replace(tool, tool_id=f"elsewhere.{tool.tool_id}", category="Other") for tool in gold[:4]]
     namesakes = [replace(tool, description="does something else") for tool in gold[4:]]
     write_card(tmp_path, card([], [*renamed, *namesakes]))
-    assert f"learnt from 4 of the {len(gold)} tools" in training_marks([str(tmp_path)], starter, rows)[SEEN]
+    assert f"was trained on 4 of the {len(gold)} tools" in training_marks([str(tmp_path)], starter, rows)[SEEN]
 
 
 def test_a_name_alone_does_not_make_two_tools_the_same() -> None:
@@ -128,7 +128,7 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
         name = "marked"
 
         def marks(self) -> dict[str, str]:
-            return {"rules": "rules stand in for the language model"}
+            return {"rules": "uses rules instead of a language model"}
 
         def index(self, library: Library) -> None:
             return
@@ -146,6 +146,6 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     assert isinstance(result, Result)
     assert isinstance(plain, Result)
     assert [(mark.kind, mark.text) for mark in result.manifest.marks] == [("method", "rules")]
-    assert "rules: rules stand in for the language model" in result.manifest.notes
+    assert "rules: uses rules instead of a language model" in result.manifest.notes
     assert [mark.text for mark in marks(result, "name_description")] == ["rules"]
     assert plain.manifest.method.marks == []

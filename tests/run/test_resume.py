@@ -324,7 +324,7 @@ def test_ctrl_c_is_told_in_a_sentence_and_the_same_command_continues(workshop: W
     out, said = stopped.communicate(timeout=60)
     assert stopped.returncode == 130
     # After a line end of click's, for the terminal shows ^C.
-    assert said.lstrip() == "bench: interrupted; the same command continues where it stopped.\n"
+    assert said.lstrip() == "bench: interrupted; the same command resumes the run.\n"
     assert out == ""
     finished(workshop.start())
     assert workshop.logged() == ["index", ALL[0], "index", *ALL[1:]]

@@ -170,11 +170,11 @@ def test_a_plan_is_made_normal_by_the_queries_of_its_split(tiny: Dataset) -> Non
     ("plan", "method", "warnings"),
     [
         ({}, "bm25", []),
-        ({"limit": 5}, "bm25", ["only 5 queries were asked (--limit): not comparable with full results"]),
-        ({"depth": 5}, "bm25", ["depth 5: metrics that look deeper are left out"]),
+        ({"limit": 5}, "bm25", ["only 5 queries were evaluated (--limit): not comparable with full results"]),
+        ({"depth": 5}, "bm25", ["depth 5: metrics with a deeper cut-off are omitted"]),
         # Twelve tools: depth 12 is the whole library.
         ({"depth": 12}, "bm25", []),
-        ({}, "oracle", ["an oracle: it reads the gold it is judged by"]),
+        ({}, "oracle", ["an oracle: it reads the gold"]),
     ],
 )
 def test_what_a_reader_must_know_is_warned_of(run: Run, plan: dict[str, int], method: str, warnings: list[str]) -> None:
@@ -218,7 +218,7 @@ def test_a_metric_that_looks_deeper_than_the_ranking_is_refused(run: Run, tmp_pa
     cutoff = metric.partition("@")[2]
     with pytest.raises(UsageError) as caught:
         run("bm25", depth=5, metrics=["recall@5", metric])
-    assert str(caught.value) == f"{metric} looks deeper than the ranking: give --depth {cutoff} or more."
+    assert str(caught.value) == f"{metric} needs a deeper ranking: give --depth {cutoff} or more."
     assert not (tmp_path / "results").exists()
     # Of a whole library every metric can be taken.
     assert metric in run("bm25", depth=12, metrics=[metric]).metrics.metrics
@@ -269,7 +269,7 @@ def test_a_result_that_is_there_is_kept(run: Run) -> None:
 def test_never_refuses_before_anything_runs(run: Run, runner: MakeRunner) -> None:
     first = run("bm25")
     plans = [Plan(Spec("tiny"), Spec("watched")), BASE]
-    with pytest.raises(UsageError, match=f"the result {first.folder} is there already, and --overwrite is never."):
+    with pytest.raises(UsageError, match=f"the result {first.folder} already exists, and --overwrite is never."):
         list(runner(Watched, overwrite="never").run(plans))
     assert Watched.calls == []
     # Where nothing is there it runs.

@@ -83,7 +83,7 @@ def test_what_stays_is_laid_under_the_grid(dials: Dataset) -> None:
         ({}, "recall@1", "0 points"),
         ({"left": []}, "recall@1", "0 points"),
         ({"left": list(range(200)), "right": list(range(200))}, "recall@1", "40000 points"),
-        ({"left": [1]}, "set_f1", "not taken on rankings"),
+        ({"left": [1]}, "set_f1", "not a ranking metric"),
     ],
 )
 def test_grids_that_make_no_sense_are_refused(
@@ -96,7 +96,7 @@ def test_grids_that_make_no_sense_are_refused(
 def test_without_dev_queries_nothing_is_tuned(dials: Dataset) -> None:
     tables = dials.rows_again()
     without = replace(tables, queries=[query for query in tables.queries if query.split != "dev"])
-    with pytest.raises(UsageError, match=r"no dev queries.*test queries are not for that"):
+    with pytest.raises(UsageError, match=r"no dev queries.*test queries must not be used"):
         tune(build, Spec("dial"), {"left": [1]}, Dataset.build("dials", CARD, without), RECALL)
 
 
@@ -127,7 +127,7 @@ def test_a_method_that_learns_is_not_tuned_without_anything_to_learn_from(dials:
     rows = dials.rows_again()
     without = replace(rows, queries=[query for query in rows.queries if query.split != "train"])
     models: Callable[[Spec], Method] = build_method
-    with pytest.raises(UsageError, match=r"method nearest-query.* learns from past queries, and dials has none"):
+    with pytest.raises(UsageError, match=r"method nearest-query.* needs past queries, and dials has none"):
         tune(models, Spec("nearest-query"), {"neighbours": [1, 2]}, Dataset.build("dials", CARD, without), RECALL)
     # One that only searches is tuned as before.
     points = tune(models, Spec("bm25"), {"k1": [1, 2]}, Dataset.build("dials", CARD, without), RECALL)

@@ -150,8 +150,8 @@ def test_two_spellings_of_the_same_spec_print_the_same(text: str, canonical: str
         ('m(a="\\q")', "cannot read 'm(a=\"\\\\q\")': expected a valid JSON string before here at character 9."),
         ("m(a=1))", "cannot read 'm(a=1))': expected the end at character 7."),
         ("m n", "cannot read 'm n': expected the end at character 3."),
-        ("m(a=1, b=2, a=3)", "cannot read 'm(a=1, b=2, a=3)': argument 'a' stands twice."),
-        ("m(a=n(b=1, b=1))", "cannot read 'm(a=n(b=1, b=1))': argument 'b' stands twice."),
+        ("m(a=1, b=2, a=3)", "cannot read 'm(a=1, b=2, a=3)': argument 'a' occurs twice."),
+        ("m(a=n(b=1, b=1))", "cannot read 'm(a=n(b=1, b=1))': argument 'b' occurs twice."),
         (f"m(a={'x' * 200}!)", f"cannot read 'm(a={'x' * 113}...': expected ',' or ')' at character 205."),
     ],
 )

@@ -83,7 +83,7 @@ def test_after_an_error_the_old_folder_stands_and_nothing_is_left(old: Path, err
 def test_a_full_disk_is_told_and_the_old_folder_stands(old: Path) -> None:
     with pytest.raises(StorageError) as caught, replaced_folder(old) as fresh:
         give_up(fresh, OSError(errno.ENOSPC, "No space left on device"))
-    assert str(caught.value) == f"cannot write {old}: the disk is full. Nothing that was there before is lost."
+    assert str(caught.value) == f"cannot write {old}: the disk is full. Existing files are unchanged."
     assert tree(old.parent) == {"folder/file": "old"}
 
 

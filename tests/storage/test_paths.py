@@ -25,7 +25,7 @@ from bench.storage.paths import (
     write_text,
 )
 
-NOTHING_LOST = "Nothing that was there before is lost."
+NOTHING_LOST = "Existing files are unchanged."
 
 
 def names(folder: Path) -> list[str]:

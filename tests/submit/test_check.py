@@ -61,7 +61,7 @@ def test_every_reason_is_listed(made: Any, checked: Checked) -> None:
     )
     members["run.parquet"] += b"x"
     found = reasons(checked(members))
-    for part in ("seeds", "another method", "run.parquet is not the file", "run.parquet is no readable"):
+    for part in ("seeds", "another method", "run.parquet is not the file", "run.parquet is not a readable"):
         assert part in found
     members = made.members(
         metrics=put("metrics", "recall@5", "mean", value=0.99), per_query=column("ndcg@5", at(0, 0.123))
@@ -110,8 +110,8 @@ def test_a_mean_that_is_no_number_is_refused(made: Any, checked: Checked, number
     ("change", "reason"),
     [
         (put("files", "extra.sh", value="0" * 64), "names the file 'extra.sh'"),
-        (put("result_id", value="../../../etc"), "is no id"),
-        (put("result_id", value="0123456789ab\n"), "is no id"),
+        (put("result_id", value="../../../etc"), "is not twelve hexadecimal digits"),
+        (put("result_id", value="0123456789ab\n"), "is not twelve hexadecimal digits"),
         (put("result_id", value="0123456789ac"), "of another result"),
         (put("unknown", value=1), "schema"),
         (put("environment", "created", value="yesterday"), "no date"),
@@ -213,7 +213,7 @@ def test_an_unknown_column_is_refused(made: Any, checked: Checked) -> None:
 
     assert "'brilliance', which metrics.json does not have" in reasons(checked(made.members(per_query=more)))
     texts = made.members(per_query=lambda table: table.append_column("text", pa.array(["upstream"] * len(table))))
-    assert "'text', which does not belong there" in reasons(checked(texts))
+    assert "'text', which is not part of the format" in reasons(checked(texts))
     assert "column 'note'" in reasons(
         checked(made.members(run=lambda table: table.append_column("note", pa.array([1] * len(table)))))
     )
@@ -329,9 +329,9 @@ def test_a_scored_run_file_with_sets_is_accepted(scored: Any, checked: Checked) 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (put("method", "oracle", value=True), "nobody can know"),
-        (put("method", "cut", value="cut=size(3)"), "nobody can know"),
-        (put("method", "run_file", value="a.jsonl sha256:0"), "nobody can know"),
+        (put("method", "oracle", value=True), "cannot be known"),
+        (put("method", "cut", value="cut=size(3)"), "cannot be known"),
+        (put("method", "run_file", value="a.jsonl sha256:0"), "cannot be known"),
         (put("depth", value=100), "longest ranking"),
         (put("dataset", "history", value=5), "history"),
     ],

@@ -66,7 +66,7 @@ def test_a_result_under_another_name_is_refused(made: Any, results: Path, verdic
     folder.rename(folder.with_name("tgr-0123456789ab"))
     (verdict,) = verdicts(results)
     assert verdict.outcome == "refused"
-    assert "does not stand where it belongs" in verdict.reasons[0]
+    assert "is in the wrong place" in verdict.reasons[0]
 
 
 def test_what_is_no_part_of_a_result_is_refused(made: Any, results: Path, verdicts: Verdicts) -> None:
@@ -75,7 +75,7 @@ def test_what_is_no_part_of_a_result_is_refused(made: Any, results: Path, verdic
     (verdict,) = verdicts(results)
     assert (verdict.outcome, verdict.reasons) == (
         "refused",
-        ("it holds 'corpus.jsonl', which is no part of a result.",),
+        ("it contains 'corpus.jsonl', which is not part of a result.",),
     )
 
 
@@ -293,8 +293,8 @@ def test_without_its_run_a_failed_query_scores_nothing(made: Any, without_run: A
     ("change", "reason"),
     [
         (lambda raw: raw["metrics"].pop("recall@1") and None, "lacks the metric recall@1"),
-        (put("metrics", "recall@5", "tie_low", value=0.99), "a tie band that its mean does not lie in"),
-        (put("metrics", "recall@5", "tie_high", value=None), "a tie band that its mean does not lie in"),
+        (put("metrics", "recall@5", "tie_low", value=0.99), "a tie band that does not contain its mean"),
+        (put("metrics", "recall@5", "tie_high", value=None), "a tie band that does not contain its mean"),
         (put("n_tied", value=10**6), "n_tied 1000000 of 126"),
         (put("tokens", "top_5", value=-1.0), "fewer than 0 tokens"),
         (put("tokens", "free", value=1.0), "tokens of other things"),
@@ -362,7 +362,7 @@ def test_an_oracle_under_another_name_and_a_copied_ranking_are_noted(
     copied = made.members(manifest=renamed, metrics=renamed)
     hidden = of_result(oracle).members(manifest=renamed, metrics=renamed)
     assert check_archive_of(tmp_path, hidden, load).note == (
-        "it gives every query its gold and nothing before it, as oracles do, and is not marked as one"
+        "it answers every query with exactly its gold, but is not marked as an oracle"
     )
     (root / "c.zip").write_bytes(written(copied))
     notes = [(verdict.outcome, verdict.note) for verdict in check_place(root, load)]

@@ -211,13 +211,13 @@ def test_a_table_that_takes_too_much_memory_ends_its_reader_alone(
     members = made.members(per_query=column("query_id", lambda values: big))
     assert len(members[PER_QUERY]) < 1 << 20
     found = reasons(checked(members))
-    assert "cannot be read within" in found or "no readable Parquet file" in found
+    assert "cannot be read within" in found or "not a readable Parquet file" in found
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", b"PAR1\xff\xff\xff\x7fPAR1"])
 @pytest.mark.parametrize("name", [RUN, PER_QUERY])
 def test_bytes_that_are_no_table_are_refused(made: Any, seal: Any, checked: Checked, name: str, data: bytes) -> None:
-    assert f"{name} is no readable Parquet file" in reasons(checked(seal({**made.parts, name: data})))
+    assert f"{name} is not a readable Parquet file" in reasons(checked(seal({**made.parts, name: data})))
 
 
 def test_strings_that_are_no_text_are_refused(made: Any, checked: Checked) -> None:
@@ -226,4 +226,4 @@ def test_strings_that_are_no_text_are_refused(made: Any, checked: Checked) -> No
         buffers = wrong.buffers()
         return table.set_column(0, "query_id", pa.Array.from_buffers(pa.string(), len(wrong), buffers))
 
-    assert "no readable Parquet file" in reasons(checked(made.members(per_query=broken)))
+    assert "not a readable Parquet file" in reasons(checked(made.members(per_query=broken)))

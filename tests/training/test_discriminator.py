@@ -289,9 +289,9 @@ def test_a_missing_or_foreign_model_is_told_with_the_command_that_makes_one(
         with pytest.raises(UnavailableError):
             Discriminator(folder).settings  # noqa: B018
     (Path(model) / SETTINGS).write_text('{"threshold": 7}')
-    with pytest.raises(UnavailableError, match="holds no dependency discriminator that can be read; `bench train"):
+    with pytest.raises(UnavailableError, match="does not contain a readable dependency discriminator; `bench train"):
         Discriminator(model).settings  # noqa: B018
-    with pytest.raises(UnavailableError, match="there is no folder"):
+    with pytest.raises(UnavailableError, match=r"the model folder .* does not exist"):
         Discriminator(str(tmp_path / "nowhere")).settings  # noqa: B018
 
 

@@ -201,7 +201,7 @@ def test_a_model_trained_from_a_trained_model_has_learnt_from_both(
     assert second.examples < len(second.queries)
     for name in ("second", "third"):
         found = training_marks([str(tmp_path / name)], other, other.rows("test"))
-        assert "learnt from 32 of these 32 queries" in found[LEAKED]
+        assert "was trained on 32 of these 32 queries" in found[LEAKED]
     assert (
         "the retriever second (trained on lessons, then turned)"
         in training_marks([str(tmp_path / "second")], other, other.rows("test"))[LEAKED]

@@ -78,7 +78,7 @@
       column.append(codes.length ? rows : make("p", "no answer"));
       return column;
     });
-    /* The two that are compared stand side by side; the others are a click away. */
+    /* The two that are compared are side by side; the others are a click away. */
     const pair = new Set([Number(form.elements.a.value), Number(form.elements.b.value)]);
     const grid = (chosen) => { const made = make("div", undefined, "tops"); made.append(...chosen); return made; };
     made.append(grid([...pair].map((i) => columns[i])));
@@ -105,7 +105,7 @@
       return;
     }
     list.replaceChildren(...places.map(item));
-    say.textContent = matches.length ? `${start + 1} to ${start + places.length} of ${matches.length} queries` : "No query is like that.";
+    say.textContent = matches.length ? `${start + 1} to ${start + places.length} of ${matches.length} queries` : "No matching queries.";
     box.querySelector("[name=prev]").disabled = start === 0;
     box.querySelector("[name=next]").disabled = start + PAGE >= matches.length;
     keep();

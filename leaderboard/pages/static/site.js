@@ -1,5 +1,5 @@
 "use strict";
-/* Theme, sorting and filtering. Without it every table can be read; with it the view's state stands in the address. */
+/* Theme, sorting and filtering. Without it every table can be read; with it the view's state is in the address. */
 (() => {
   const root = document.documentElement;
   root.classList.add("js");
