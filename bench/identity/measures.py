@@ -22,8 +22,9 @@ from bench.stats.bootstrap import bca_intervals
 
 #: What the values of every measure pass through.
 _SHARED = (evaluate, mean, tie_band)
-#: Where files and caches lie changes no count: counts are cached by the content of text and tokeniser.
-_PLACES = ("bench.storage.", "bench.models.encoders")
+#: Where files and caches are, and what is said when something is missing, changes no count: counts are cached by the
+#: content of text and tokeniser.
+_PLACES = ("bench.storage.", "bench.models.encoders", "bench.models.cache", "bench.session", "bench.errors")
 
 
 @functools.cache

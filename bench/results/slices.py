@@ -16,7 +16,7 @@ from bench.errors import ResultError, UsageError
 from bench.metrics import Scores, parse_metrics
 from bench.results.manifest import MetricValue
 from bench.results.store import Result
-from bench.run.scoring import means_and_intervals
+from bench.results.intervals import means_and_intervals
 
 #: Slices that every dataset has, without anyone's annotation.
 GENERAL = ("category", "gold", "length", "parent", "tool")

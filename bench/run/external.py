@@ -16,7 +16,8 @@ from bench.results.store import Result, result_folder, result_lock, write_result
 from bench.run.plan import EvaluatedSplit, Plan
 from bench.run.runfile import parse_run
 from bench.run.runner import dataset_identity, environment
-from bench.run.scoring import BOOTSTRAP_SEED, score, scoring_code
+from bench.results.intervals import BOOTSTRAP_SEED
+from bench.run.scoring import score, scoring_code
 from bench.specs.spec import Spec
 
 

@@ -33,7 +33,8 @@ from bench.run.leaks import training_marks
 from bench.run.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
 from bench.run.plan import Plan, method_code, method_hash, result_id
 from bench.run.rescore import rescore, up_to_date
-from bench.run.scoring import BOOTSTRAP_SEED, score, scoring_code
+from bench.results.intervals import BOOTSTRAP_SEED
+from bench.run.scoring import score, scoring_code
 from bench.session import Meter, current_session, metered, session, uncached_queries
 from bench.specs.spec import Spec
 from bench.storage.locks import recover

@@ -17,13 +17,13 @@ from bench.metrics.evaluate import mean
 from bench.metrics.ties import tie_band
 from bench.models.tokens import can_count_tokens, count_tokens
 from bench.protocol import ToolSets
+from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Metrics, MetricValue, ScoringCode
 from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
 from bench.run.answers import Answers
 from bench.stats.bootstrap import bca_intervals
 from bench.storage import arrow
 
-BOOTSTRAP_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -102,25 +102,6 @@ def scoring_code(metrics: Iterable[str]) -> ScoringCode:
     """The code of this process that makes such numbers; `metrics` are canonical names."""
     measures = {metric.measure.name: measure_hash(metric.measure) for metric in parse_metrics(metrics)}
     return ScoringCode(measures=dict(sorted(measures.items())), intervals=interval_hash(), tokens=token_hash())
-
-
-def means_and_intervals(scores: Scores) -> dict[str, MetricValue]:
-    """Mean and interval of every metric that is taken on some query."""
-    taken = ~np.isnan(scores.values)
-    found: dict[str, MetricValue] = {}
-    # Metrics over the judged queries share their resamples; those over queries without gold have their own.
-    for mask in np.unique(taken, axis=1).T:
-        rows = np.flatnonzero(mask)
-        if not len(rows):
-            continue
-        columns = np.flatnonzero((taken == mask[:, None]).all(axis=0))
-        values = scores.values[np.ix_(rows, columns)]
-        intervals = bca_intervals(values, seed=BOOTSTRAP_SEED)
-        for i, column in enumerate(columns):
-            low, high = (None if np.isnan(end) else float(end) for end in intervals[i])
-            name = str(scores.metrics[column])
-            found[name] = MetricValue(mean=mean(values[:, i]), low=low, high=high, n=len(rows))
-    return {str(metric): found[str(metric)] for metric in scores.metrics if str(metric) in found}
 
 
 def _tokens(dataset: Dataset, tools: NDArray[np.int32], sets: ToolSets | None, template: Template) -> dict[str, float]:

@@ -26,7 +26,7 @@ from bench.results.manifest import Manifest, Metrics
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA
 from bench.run.plan import Plan
 from bench.run.runner import dataset_identity, views
-from bench.run.scoring import BOOTSTRAP_SEED
+from bench.results.intervals import BOOTSTRAP_SEED
 from bench.specs.spec import Spec, parse
 from bench.storage.records import faults as record_faults
 from bench.submit.archive import quoted

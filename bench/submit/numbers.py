@@ -18,7 +18,8 @@ from bench.results.comparing import code_of, interval_code, token_code
 from bench.results.manifest import Manifest, Metrics, MetricValue
 from bench.results.store import METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, Result
 from bench.run.rescore import stored_answers
-from bench.run.scoring import Scored, means_and_intervals, score, scoring_code
+from bench.results.intervals import means_and_intervals
+from bench.run.scoring import Scored, score, scoring_code
 from bench.submit.archive import quoted
 from bench.submit.tables import MOST_CELLS, Asked
 

@@ -15,7 +15,7 @@ from bench.data.dataset import Dataset
 from bench.models.encoders import embedded_model
 from bench.protocol import Library, Method, Queries, Ranking, ToolSets
 from bench.results.store import PER_QUERY_SCHEMA, Result
-from bench.run.scoring import BOOTSTRAP_SEED
+from bench.results.intervals import BOOTSTRAP_SEED
 from bench.search.topk import top_k
 from bench.stats.bootstrap import bca_intervals
 

@@ -18,7 +18,7 @@ from bench.registry import build_method, load_dataset
 from bench.results.store import Result
 from bench.run.plan import Plan
 from bench.run.runner import Runner
-from bench.run.scoring import means_and_intervals
+from bench.results.intervals import means_and_intervals
 from bench.specs.spec import Spec
 from bench.submit.archive import pack, written
 from bench.submit.check import CheckedSubmission

@@ -1,0 +1,31 @@
+"""Means of metrics over the queries they are taken on, with their intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bench.metrics import Scores
+from bench.metrics.evaluate import mean
+from bench.results.manifest import MetricValue
+from bench.stats.bootstrap import bca_intervals
+
+BOOTSTRAP_SEED = 0
+
+
+def means_and_intervals(scores: Scores) -> dict[str, MetricValue]:
+    """Mean and interval of every metric that is taken on some query."""
+    taken = ~np.isnan(scores.values)
+    found: dict[str, MetricValue] = {}
+    # Metrics over the judged queries share their resamples; those over queries without gold have their own.
+    for mask in np.unique(taken, axis=1).T:
+        rows = np.flatnonzero(mask)
+        if not len(rows):
+            continue
+        columns = np.flatnonzero((taken == mask[:, None]).all(axis=0))
+        values = scores.values[np.ix_(rows, columns)]
+        intervals = bca_intervals(values, seed=BOOTSTRAP_SEED)
+        for i, column in enumerate(columns):
+            low, high = (None if np.isnan(end) else float(end) for end in intervals[i])
+            name = str(scores.metrics[column])
+            found[name] = MetricValue(mean=mean(values[:, i]), low=low, high=high, n=len(rows))
+    return {str(metric): found[str(metric)] for metric in scores.metrics if str(metric) in found}
