@@ -26,7 +26,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.gate.baseline import read_baseline
+from bench.gating.baseline import read_baseline
 from bench.stats.noninferiority import non_inferiority
 
 LEVEL, POWER = 0.05, 0.8

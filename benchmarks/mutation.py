@@ -34,12 +34,12 @@ WORK = ROOT / "build" / "mutation"
 DATA = WORK / "coverage"
 #: Code that makes numbers, verdicts, identities and pages; and the tests that are run for the map of lines to tests.
 ROOMS = (
-    *("bench/metrics", "bench/stats", "bench/evidence", "bench/gate", "bench/protocol", "bench/identity"),
-    *("bench/results", "bench/run", "leaderboard"),
+    *("bench/metrics", "bench/stats", "bench/evidence", "bench/gating", "bench/protocol", "bench/identity"),
+    *("bench/results", "bench/evaluation", "leaderboard"),
 )
 TESTS = (
-    *("tests/metrics", "tests/stats", "tests/evidence", "tests/gate", "tests/protocol", "tests/identity"),
-    *("tests/results", "tests/run", "tests/leaderboard", "tests/cli/test_compare.py", "tests/cli/test_gate.py"),
+    *("tests/metrics", "tests/stats", "tests/evidence", "tests/gating", "tests/protocol", "tests/identity"),
+    *("tests/results", "tests/evaluation", "tests/leaderboard", "tests/cli/test_compare.py", "tests/cli/test_gate.py"),
     *("tests/checks", "tests/api"),
 )
 #: Real browsers and full-size simulations: their time buys no other line.

@@ -24,12 +24,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from bench.errors import EXTRAS, UnavailableError
+from bench.evaluation.plan import Plan
+from bench.evaluation.rescore import rescore
+from bench.evaluation.runner import Runner
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.rescore import rescore
-from bench.run.runner import Runner
 from bench.specs.spec import Spec
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -193,7 +193,7 @@ def test_a_result_gets_its_token_counts_where_they_can_be_had_and_keeps_them(
 
     def tokenizer(here: bool) -> None:
         for module in ("scoring", "rescore"):
-            monkeypatch.setattr(f"bench.run.{module}.can_count_tokens", lambda: here)
+            monkeypatch.setattr(f"bench.evaluation.{module}.can_count_tokens", lambda: here)
 
     tokenizer(False)
     assert made().metrics.tokens == {}

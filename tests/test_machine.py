@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import bench
-from bench.run.machine import git_state, hardware, package_versions, peak_memory_mib
+from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib
 
 
 @pytest.fixture

@@ -194,7 +194,7 @@ def test_a_wheel_says_what_it_needs_and_what_it_offers(wheel: Path) -> None:
     assert not base & {"torch", "transformers", "sentence-transformers", "openai", "datasets", "pandas"}
     assert {"models", "llm", "hub", "pandas", "openvino", "all"} <= set(metadata.get_all("Provides-Extra", []))
     # What an entry point names is there.
-    for target in ("bench.gate.pytest_plugin", "bench.__main__:main"):
+    for target in ("bench.gating.pytest_plugin", "bench.__main__:main"):
         assert f"bench = {target}\n" in f"{points}\n"
         assert target.partition(":")[0].replace(".", "/") + ".py" in in_wheel(wheel)
 

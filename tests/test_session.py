@@ -14,6 +14,8 @@ import pytest
 from chatserver import ChatServer
 
 from bench.errors import UnavailableError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.llm import LanguageModel, Message, Request
 from bench.models.cache import CachedModel, Row
 from bench.models.encoders import Encoder
@@ -21,8 +23,6 @@ from bench.progress import Progress
 from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.runner import Runner
 from bench.search.topk import top_k
 from bench.session import Session, current_session, joined_session, metered, session, uncached_queries
 from bench.specs.spec import parse

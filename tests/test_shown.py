@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.runner import Runner
 from bench.specs.spec import parse
 
 

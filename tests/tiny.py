@@ -12,13 +12,13 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Query, Split, Tables, Tool
 from bench.errors import BenchError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Overwrite, Runner
 from bench.metrics import parse_metrics
 from bench.progress import QUIET, Progress, Quiet
 from bench.protocol import Context, Method
 from bench.registry import build_method
 from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.runner import Overwrite, Runner
 from bench.specs.spec import Spec, parse
 
 CARD = Card(

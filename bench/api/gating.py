@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from bench.api.results import Result, opened
 from bench.api.tables import frame, html_table
-from bench.gate import wording
-from bench.gate.baseline import read_baseline
-from bench.gate.candidate import Candidate, Search
-from bench.gate.judge import judge
-from bench.gate.policy import read_policy
-from bench.gate.report import GateReport, Outcome, RuleReport
-from bench.gate.search_function import baseline_loader, gate_search
+from bench.gating import wording
+from bench.gating.baseline import read_baseline
+from bench.gating.candidate import Candidate, Search
+from bench.gating.judge import judge
+from bench.gating.policy import read_policy
+from bench.gating.report import GateReport, Outcome, RuleReport
+from bench.gating.search_function import baseline_loader, gate_search
 from bench.storage.paths import expanded
 
 if TYPE_CHECKING:

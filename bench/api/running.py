@@ -11,11 +11,11 @@ from bench.api.results import Result, Results
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import BenchError, UsageError
+from bench.evaluation.plan import CutKind, EvaluatedSplit, Plan
+from bench.evaluation.runner import Overwrite, Runner
 from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.registry import methods as registered
-from bench.run.plan import CutKind, EvaluatedSplit, Plan
-from bench.run.runner import Overwrite, Runner
 from bench.storage.paths import expanded, results_folder
 
 

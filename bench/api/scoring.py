@@ -16,11 +16,11 @@ from bench.api.results import Result
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import ResultError, UsageError
+from bench.evaluation.external import score_command, score_run_file
+from bench.evaluation.plan import EvaluatedSplit, Plan
+from bench.evaluation.runfile import RunLine
 from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.run.external import score_command, score_run_file
-from bench.run.plan import EvaluatedSplit, Plan
-from bench.run.runfile import RunLine
 from bench.search.topk import top_k
 from bench.specs.spec import Spec
 from bench.storage.paths import expanded, results_folder

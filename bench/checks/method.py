@@ -18,10 +18,10 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.errors import BenchError
+from bench.evaluation.guard import check_parts, checked_facts, checked_revisions
 from bench.protocol import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
 from bench.protocol.parts import preflight, reveal
 from bench.protocol.ranking import Violation, validate, validate_sets
-from bench.run.guard import check_parts, checked_facts, checked_revisions
 
 #: Scores nearer than this may change places: encoders differ in the last bits with the company a text keeps.
 _CLOSE = 1e-4

@@ -11,8 +11,8 @@ from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import print_json
 from bench.errors import UsageError
 from bench.evidence.contestants import open_result
-from bench.gate.baseline import Baseline
-from bench.gate.bless import Blessed, bless
+from bench.gating.baseline import Baseline
+from bench.gating.bless import Blessed, bless
 from bench.metrics import parse_metrics
 from bench.storage.paths import results_folder
 from bench.text import one_line

@@ -14,14 +14,14 @@ from bench.cli.bars import progress
 from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
 from bench.errors import BenchError
 from bench.evidence.contestants import open_result
-from bench.gate.baseline import read_baseline
-from bench.gate.candidate import Candidate
-from bench.gate.forms import junit, markdown, quoted_for_github, workflow_commands
-from bench.gate.judge import baseline_side, judge, side_of
-from bench.gate.policy import read_policy
-from bench.gate.report import EXIT_CODES, GateReport, Side, not_judged
-from bench.gate.search_function import baseline_loader
-from bench.gate.wording import text
+from bench.gating.baseline import read_baseline
+from bench.gating.candidate import Candidate
+from bench.gating.forms import junit, markdown, quoted_for_github, workflow_commands
+from bench.gating.judge import baseline_side, judge, side_of
+from bench.gating.policy import read_policy
+from bench.gating.report import EXIT_CODES, GateReport, Side, not_judged
+from bench.gating.search_function import baseline_loader
+from bench.gating.wording import text
 from bench.results.store import to_json
 from bench.storage.paths import results_folder, write_text
 

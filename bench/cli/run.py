@@ -20,15 +20,15 @@ from bench.cli.options import (
 from bench.cli.output import print_comparison, print_json, print_result, result_json
 from bench.data.sources import Sources
 from bench.errors import BenchError, UsageError
+from bench.evaluation.experiment import Experiment, read_experiment
+from bench.evaluation.plan import CutKind, EvaluatedSplit, Plan
+from bench.evaluation.runner import Overwrite, Runner
 from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.results.store import Result
-from bench.run.experiment import Experiment, read_experiment
-from bench.run.plan import CutKind, EvaluatedSplit, Plan
-from bench.run.runner import Overwrite, Runner
 from bench.specs.spec import Value, parse, parse_value
 from bench.storage.paths import results_folder
 

@@ -22,10 +22,10 @@ from bench.cli.output import print_json, print_result, result_json
 from bench.data.sources import Sources
 from bench.data.tables import Template
 from bench.errors import ResultError
+from bench.evaluation.external import score_command, score_run_file
+from bench.evaluation.plan import EvaluatedSplit
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
-from bench.run.external import score_command, score_run_file
-from bench.run.plan import EvaluatedSplit
 from bench.storage.paths import results_folder
 
 

@@ -69,7 +69,7 @@ def command(
     elif as_json or form == "json":
         print_json(result_json(found))
     elif form in {"trec", "jsonl"}:
-        from bench.run.runfile import write_jsonl, write_trec
+        from bench.evaluation.runfile import write_jsonl, write_trec
 
         sys.stdout.writelines(write_trec(found) if form == "trec" else write_jsonl(found))
     elif form == "all":

@@ -19,9 +19,9 @@ from bench.cli.output import console, plain_table, print_json
 from bench.data.sources import Sources
 from bench.data.tables import Template
 from bench.errors import UsageError
+from bench.evaluation.tune import tune
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
-from bench.run.tune import tune
 from bench.specs.spec import Value, format_value, parse, parse_value
 
 #: Points that the table shows; JSON has them all.

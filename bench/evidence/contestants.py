@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from bench.data.sources import Sources
 from bench.errors import ResultError, UsageError
+from bench.evaluation.external import score_command, score_run_file
 from bench.progress import QUIET, Progress
 from bench.registry import load_dataset
 from bench.results.comparing import differences, metric_difference
 from bench.results.store import Result, find_result
-from bench.run.external import score_command, score_run_file
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 from bench.data.dataset import Dataset
 from bench.data.tables import Query
 from bench.errors import BenchError, ResultError, UsageError
+from bench.evaluation.guard import method_errors
 from bench.progress import QUIET, Progress
 from bench.protocol import History, Library, Queries
 from bench.protocol.explanation import Case, ExplainedAnswer, Position, agrees, called
@@ -25,7 +26,6 @@ from bench.results.comparing import data_differences
 from bench.results.manifest import Manifest
 from bench.results.slices import slice_values
 from bench.results.store import Result
-from bench.run.guard import method_errors
 from bench.session import session
 from bench.specs.spec import Spec, parse
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.errors import BenchError
+from bench.evaluation.runner import environment
 from bench.progress import QUIET, Progress
 from bench.protocol import PROTOCOL_VERSION
 from bench.reproduce.cells import Cell, paper_of, table_cells, table_info
@@ -34,7 +35,6 @@ from bench.reproduce.report import (
 )
 from bench.reproduce.runs import MethodRuns, count_range, is_fact
 from bench.reproduce.verdicts import TOLERANCE, judge_count, judge_value
-from bench.run.runner import environment
 from bench.stats.multiple import holm
 
 

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, MethodError, UnavailableError, UsageError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.metrics import Metric, parse_metric
 from bench.progress import QUIET, Progress, Stage
 from bench.protocol import Method
 from bench.reproduce.artefacts import folder_of, is_there, named_in, resolved
 from bench.reproduce.recipes import Question
 from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.runner import Runner
 from bench.specs.spec import Spec, parse
 
 _FACT = "fact:"

@@ -19,7 +19,8 @@ from typing import Protocol, TypeVar
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.manifest import DatasetIdentity, Manifest, Mark, Metrics, ScoringCode
 
-#: Versions of the scoring code that are known to give the same numbers; `python -m bench.run.samescoring` makes it.
+#: Versions of the scoring code that are known to give the same numbers, made by
+#: `python -m bench.evaluation.samescoring`.
 SAME_SCORING = Path(__file__).with_name("same_scoring.json")
 
 
@@ -180,7 +181,7 @@ class SameScoring:
 
 @cache
 def same_scoring() -> SameScoring:
-    """What `python -m bench.run.samescoring` has found and written down."""
+    """What `python -m bench.evaluation.samescoring` has found and written down."""
     raw = json.loads(SAME_SCORING.read_text("utf-8"))
     return SameScoring(raw["measures"], raw["intervals"], raw["tokens"])
 

@@ -14,9 +14,9 @@ from bench.data.novelty import NOVELTY, novelty
 from bench.data.parents import parent_of
 from bench.errors import ResultError, UsageError
 from bench.metrics import Scores, parse_metrics
+from bench.results.intervals import means_and_intervals
 from bench.results.manifest import MetricValue
 from bench.results.store import Result
-from bench.results.intervals import means_and_intervals
 
 #: Slices that every dataset has, without anyone's annotation.
 GENERAL = ("category", "gold", "length", "parent", "tool")

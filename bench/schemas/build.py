@@ -11,17 +11,17 @@ from pydantic import BaseModel
 from bench.data.arrowtables import SCHEMAS
 from bench.data.card import Card
 from bench.data.parquet import DatasetManifest
+from bench.evaluation.experiment import Experiment
+from bench.evaluation.runfile import RunLine
 from bench.evidence.export import Export
 from bench.evidence.report import Comparison
-from bench.gate.baseline import Baseline
-from bench.gate.policy import Policy
-from bench.gate.report import GateReport
+from bench.gating.baseline import Baseline
+from bench.gating.policy import Policy
+from bench.gating.report import GateReport
 from bench.llm.journal import JournalLine
 from bench.reproduce.report import Reproduction
 from bench.results.manifest import Manifest, Metrics
 from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
-from bench.run.experiment import Experiment
-from bench.run.runfile import RunLine
 from bench.schemas import FOLDER
 from bench.submit.submission import Submission
 

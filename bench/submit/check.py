@@ -20,13 +20,13 @@ from pydantic import BaseModel, ValidationError
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import dataset_identity, views
 from bench.protocol import PROTOCOL_VERSION, OracleMethod
 from bench.registry import method_class, method_names
+from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Metrics
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA
-from bench.run.plan import Plan
-from bench.run.runner import dataset_identity, views
-from bench.results.intervals import BOOTSTRAP_SEED
 from bench.specs.spec import Spec, parse
 from bench.storage.records import faults as record_faults
 from bench.submit.archive import quoted

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bench.errors import ResultError, UsageError
+from bench.evaluation.rescore import stored_answers
+from bench.evaluation.scoring import Scored, score, scoring_code
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
 from bench.metrics.measures import MEASURES
 from bench.results.comparing import code_of, interval_code, token_code
+from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Manifest, Metrics, MetricValue
 from bench.results.store import METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, Result
-from bench.run.rescore import stored_answers
-from bench.results.intervals import means_and_intervals
-from bench.run.scoring import Scored, score, scoring_code
 from bench.submit.archive import quoted
 from bench.submit.tables import MOST_CELLS, Asked
 

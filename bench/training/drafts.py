@@ -18,6 +18,7 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Template
 from bench.errors import UsageError
+from bench.evaluation.plan import method_hash
 from bench.methods.query_generation.interleaving import round_robin
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import average_precision, multiple_mean_reciprocal_rank, recall
@@ -25,7 +26,6 @@ from bench.progress import Progress
 from bench.protocol import History, Library
 from bench.protocol.parts import is_oracle, needs_history, needs_llm, preflight
 from bench.registry import build_method
-from bench.run.plan import method_hash
 from bench.specs.spec import Spec
 from bench.storage.paths import storage_errors, write_text
 

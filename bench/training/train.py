@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.tables import SPLITS, Template
 from bench.errors import UsageError, require
+from bench.evaluation.machine import hardware, package_versions
 from bench.identity.sources import code_hash
 from bench.models.files import model_folder
 from bench.models.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
 from bench.progress import QUIET, Progress
-from bench.run.machine import hardware, package_versions
 from bench.specs.parameters import check_parameters, full_spec
 from bench.specs.spec import Spec
 from bench.storage.locks import locked, replaced_folder

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench.evaluation.runfile import write_trec
 from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.results.store import PER_QUERY, RUN, Result
-from bench.run.runfile import write_trec
 from bench.text import label
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]

@@ -17,8 +17,8 @@ import jsonschema
 import pytest
 
 from bench.errors import UsageError
-from bench.gate.baseline import read_baseline, write_baseline
-from bench.gate.bless import bless
+from bench.gating.baseline import read_baseline, write_baseline
+from bench.gating.bless import bless
 from bench.results.store import Result, find_result
 from bench.schemas import shipped_schema
 
@@ -296,7 +296,7 @@ def test_two_that_bless_at_once_do_not_replace_each_other_without_a_reason(
             met.wait(timeout=1)
         write_baseline(*arguments)
 
-    monkeypatch.setattr("bench.gate.bless.write_baseline", slow)
+    monkeypatch.setattr("bench.gating.bless.write_baseline", slow)
     said: list[str] = []
 
     def blesses(result: Result) -> None:

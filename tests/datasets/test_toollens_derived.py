@@ -15,12 +15,12 @@ from bench.data.derive import DomainOptions, HoldOutOptions, held_units
 from bench.data.parents import parent_of
 from bench.data.tables import Query
 from bench.errors import DataError, UsageError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import dataset_entry
 from bench.results.slices import by_slice
 from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.runner import Runner
 from bench.specs.spec import parse
 
 

@@ -14,11 +14,11 @@ from scipy import stats
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
+from bench.evaluation.external import score_run_file
 from bench.evidence.compare import Question, compared
 from bench.evidence.contestants import Field, on_same_queries
 from bench.evidence.report import Comparison, MetricReport
 from bench.results.store import Result
-from bench.run.external import score_run_file
 from bench.stats.power import minimum_detectable_effect
 
 TOOLS = [f"t{i:02}" for i in range(20)]

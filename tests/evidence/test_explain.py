@@ -16,6 +16,9 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Query, Tables, Tool
 from bench.errors import ResultError, UsageError
+from bench.evaluation.external import score_run_file
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.evidence.explain import Explained, check_same_data, explain, query_named
 from bench.methods.bm25 import BM25
 from bench.models.encoders import EMBEDDED, Encoder
@@ -23,9 +26,6 @@ from bench.protocol import History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, called
 from bench.registry import build_method, load_dataset, method_names
 from bench.results.store import Result
-from bench.run.external import score_run_file
-from bench.run.plan import Plan
-from bench.run.runner import Runner
 from bench.specs.spec import parse
 from bench.storage.vectorcache import VectorCache, text_key
 

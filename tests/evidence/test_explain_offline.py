@@ -10,11 +10,11 @@ from chatserver import ChatServer
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.evidence.explain import explain
 from bench.registry import build_method
 from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.runner import Runner
 from bench.specs.spec import parse
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")

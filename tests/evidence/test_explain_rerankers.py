@@ -13,14 +13,14 @@ import pytest
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.evidence.explain import Explained, explain
 from bench.models.classifiers import SequenceModel
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol.explanation import Reason
 from bench.registry import build_method
 from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.runner import Runner
 from bench.specs.spec import parse
 from bench.storage.vectorcache import VectorCache, text_key
 

@@ -38,7 +38,7 @@ if name:
     from bench.protocol import History, Library, Queries
     from bench.protocol.parts import preflight, reveal
     from bench.registry import build_method
-    from bench.run.guard import checked_facts
+    from bench.evaluation.guard import checked_facts
     tools = [Tool(f"t{i}", word, f"Does {word}.", "c", "p") for i, word in enumerate("mail road train".split())]
     queries = [Query(f"q{i}", f"the {tool.name}", {tool.tool_id: 1}, split)
                for split in ("train", "dev", "test") for i, tool in enumerate(tools)]

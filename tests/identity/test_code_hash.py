@@ -37,7 +37,7 @@ from bench.identity.sources import code_hash
 kind, names, edits = json.loads(sys.argv[1])
 if kind == "method":
     from bench.registry import build_method
-    from bench.run.plan import method_hash
+    from bench.evaluation.plan import method_hash
 found = []
 for edit in [None, *edits]:
     if edit is not None:
@@ -88,7 +88,7 @@ def test_a_hash_changes_with_the_method_and_with_the_search_code_it_imports(copi
         "bench/protocol/__init__.py": set(MODULES),
         # The rest of the harness takes no part in how a method ranks.
         "bench/cli/run.py": set(),
-        "bench/run/scoring.py": set(),
+        "bench/evaluation/scoring.py": set(),
         "bench/metrics/measures.py": set(),
         "bench/data/sources.py": set(),
     }
@@ -114,6 +114,6 @@ def test_the_hash_of_a_method_built_on_others_changes_with_theirs(copied: Path) 
 
 def test_the_hash_of_the_code_that_learns_cuts_changes_with_it(copied: Path) -> None:
     # It stands in the id of a plan with a cut.
-    found = hashes(copied, "code", ["bench.run.cut"], ["bench/run/cut.py", "bench/cli/run.py"])
-    before, after, same = (item["bench.run.cut"] for item in found)
+    found = hashes(copied, "code", ["bench.evaluation.cut"], ["bench/evaluation/cut.py", "bench/cli/run.py"])
+    before, after, same = (item["bench.evaluation.cut"] for item in found)
     assert before != after == same

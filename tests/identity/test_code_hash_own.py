@@ -136,7 +136,7 @@ class Mine(Method):
         return Ranking.of_lists([answer] * len(queries))
 """
     write(tmp_path, {"method.py": method, "helper.py": "answer = [0]\n"})
-    program = "from bench.registry import build_method; from bench.run.plan import method_hash; "
+    program = "from bench.registry import build_method; from bench.evaluation.plan import method_hash; "
     program += "print(method_hash(build_method('method:Mine')))"
     before = python(tmp_path, "-c", program)
     assert python(tmp_path, "-c", program) == before
@@ -150,7 +150,7 @@ TYPED = """
 from bench.errors import BenchError
 from bench.protocol import Context, Method, Ranking
 from bench.registry import build_method
-from bench.run.plan import method_hash
+from bench.evaluation.plan import method_hash
 
 class Mine(Method):
     def index(self, library):

@@ -20,13 +20,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.errors import UsageError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.leaderboard.exports.feed import feed_xml
 from bench.leaderboard.exports.latex import escaped
 from bench.leaderboard.exports.write import index_path, table_path, write_exports
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.runner import Runner
 from bench.schemas import shipped_schema
 from bench.specs.spec import Spec
 from bench.text import unique_slug

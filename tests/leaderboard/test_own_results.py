@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.evaluation.experiment import read_experiment
 from bench.registry import load_dataset
 from bench.results.store import RUN, Result, find_results
-from bench.run.experiment import read_experiment
 from bench.submit.check_path import check_place
 
 FOLDER = Path(__file__).resolve().parents[2] / "board"

@@ -13,13 +13,13 @@ import pytest
 from chatserver import ChatServer, message, status
 
 from bench.errors import BenchError, UnavailableError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.llm import Failure, LanguageModel, Message, Request
 from bench.llm.replies import json_array
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.runner import Runner
 from bench.search.topk import top_k
 from bench.specs.spec import Spec, parse
 

@@ -9,10 +9,10 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.errors import UsageError
+from bench.evaluation.guard import checked_facts
 from bench.protocol import Method, Queries, RecommendingMethod
 from bench.protocol.parts import needs_history, needs_llm
 from bench.registry import build_method
-from bench.run.guard import checked_facts
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

@@ -14,10 +14,10 @@ from chatserver import Body, ChatServer
 from bench.checks.method import check_method
 from bench.data.dataset import Dataset
 from bench.errors import UnavailableError
+from bench.evaluation.guard import checked_facts
 from bench.protocol import Method, Queries, RecommendingMethod
 from bench.protocol.parts import revisions
 from bench.registry import build_method
-from bench.run.guard import checked_facts
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

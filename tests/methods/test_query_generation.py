@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from bench.checks.method import check_method
 from bench.data.dataset import Dataset
 from bench.errors import UnavailableError, UsageError
+from bench.evaluation.guard import checked_facts
 from bench.methods.query_generation.interleaving import interleaved, round_robin
 from bench.methods.query_generation.prompts import Prompt, query_prompt
 from bench.models.causal import PROMPT_KEY, Sampling, load_causal
 from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.protocol.parts import is_oracle, needs_history, needs_llm, revisions
 from bench.registry import build_method
-from bench.run.guard import checked_facts
 from bench.specs.parameters import ParameterSet
 from bench.training.decoder import small_decoder
 

@@ -13,11 +13,11 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.errors import UnavailableError, UsageError
+from bench.evaluation.guard import checked_facts
 from bench.models.classifiers import SequenceModel
 from bench.protocol import History, Library, Method, OracleMethod, Queries
 from bench.protocol.parts import is_oracle, preflight
 from bench.registry import build_method
-from bench.run.guard import checked_facts
 from bench.storage.vectorcache import VectorCache, text_key
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")

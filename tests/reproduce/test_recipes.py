@@ -11,6 +11,7 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.errors import DataError, UnavailableError, UsageError
+from bench.evaluation.plan import Plan
 from bench.metrics import parse_metric
 from bench.registry import build_method, dataset_entries, method_names
 from bench.registry.methods import method_class
@@ -20,7 +21,6 @@ from bench.reproduce.claims import check_printed, claims
 from bench.reproduce.recipes import Recipe, read_recipes, recipes, recipes_of
 from bench.reproduce.reproduction import reproduce
 from bench.reproduce.runs import MethodRuns, fact, is_fact
-from bench.run.plan import Plan
 from bench.specs.spec import Spec, parse
 
 CELL = Cell("tgr-2", "PMLM-L3-v2", "API-Bank", "", "recall@5", "0.659", "share")

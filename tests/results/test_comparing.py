@@ -15,9 +15,9 @@ from bench.results.store import Result
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """A real result, of which the tests make variants."""
+    from bench.evaluation.plan import Plan
+    from bench.evaluation.runner import Runner
     from bench.registry import build_method, load_dataset
-    from bench.run.plan import Plan
-    from bench.run.runner import Runner
     from bench.specs.spec import Spec
 
     runner = Runner(tmp_path_factory.mktemp("results"), load=load_dataset, build=build_method)

@@ -10,9 +10,9 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.errors import ResultError, UsageError
+from bench.evaluation.external import score_run_file
 from bench.results.manifest import Manifest
 from bench.results.store import Result, find_result, find_results, latest, settings, write_result
-from bench.run.external import score_run_file
 
 Run = Callable[..., Result]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.gate.baseline import read_baseline
+from bench.gating.baseline import read_baseline
 from bench.identity.measures import interval_hash, measure_hash, token_hash
 from bench.metrics import get_measure
 from bench.results import comparing
@@ -16,7 +16,7 @@ from bench.results.manifest import Manifest, Mark, ScoringCode
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = sorted((ROOT / "board" / "results").glob("*/*/manifest.json"))
-AGAIN = "run `python -m bench.run.samescoring`; what it leaves out gives other numbers than before"
+AGAIN = "run `python -m bench.evaluation.samescoring`; what it leaves out gives other numbers than before"
 
 
 def test_today_s_code_is_known_to_give_the_kept_numbers() -> None:

@@ -16,10 +16,10 @@ from filelock import FileLock, Timeout
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.errors import ResultError, UsageError
+from bench.evaluation.experiment import Experiment
 from bench.registry import dataset_entries
 from bench.results.manifest import SCHEMA_VERSION
 from bench.results.store import Result, find_results, is_complete, result_lock, write_result
-from bench.run.experiment import Experiment
 from bench.schemas import shipped_schema
 
 Run = Callable[..., Result]

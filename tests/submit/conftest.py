@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.data.dataset import Dataset
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.runner import Runner
 from bench.specs.spec import Spec
 from bench.submit.archive import MEMBERS, written
 from bench.submit.check import CheckedSubmission

@@ -17,8 +17,8 @@ from submit_changes import at, column, put, reasons
 
 from bench.data.dataset import Dataset
 from bench.errors import UnavailableError
+from bench.evaluation.external import score_run_file
 from bench.results.store import PER_QUERY, RUN
-from bench.run.external import score_run_file
 from bench.submit.archive import pack, written
 from bench.submit.check import CheckedSubmission
 from bench.submit.check_path import check_archive
@@ -48,7 +48,7 @@ def test_a_result_made_without_a_tokenizer_has_no_token_counts(made: Any, checke
 def test_token_counts_are_taken_as_they_are_where_they_cannot_be_counted(
     made: Any, checked: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bench.run.scoring.can_count_tokens", lambda: False)
+    monkeypatch.setattr("bench.evaluation.scoring.can_count_tokens", lambda: False)
     assert checked(made.members()).outcome == "accepted"
 
 

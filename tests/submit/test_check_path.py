@@ -13,12 +13,12 @@ import pytest
 from submit_changes import at, column, put, reasons
 
 from bench.errors import ResultError, UsageError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.metrics import Scores, parse_metric
 from bench.registry import build_method, load_dataset
-from bench.results.store import Result
-from bench.run.plan import Plan
-from bench.run.runner import Runner
 from bench.results.intervals import means_and_intervals
+from bench.results.store import Result
 from bench.specs.spec import Spec
 from bench.submit.archive import pack, written
 from bench.submit.check import CheckedSubmission

@@ -15,13 +15,13 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Tool
 from bench.errors import UnavailableError, UsageError
+from bench.evaluation.guard import checked_facts
 from bench.models.causal import Sampling, load_causal
 from bench.models.trainingcard import TrainingCard
 from bench.progress import QUIET
 from bench.protocol import History, Library, Queries
 from bench.protocol.parts import preflight
 from bench.registry import build_method
-from bench.run.guard import checked_facts
 from bench.specs.spec import Spec, Value, parse
 from bench.training.drafts import Searcher, distribution, drafts_in, kept_drafts
 from bench.training.generator import TEMPERATURES, GeneratorTrainer, gold_lines

@@ -14,12 +14,12 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Split
 from bench.errors import DataError, UnavailableError, UsageError
+from bench.evaluation.leaks import LEAKED, training_marks
 from bench.models.encoders import Encoder
 from bench.models.trainingcard import TrainingCard, text_digest, tool_digest
 from bench.protocol import History, Library, Queries
 from bench.protocol.parts import preflight
 from bench.registry import build_method
-from bench.run.leaks import LEAKED, training_marks
 from bench.specs.spec import Spec, Value
 from bench.training import train
 from bench.training.mining import drawn, hard_negatives, kept_in, used_tools

@@ -1,0 +1,241 @@
+"""Querying a method in batches, with validated answers that survive an interruption.
+
+Each finished batch is written at once, under the result's id, so that the same command asks only what is left. A
+batch file that a crash cut short is no batch: its queries are asked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import time
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.data.gold import Gold
+from bench.errors import MethodError
+from bench.evaluation.guard import method_errors
+from bench.metrics.ties import Beyond
+from bench.progress import Progress
+from bench.protocol import Method, Queries, Ranking, RecommendingMethod, ToolSets
+from bench.protocol.ranking import Violation, validate, validate_sets
+from bench.storage.paths import replacing
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a method answered to all queries of a run.
+
+    Attributes:
+        ranking: validated, in the protocol's order.
+        beyond: tools tied with the last returned one that did not fit, and the gold among them.
+        sets: recommended sets, or None.
+        seconds: time spent in the method, over all batches of this and earlier attempts.
+        resumed: whether some batches were answered before this process started.
+    """
+
+    ranking: Ranking
+    beyond: Beyond
+    sets: ToolSets | None
+    seconds: float = 0.0
+    resumed: bool = False
+
+    def take(self, positions: NDArray[np.int64]) -> Answers:
+        """The answers at these positions, in the order given."""
+        ranking, beyond, sets = self.ranking.take(positions), self.beyond, self.sets
+        return Answers(
+            ranking,
+            Beyond(beyond.counts[positions], beyond.gold.take(positions)),
+            None if sets is None else ToolSets.of([sets.row(int(position)) for position in positions]),
+            self.seconds,
+            self.resumed,
+        )
+
+
+def asking_order(dataset: Dataset, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions of `rows` in the order in which a method is asked: by the hash of the query's id.
+
+    Upstream often sorts its files by gold, and ids follow the files. In the order of ids a method could guess a
+    query's gold from its neighbours'.
+    """
+    ids = [dataset.queries[row].query_id for row in rows]
+    return np.array(sorted(range(len(rows)), key=lambda i: hashlib.sha256(ids[i].encode()).digest()), dtype=np.int64)
+
+
+def ask(
+    method: Method, dataset: Dataset, rows: NDArray[np.int64], depth: int, folder: Path, progress: Progress
+) -> Answers:
+    """Rank (and recommend) for all queries, save those whose answers lie in `folder`.
+
+    Returns:
+        The answers in the order of `rows`.
+
+    Raises:
+        MethodError: the method raised, or returned what the protocol does not allow; the sentence names the
+            method, the query and the tool. Finished batches stay.
+    """
+    order = asking_order(dataset, rows)
+    asked = rows[order]
+    queries = Queries.of(dataset, asked)
+    parts = _stored(folder, len(rows))
+    done = np.zeros(len(rows), dtype=np.bool_)
+    for part in parts:
+        done[part.positions] = True
+    resumed = bool(done.any())
+    left = np.flatnonzero(~done)
+    with progress.stage("rank", len(rows), "queries") as stage:
+        stage.advance(len(rows) - len(left))
+        for start in range(0, len(left), method.batch_size):
+            positions = left[start : start + method.batch_size]
+            batch = _answer(method, dataset, asked[positions], queries.take(positions), positions, depth)
+            batch.write(folder / f"from-{positions[0]:08d}.npz")
+            parts.append(batch)
+            stage.advance(len(positions))
+    answers = _joined(parts, resumed)
+    place = np.empty(len(rows), dtype=np.int64)
+    place[order[np.concatenate([part.positions for part in parts])]] = np.arange(len(rows))
+    return answers.take(place)
+
+
+def forget(folder: Path) -> None:
+    """Remove the batches of a finished run."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _answer(
+    method: Method,
+    dataset: Dataset,
+    rows: NDArray[np.int64],
+    queries: Queries,
+    positions: NDArray[np.int64],
+    depth: int,
+) -> _Batch:
+    library = len(dataset.tools)
+    first = dataset.queries[int(rows[0])].query_id
+    started = time.perf_counter()
+    with method_errors(method, f"ranking the batch of {len(queries)} queries from {first}"):
+        raw = method.rank(queries, depth)
+        recommended = method.recommend(queries) if isinstance(method, RecommendingMethod) else None
+        seconds = time.perf_counter() - started
+        try:
+            ranking = validate(raw, len(queries), library, depth)
+            sets = None if recommended is None else validate_sets(recommended, len(queries), library)
+        except Violation as violation:
+            raise MethodError(_violation(method, dataset, rows, violation)) from None
+    if sets is not None and ranking.failed is not None:
+        nothing = np.empty(0, dtype=np.int32)
+        sets = ToolSets.of([nothing if ranking.failed[i] else sets.row(i) for i in range(len(sets))])
+    counts = np.zeros(len(queries), dtype=np.int64)
+    gold: list[dict[int, int]] = [{} for _ in range(len(queries))]
+    if ranking.tied_beyond is not None:
+        counts = np.bitwise_count(ranking.tied_beyond).sum(axis=1, dtype=np.int64)
+        for i in np.flatnonzero(counts):
+            tied = np.unpackbits(ranking.tied_beyond[i], count=library).astype(np.bool_)
+            start, end = dataset.gold.starts[rows[i] : rows[i] + 2]
+            judged = zip(dataset.gold.tools[start:end], dataset.gold.grades[start:end], strict=True)
+            gold[i] = {int(tool): int(grade) for tool, grade in judged if tied[tool]}
+    return _Batch(positions, ranking, Beyond(counts, Gold.of(gold)), sets, seconds)
+
+
+def _violation(method: Method, dataset: Dataset, rows: NDArray[np.int64], violation: Violation) -> str:
+    where = ""
+    if violation.query is not None:
+        where = f" for query {dataset.queries[int(rows[violation.query])].query_id}"
+    if violation.tool is not None:
+        where += f", tool {dataset.tools[violation.tool].tool_id}"
+    return f"method {method.spec} {violation}{where}; the protocol does not allow it (section 3, rule 4)."
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The answers to one batch, as stored; `positions` are those in the asking order."""
+
+    positions: NDArray[np.int64]
+    ranking: Ranking
+    beyond: Beyond
+    sets: ToolSets | None
+    seconds: float
+
+    def write(self, path: Path) -> None:
+        arrays: dict[str, NDArray[Any]] = {
+            "positions": self.positions,
+            "tools": self.ranking.tools,
+            "beyond": self.beyond.counts,
+            "gold_starts": self.beyond.gold.starts,
+            "gold_tools": self.beyond.gold.tools,
+            "gold_grades": self.beyond.gold.grades,
+            "seconds": np.array(self.seconds),
+        }
+        if self.ranking.scores is not None:
+            arrays["scores"] = self.ranking.scores
+        if self.ranking.failed is not None:
+            arrays["failed"] = self.ranking.failed
+        if self.sets is not None:
+            arrays["set_starts"], arrays["set_tools"] = self.sets.starts, self.sets.tools
+        # Made in memory first: zip archives are written with seeks, which a full disk turns into nonsense.
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)
+        with replacing(path) as temporary:
+            temporary.write_bytes(buffer.getvalue())
+
+    @staticmethod
+    def read(path: Path) -> _Batch | None:
+        """The stored batch, or None where it is not whole."""
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = dict(stored.items())
+            gold = Gold(arrays["gold_starts"], arrays["gold_tools"], arrays["gold_grades"])
+            sets = ToolSets(arrays["set_starts"], arrays["set_tools"]) if "set_starts" in arrays else None
+            batch = _Batch(
+                arrays["positions"],
+                Ranking(arrays["tools"], arrays.get("scores"), arrays.get("failed")),
+                Beyond(arrays["beyond"], gold),
+                sets,
+                float(arrays["seconds"]),
+            )
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+            return None
+        return batch if len(batch.ranking) == len(batch.positions) else None
+
+
+def _stored(folder: Path, queries: int) -> list[_Batch]:
+    """The whole batches in a folder that do not overlap."""
+    found: list[_Batch] = []
+    taken = np.zeros(queries, dtype=np.bool_)
+    for path in sorted(folder.glob("from-*.npz")):
+        batch = _Batch.read(path)
+        if (
+            batch is None
+            or not len(batch.positions)
+            or batch.positions.max() >= queries
+            or taken[batch.positions].any()
+        ):
+            continue
+        taken[batch.positions] = True
+        found.append(batch)
+    return found
+
+
+def _joined(parts: Sequence[_Batch], resumed: bool) -> Answers:
+    gold = [part.beyond.gold for part in parts]
+    starts = np.concatenate([[0], np.cumsum(np.concatenate([part.counts for part in gold]))])
+    beyond = Beyond(
+        np.concatenate([part.beyond.counts for part in parts]),
+        Gold(starts, np.concatenate([part.tools for part in gold]), np.concatenate([part.grades for part in gold])),
+    )
+    sets = [part.sets for part in parts if part.sets is not None]
+    return Answers(
+        Ranking.join([part.ranking for part in parts]),
+        beyond,
+        ToolSets.join(sets) if len(sets) == len(parts) else None,
+        sum(part.seconds for part in parts),
+        resumed,
+    )

@@ -1,0 +1,94 @@
+"""Scoring run files of other systems as results."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.data.dataset import Dataset
+from bench.data.tables import Template
+from bench.evaluation.plan import EvaluatedSplit, Plan
+from bench.evaluation.runfile import parse_run
+from bench.evaluation.runner import dataset_identity, environment
+from bench.evaluation.scoring import score, scoring_code
+from bench.metrics import Metric
+from bench.protocol import PROTOCOL_VERSION
+from bench.results.intervals import BOOTSTRAP_SEED
+from bench.results.manifest import Manifest, MethodIdentity
+from bench.results.store import Result, result_folder, result_lock, write_result
+from bench.specs.spec import Spec
+
+
+def score_run_file(
+    data: bytes,
+    file: str,
+    dataset: Dataset,
+    results: Path,
+    *,
+    name: str,
+    command: str,
+    split: EvaluatedSplit | None = None,
+    template: Template | None = None,
+    metrics: Sequence[Metric] = (),
+) -> Result:
+    """Score a TREC or JSONL run file and store it as a result.
+
+    Args:
+        data: the file's bytes.
+        file: its name.
+        dataset: what it ran on.
+        results: the folder of results.
+        name: what the system is called.
+        command: the command, for the manifest.
+        split: which queries are scored; None for the dataset's default.
+        template: the text whose tokens are counted; None for the dataset's default.
+        metrics: metrics beside the default ones.
+
+    Raises:
+        ResultError: the file does not fit the dataset.
+    """
+    plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
+    rows = plan.rows(dataset)
+    answers = parse_run(data, file, dataset, rows)
+    digest = hashlib.sha256(data).hexdigest()
+    asked = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
+    identity = f"{PROTOCOL_VERSION} {dataset.content_hash} {asked} {name} {digest}"
+    identifier = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    scored = score(identifier, dataset, rows, answers, plan.tool_text(dataset), metrics)
+    manifest = Manifest(
+        result_id=identifier,
+        protocol=PROTOCOL_VERSION,
+        dataset=dataset_identity(plan, dataset, rows, 0),
+        method=MethodIdentity(
+            spec=name,
+            full_spec=name,
+            hash=digest,
+            revisions={},
+            code="",
+            oracle=False,
+            needs_llm=False,
+            run_file=f"{file} sha256:{digest}",
+        ),
+        depth=max(1, answers.ranking.tools.shape[1]),
+        seeds={"bootstrap": BOOTSTRAP_SEED},
+        environment=environment(command),
+        timings={},
+        latency=None,
+        peak_memory_mib=None,
+        facts={},
+        warnings=["scored from a run file: how the system was run, and what data it saw, is unknown"],
+        scoring=scoring_code(scored.metrics.metrics),
+    )
+    folder = result_folder(results, dataset.spec, name, identifier)
+    with result_lock(results, folder):
+        return write_result(folder, manifest, scored.metrics, scored.run, scored.per_query)
+
+
+def score_command(file: str, dataset: str, name: str, split: EvaluatedSplit | None, template: Template | None) -> str:
+    """The command that scores a run file, for the manifest."""
+    words = ["bench", "score", file, "--dataset", dataset, "--name", name]
+    for option, value in (("--split", split), ("--template", template)):
+        words += [option, value] if value else []
+    return shlex.join(words)

@@ -1,0 +1,122 @@
+"""Plans: one method on one dataset under one protocol. A plan's hash is the result id."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.data.tables import Template
+from bench.errors import UsageError
+from bench.identity.sources import code_hash
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.protocol import PROTOCOL_VERSION, Method
+from bench.protocol.parts import methods_of, revisions
+from bench.specs.spec import Spec
+
+EvaluatedSplit = Literal["train", "dev", "test", "all"]
+CutKind = Literal["none", "size", "threshold", "gap"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run.
+
+    Attributes:
+        dataset, method: specs.
+        split: which queries are asked; None for the dataset's default.
+        limit: at most this many queries, spread evenly over the split; None for all.
+        depth: the most tools a query gets.
+        template: the text of a tool; None for the dataset's default.
+        cut: how a set is cut from the ranking of a method that recommends none.
+    """
+
+    dataset: Spec
+    method: Spec
+    split: EvaluatedSplit | None = None
+    limit: int | None = None
+    depth: int = DEFAULT_DEPTH
+    template: Template | None = None
+    cut: CutKind = "none"
+
+    def normal(self, dataset: Dataset) -> Plan:
+        """The same plan without a limit that limits nothing.
+
+        Raises:
+            UsageError: there are no queries to ask.
+        """
+        available = len(dataset.rows(self.evaluated_split(dataset)))
+        if not available:
+            split = self.evaluated_split(dataset)
+            raise UsageError(f"{dataset.spec} has no {split} queries; choose another --split.")
+        return replace(self, limit=None) if self.limit is not None and self.limit >= available else self
+
+    def command(self) -> str:
+        """The command that makes this result and no other."""
+        words = ["bench", "run", "--method", str(self.method), "--dataset", str(self.dataset)]
+        for name in ("split", "limit", "template"):
+            value = getattr(self, name)
+            if value is not None:
+                words += [f"--{name}", str(value)]
+        if self.depth != DEFAULT_DEPTH:
+            words += ["--depth", str(self.depth)]
+        if self.cut != "none":
+            words += ["--cut", self.cut]
+        return shlex.join(words)
+
+    def evaluated_split(self, dataset: Dataset) -> EvaluatedSplit:
+        """The split of this plan on a dataset."""
+        return self.split or dataset.card.split
+
+    def tool_text(self, dataset: Dataset) -> Template:
+        """The template of this plan on a dataset."""
+        return self.template or dataset.card.template
+
+    def rows(self, dataset: Dataset) -> NDArray[np.int64]:
+        """The queries asked."""
+        rows = dataset.rows(self.evaluated_split(dataset))
+        if self.limit is not None and self.limit < len(rows):
+            rows = rows[np.linspace(0, len(rows) - 1, self.limit).round().astype(np.int64)]
+        return rows
+
+
+def method_hash(method: Method) -> str:
+    """sha256 over name, parameters (defaults included), model revisions and code (rule 7).
+
+    The methods and models it is built of take part with all of theirs.
+    """
+    specs = [str(part.full_spec) for part in methods_of(method)]
+    return _sha256({"specs": specs, "revisions": revisions(method), "code": method_code(method)})
+
+
+def method_code(method: Method) -> str:
+    """sha256 over the code of a method and of the methods it is built of."""
+    return code_hash(*sorted({type(part).__module__ for part in methods_of(method)}))
+
+
+def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:
+    """Twelve hexadecimal digits that two runs share only if they must give the same rankings.
+
+    (Up to the last bits of embeddings, which depend on the texts that were encoded together.)
+    """
+    identity = {
+        "protocol": PROTOCOL_VERSION,
+        "dataset": dataset.content_hash,
+        "split": plan.evaluated_split(dataset),
+        "limit": plan.limit,
+        "depth": plan.depth,
+        "template": plan.tool_text(dataset),
+        "cut": [plan.cut, code_hash("bench.evaluation.cut")] if plan.cut != "none" else plan.cut,
+        "method": method_hash(method),
+    }
+    return _sha256(identity)[:12]
+
+
+def _sha256(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

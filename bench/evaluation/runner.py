@@ -1,0 +1,334 @@
+"""Running plans: pre-flight checks for all, then each stage by stage."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import gc
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.errors import BenchError, ResultError, UsageError
+from bench.evaluation.answers import ask, asking_order, forget
+from bench.evaluation.cut import Cut, learn_cut, split_history
+from bench.evaluation.guard import check_parts, checked_facts, checked_marks, checked_revisions, method_errors
+from bench.evaluation.leaks import training_marks
+from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
+from bench.evaluation.plan import Plan, method_code, method_hash, result_id
+from bench.evaluation.rescore import rescore, up_to_date
+from bench.evaluation.scoring import score, scoring_code
+from bench.metrics import Metric
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.progress import QUIET, Progress
+from bench.protocol import PROTOCOL_VERSION, History, Library, Method, Queries, RecommendingMethod
+from bench.protocol.learning import learns
+from bench.protocol.parts import is_oracle, methods_of, models, needs_history, needs_llm, preflight, reveal
+from bench.results.intervals import BOOTSTRAP_SEED
+from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, Mark, MethodIdentity, ModelUse
+from bench.results.store import Result, check_writable, is_complete, result_folder, result_lock, write_result
+from bench.session import Meter, current_session, metered, session, uncached_queries
+from bench.specs.spec import Spec
+from bench.storage.locks import recover
+from bench.storage.paths import write_text
+
+Overwrite = Literal["never", "missing", "always"]
+
+#: Single queries are timed until so many are done or so many seconds are spent.
+_LATENCY_QUERIES = 50
+_LATENCY_SECONDS = 2.0
+#: Marks the batches of a run that was begun with `always`, so that the same command continues it.
+_ANEW = "begun-anew"
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A plan that can run, the method made for it, and where its result belongs."""
+
+    plan: Plan
+    method: Method
+    identifier: str
+    folder: Path
+
+
+@dataclass
+class Runner:
+    """Runs plans and stores their results.
+
+    Attributes:
+        results: the folder of results.
+        load: gives a dataset for a spec.
+        build: gives a fresh method for a spec.
+        progress: where work reports to.
+        overwrite: what to do with a result that is there: `missing` keeps it and runs the rest, `never` refuses,
+            `always` runs it anew.
+        metrics: metrics beside the default ones.
+    """
+
+    results: Path
+    load: Callable[[Spec], Dataset]
+    build: Callable[[Spec], Method]
+    progress: Progress = QUIET
+    overwrite: Overwrite = "missing"
+    metrics: Sequence[Metric] = ()
+    _datasets: dict[Spec, Dataset] = field(default_factory=dict)
+
+    def run(self, plans: Sequence[Plan]) -> Iterator[Result | BenchError]:
+        """Check every plan before the first expensive step, then run them in order.
+
+        Yields:
+            A result for each plan; or the error that ended it, after which the others still run.
+
+        Raises:
+            BenchError: the first problem found by the checks; nothing has been run then.
+        """
+        # Loaded models are shared by the plans, and each run counts for itself.
+        shared = current_session()
+        with session(shared):
+            methods = [self.build(plan.method) for plan in plans]
+            prepared = deque(self._prepare(plan, method) for plan, method in zip(plans, methods, strict=True))
+        del methods
+        for item in prepared:
+            if self.overwrite == "never" and is_complete(item.folder):
+                raise UsageError(f"the result {item.folder} already exists, and --overwrite is never.")
+        check_writable(self.results)
+        while prepared:
+            outcome: Result | BenchError
+            try:
+                # Closed before the result is handed out: a generator shares the context of its caller.
+                with session(shared):
+                    # A method is let go with its run: what it has indexed may be large.
+                    outcome = self._run(prepared.popleft())
+            except BenchError as error:
+                outcome = error
+            yield outcome
+
+    def _dataset(self, plan: Plan) -> Dataset:
+        spec = plan.dataset
+        if spec not in self._datasets:
+            with self.progress.stage(f"load {spec}"):
+                self._datasets[spec] = self.load(spec)
+        return self._datasets[spec]
+
+    def _prepare(self, plan: Plan, method: Method) -> _Prepared:
+        # Its identity is taken now: what it builds from here on is no part of it.
+        method.context.close()
+        check_parts(method)
+        dataset = self._dataset(plan)
+        plan = plan.normal(dataset)
+        for metric in self.metrics:
+            if isinstance(metric.cutoff, int) and metric.cutoff > plan.depth and plan.depth < len(dataset.tools):
+                raise UsageError(f"{metric} needs a deeper ranking: give --depth {metric.cutoff} or more.")
+        library, history = views(plan, dataset)
+        if needs_history(method) and not history.gold.counts.any():
+            split = plan.evaluated_split(dataset)
+            raise UsageError(
+                f"method {method.spec} needs past queries, and {dataset.spec} has none"
+                + (f" when all queries of --split {split} are asked." if split != "test" else ".")
+            )
+        if plan.cut != "none" and isinstance(method, RecommendingMethod):
+            raise UsageError(f"method {method.spec} recommends its own sets; --cut is for methods that only rank.")
+        if plan.cut != "none":
+            split_history(plan.cut, history)
+        with method_errors(method, "checking that it can run"):
+            preflight(method, library, history)
+            checked_revisions(method)
+        identifier = result_id(plan, dataset, method)
+        return _Prepared(plan, method, identifier, result_folder(self.results, dataset.spec, method.name, identifier))
+
+    def _run(self, item: _Prepared) -> Result:
+        with result_lock(self.results, item.folder, self.progress):
+            recover(item.folder)
+            if is_complete(item.folder) and self.overwrite != "always":
+                try:
+                    kept = Result.read(item.folder)
+                    kept.verify()
+                except ResultError as error:
+                    self.progress.note(f"{error} Running it again.")
+                else:
+                    return self._kept(kept, item.plan)
+            return self._make(item)
+
+    def _kept(self, result: Result, plan: Plan) -> Result:
+        """A stored result, scored again if it lacks a metric or the scoring code has changed."""
+        made = result.manifest.environment.created
+        if up_to_date(result, self.metrics):
+            self.progress.note(f"{result.label}: kept from {made}; use --overwrite always to run it again")
+            return result
+        self.progress.note(f"{result.label}: ranking kept from {made}, re-scored")
+        return rescore(result, self._dataset(plan), self.metrics)
+
+    def _make(self, item: _Prepared) -> Result:
+        plan, method, dataset = item.plan, item.method, self._dataset(item.plan)
+        library, history = views(plan, dataset)
+        rows = plan.rows(dataset)
+        batches = item.folder.with_name(f".{item.folder.name}.partial")
+        if self.overwrite == "always" and not (batches / _ANEW).is_file():
+            forget(batches)
+            write_text(batches / _ANEW, "")
+        clock = _Clock()
+        gc.collect()
+        reset_peak_memory()
+        cut: Cut | None = None
+        if plan.cut != "none":
+            with (
+                clock("cut"),
+                self.progress.stage(f"learn cut {plan.cut}"),
+                method_errors(method, "ranking past queries to learn a cut"),
+            ):
+                cut = learn_cut(plan.cut, lambda: self.build(plan.method), history, library, plan.depth)
+        with clock("fit"), method_errors(method, "learning from past queries"):
+            reveal(method, dataset.gold.take(rows[asking_order(dataset, rows)]))
+            if len(history):
+                method.fit(history)
+        with clock("index"), method_errors(method, "indexing the library"):
+            method.index(library)
+        check_parts(method)
+        with metered() as asked:
+            answers = ask(method, dataset, rows, plan.depth, batches, self.progress)
+        clock.seconds["rank"] = answers.seconds
+        with method_errors(method, "ranking single queries"):
+            latency = _latency(method, Queries.of(dataset, rows[asking_order(dataset, rows)]), plan.depth)
+            facts = checked_facts(method)
+        peak = peak_memory_mib()
+        if cut is not None:
+            answers = dataclasses.replace(answers, sets=cut.apply(answers.ranking))
+        template = plan.tool_text(dataset)
+        with clock("score"), self.progress.stage("score"):
+            scored = score(item.identifier, dataset, rows, answers, template, self.metrics, plan.depth)
+        oracle = is_oracle(method)
+        marks = checked_marks(method) | training_marks(models(method), dataset, rows)
+        manifest = Manifest(
+            result_id=item.identifier,
+            protocol=PROTOCOL_VERSION,
+            dataset=dataset_identity(plan, dataset, rows, len(history)),
+            method=MethodIdentity(
+                spec=str(method.spec),
+                full_spec=str(method.full_spec),
+                hash=method_hash(method),
+                revisions=checked_revisions(method),
+                code=method_code(method),
+                oracle=oracle,
+                needs_llm=needs_llm(method),
+                marks=[Mark.stated(mark, sentence) for mark, sentence in marks.items()],
+                learns=len(history) > 0 and any(learns(type(part)) for part in methods_of(method)),
+                cut=None if cut is None else str(cut),
+            ),
+            depth=plan.depth,
+            seeds={"bootstrap": BOOTSTRAP_SEED},
+            environment=environment(plan.command()),
+            timings={name: round(value, 6) for name, value in clock.seconds.items()},
+            latency=latency,
+            peak_memory_mib=None if peak is None else round(peak, 1),
+            model_use=_model_use(asked, answers.resumed) if needs_llm(method) else None,
+            facts=facts,
+            warnings=_warnings(plan, dataset, oracle),
+            resumed=answers.resumed,
+            scoring=scoring_code(scored.metrics.metrics),
+        )
+        result = write_result(item.folder, manifest, scored.metrics, scored.run, scored.per_query)
+        forget(batches)
+        return result
+
+
+class _Clock:
+    """Seconds of named stages."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - started
+
+
+def views(plan: Plan, dataset: Dataset) -> tuple[Library, History]:
+    """What the method of a plan may see: the library, and past queries that are not asked."""
+    library = Library.of(dataset, plan.tool_text(dataset))
+    # The whole split is kept out of the history, also when --limit asks only a part of it.
+    return library, History.of(dataset, library, dataset.rows(plan.evaluated_split(dataset)))
+
+
+def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], history: int) -> DatasetIdentity:
+    """The dataset's part of a manifest."""
+    judged = int((dataset.gold.counts[rows] > 0).sum())
+    return DatasetIdentity(
+        spec=dataset.spec,
+        title=dataset.card.title,
+        content_hash=dataset.content_hash,
+        split=plan.evaluated_split(dataset),
+        limit=plan.limit,
+        queries=len(rows),
+        judged=judged,
+        no_gold=len(rows) - judged,
+        tools=len(dataset.tools),
+        history=history,
+        template=plan.tool_text(dataset),
+    )
+
+
+def environment(command: str) -> Environment:
+    """With what this process makes results."""
+    git = git_state()
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    return Environment(
+        command=command,
+        created=now.isoformat(),
+        packages=package_versions(),
+        commit=git[0] if git else None,
+        dirty=git[1] if git else None,
+        hardware=hardware(),
+    )
+
+
+def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:
+    """Time single queries, spread over the run; paid services are not asked twice."""
+    if needs_llm(method):
+        return None
+    positions = np.linspace(0, len(queries) - 1, min(_LATENCY_QUERIES, len(queries))).round().astype(np.int64)
+    seconds: list[float] = []
+    with uncached_queries() as encoding:
+        for position in positions:
+            one = queries.take(np.array([position]))
+            started = time.perf_counter()
+            method.rank(one, depth)
+            if isinstance(method, RecommendingMethod):
+                method.recommend(one)
+            seconds.append(time.perf_counter() - started)
+            if sum(seconds) > _LATENCY_SECONDS:
+                break
+    p50, p95 = np.percentile(seconds, [50, 95])
+    return Latency(p50=round(float(p50), 6), p95=round(float(p95), 6), queries=len(seconds), cached=encoding.cached)
+
+
+def _model_use(asked: Meter, resumed: bool) -> ModelUse:
+    """What a meter has counted; the requests of an earlier process are not in it, so that no cost can be told then."""
+    return ModelUse(
+        requests=asked.requests,
+        from_journal=asked.from_journal,
+        failures=asked.failures,
+        input_tokens=asked.input_tokens,
+        output_tokens=asked.output_tokens,
+        cost=None if resumed or not asked.requests else asked.cost,
+    )
+
+
+def _warnings(plan: Plan, dataset: Dataset, oracle: bool) -> list[str]:
+    found = []
+    if plan.limit is not None:
+        found.append(f"only {plan.limit} queries were evaluated (--limit): not comparable with full results")
+    if plan.depth < DEFAULT_DEPTH and plan.depth < len(dataset.tools):
+        found.append(f"depth {plan.depth}: metrics with a deeper cut-off are omitted")
+    if oracle:
+        found.append("an oracle: it reads the gold")
+    return found

@@ -1,0 +1,153 @@
+"""Which older scoring code gives the same numbers as today's: `python -m bench.evaluation.samescoring [RESULTS ...]`.
+
+A change of the scoring code that changes no number, such as a renamed helper, gives it another hash. This command shows
+that it changed none: it scores the stored rankings again and compares every per-query value, mean, tie band, interval
+and token count to the last bit. What is equal in all results of some older code is written to
+`bench/results/same_scoring.json`, which `bench.results.comparing` reads; what differs in one result is left out, and
+then older numbers of that measure do not compare with new ones. Results without a stored ranking (`run.parquet`), and
+those whose dataset is not at hand, show nothing either way. No result is changed.
+
+The folder of results is `board/results` of the checkout if none is named. The file is made anew each time.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from bench.data.dataset import Dataset
+from bench.data.sources import Sources
+from bench.errors import BenchError, ResultError
+from bench.evaluation.rescore import rescored
+from bench.evaluation.scoring import scoring_code
+from bench.registry import load_dataset
+from bench.results.comparing import SAME_SCORING
+from bench.results.manifest import ScoringCode
+from bench.results.store import Result, find_results
+from bench.storage.paths import write_text
+
+RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
+
+
+@dataclass
+class _Shown:
+    """Older code -> today's that gave the same numbers each time, and older code that once did not."""
+
+    same: dict[str, str] = field(default_factory=dict)
+    other: set[str] = field(default_factory=set)
+
+    def enter(self, old: str, new: str, equal: bool) -> None:
+        if old != new:
+            self.same[old] = new
+        if not equal:
+            self.other.add(old)
+
+    def found(self) -> dict[str, str]:
+        return {old: new for old, new in sorted(self.same.items()) if old not in self.other}
+
+
+@dataclass
+class Comparison:
+    """What scoring results again has shown so far."""
+
+    measures: defaultdict[str, _Shown] = field(default_factory=lambda: defaultdict(_Shown))
+    intervals: _Shown = field(default_factory=_Shown)
+    tokens: _Shown = field(default_factory=_Shown)
+    results: int = 0
+    values: int = 0
+
+    def enter(self, result: Result, dataset: Dataset) -> None:
+        """Score a result again and compare its numbers."""
+        scored = rescored(result, dataset, [])
+        old, new = result.manifest.scoring, scoring_code(scored.metrics.metrics)
+        for name, was in result.metrics.metrics.items():
+            measure = name.partition("@")[0]
+            now = scored.metrics.metrics.get(name)
+            if now is None:
+                continue
+            before = result.values(name)
+            after = np.array(scored.per_query[name].to_pylist(), dtype=np.float64)
+            numbers = [[item.mean, item.n, item.tie_low, item.tie_expected, item.tie_high] for item in (was, now)]
+            equal = before.tobytes() == after.tobytes() and numbers[0] == numbers[1]
+            self.measures[measure].enter(_of(old, measure), new.measures[measure], equal)
+            self.intervals.enter(
+                old if isinstance(old, str) else old.intervals,
+                new.intervals,
+                (was.low, was.high) == (now.low, now.high),
+            )
+            self.values += len(before)
+        equal = result.metrics.tokens == scored.metrics.tokens
+        self.tokens.enter(old if isinstance(old, str) else old.tokens, new.tokens, equal)
+        self.results += 1
+
+    def text(self) -> str:
+        """The file's content."""
+        found = {
+            "made_by": "python -m bench.evaluation.samescoring",
+            "scored_again": {"results": self.results, "values": self.values},
+            "measures": {name: same for name, own in sorted(self.measures.items()) if (same := own.found())},
+            "intervals": self.intervals.found(),
+            "tokens": self.tokens.found(),
+        }
+        return json.dumps(found, indent=1) + "\n"
+
+    def differing(self) -> list[str]:
+        """Names of what other numbers were found of."""
+        named = [*self.measures.items(), ("intervals", self.intervals), ("tokens", self.tokens)]
+        return sorted(name for name, own in named if own.other)
+
+
+def _of(scoring: ScoringCode | str, measure: str) -> str:
+    return scoring if isinstance(scoring, str) else scoring.measures.get(measure, "")
+
+
+def compared(folders: Iterable[Path], told: list[str]) -> Comparison:
+    """Score every result with a ranking again; what could not be scored is told."""
+    found = Comparison()
+    datasets: dict[str, Dataset] = {}
+    for result in _results(folders, told):
+        spec = result.manifest.dataset.spec
+        try:
+            if spec not in datasets:
+                datasets = {spec: load_dataset(spec, Sources.from_environment())}
+            if datasets[spec].content_hash != result.manifest.dataset.content_hash:
+                raise ResultError(f"{spec} has changed since.")
+            found.enter(result, datasets[spec])
+        except BenchError as error:
+            told.append(f"{result.label}: {error}")
+    return found
+
+
+def _results(folders: Iterable[Path], told: list[str]) -> Iterator[Result]:
+    for folder in folders:
+        for item in find_results(folder):
+            if isinstance(item, ResultError):
+                told.append(str(item))
+            elif item.has_run:
+                yield item
+            else:
+                told.append(f"{item.label}: its ranking is not stored")
+
+
+def main(folders: list[Path]) -> int:
+    """Make the file anew; 1 if some code gave other numbers."""
+    told: list[str] = []
+    found = compared(folders or [RESULTS], told)
+    if not found.results:
+        sys.stderr.write("no result was scored again; the file is left as it is\n")
+        return 1
+    write_text(SAME_SCORING, found.text())
+    sys.stdout.write("".join(f"not scored again: {line}\n" for line in told))
+    sys.stdout.write(f"{found.results} results scored again, {found.values} values compared\n")
+    sys.stdout.write("".join(f"other numbers than before: {name}\n" for name in found.differing()))
+    return 1 if found.differing() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main([Path(name) for name in sys.argv[1:]]))

@@ -1,0 +1,110 @@
+"""Grid search over a method's parameters on the dev split."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.data.dataset import Dataset
+from bench.data.tables import Template
+from bench.errors import UsageError
+from bench.evaluation.guard import check_parts, method_errors
+from bench.metrics import Metric
+from bench.metrics.evaluate import evaluate
+from bench.progress import QUIET, Progress
+from bench.protocol import History, Library, Method, Queries, Ranking
+from bench.protocol.parts import is_oracle, needs_history, preflight
+from bench.protocol.ranking import validate
+from bench.specs.spec import Spec, Value
+
+#: More points than this are a mistake more often than a wish.
+_MOST_POINTS = 10_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a grid: its values, and the metric's mean over the dev queries."""
+
+    values: Mapping[str, Value]
+    score: float
+
+
+def tune(
+    build: Callable[[Spec], Method],
+    spec: Spec,
+    grid: Mapping[str, Sequence[Value]],
+    dataset: Dataset,
+    metric: Metric,
+    *,
+    template: Template | None = None,
+    progress: Progress = QUIET,
+) -> list[Point]:
+    """Try every point of a grid on the dev queries; methods learn from train alone.
+
+    What methods cache by content (embeddings, scores of cross-encoders) is computed once for all points.
+
+    Args:
+        build: makes a method from its spec.
+        spec: the method, with the parameters that stay.
+        grid: parameter -> values to try, in the order in which the first of equals wins.
+        dataset: must have a dev split.
+        metric: what is made as high as can be.
+        template: the text of a tool; the dataset's default when None.
+        progress: gets a bar with the points.
+
+    Returns:
+        All points, the best first.
+
+    Raises:
+        UsageError: no dev split, no past queries for a method that learns from them, an empty or huge grid, a metric
+            on sets, an oracle, a wrong parameter.
+    """
+    rows = dataset.rows("dev")
+    if not dataset.gold.counts[rows].any():
+        raise UsageError(f"{dataset.spec} has no dev queries for tuning, and test queries must not be used.")
+    points = math.prod(len(values) for values in grid.values())
+    if not grid or not points or points > _MOST_POINTS:
+        raise UsageError(f"the grid has {points if grid else 0} points; it takes between 1 and {_MOST_POINTS}.")
+    if metric.cutoff is None:
+        raise UsageError(f"{metric} is not a ranking metric; choose one with a cut-off, such as recall@5.")
+    library = Library.of(dataset, template or dataset.card.template)
+    history = History.of(dataset, library, rows)
+    queries, gold = Queries.of(dataset, rows), dataset.gold.take(rows)
+    # Every spec is checked before the first expensive step.
+    candidates = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    methods = [build(spec.with_arguments(values)) for values in candidates]
+    if is_oracle(methods[0]):
+        raise UsageError(f"{spec.name} is an oracle, which cannot be tuned.")
+    for method in methods:
+        check_parts(method)
+        if needs_history(method) and not history.gold.counts.any():
+            raise UsageError(f"method {method.spec} needs past queries, and {dataset.spec} has none except dev.")
+        with method_errors(method, "checking that it can run"):
+            preflight(method, library, history)
+    depth = min(len(library), metric.cutoff if isinstance(metric.cutoff, int) else int(gold.counts.max()))
+    found = []
+    with progress.stage("tune", len(methods), "points") as bar:
+        for values, method in zip(candidates, methods, strict=True):
+            with method_errors(method, "ranking dev queries"):
+                if len(history):
+                    method.fit(history)
+                method.index(library)
+                answers = _answers(method, queries, depth, len(library))
+            scores = evaluate(answers.tools, gold, [metric], unanswered=answers.failed)
+            found.append(Point(values, scores.means()[str(metric)]))
+            bar.advance()
+    return sorted(found, key=lambda point: -point.score)
+
+
+def _answers(method: Method, queries: Queries, depth: int, library: int) -> Ranking:
+    parts = []
+    for start in range(0, len(queries), method.batch_size):
+        batch = queries.take(np.arange(start, min(len(queries), start + method.batch_size)))
+        ranking = validate(method.rank(batch, depth), len(batch), library, depth)
+        # Without what differs between batches: only the order counts here.
+        parts.append(Ranking(ranking.tools, failed=ranking.failed))
+    return Ranking.join(parts)

@@ -1,0 +1,148 @@
+"""Writing baselines; nothing else creates or changes one."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import bench
+from bench.errors import BenchError, ResultError, UsageError
+from bench.gating.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
+from bench.progress import QUIET, Progress
+from bench.results.comparing import code_of
+from bench.results.store import Result
+from bench.storage.locks import locked
+from bench.storage.paths import cache_folder
+
+FIRST = "first blessing"
+
+
+@dataclass(frozen=True)
+class Blessed:
+    """What became of one result.
+
+    Attributes:
+        path: the baseline's file.
+        baseline: what is there now.
+        before: what it replaced; None where nothing readable was there.
+        written: False where the file has the same evidence already, and was left as it is: seconds and hardware are
+            no reason to replace it, unless one is given.
+    """
+
+    path: Path
+    baseline: Baseline
+    before: Baseline | None
+    written: bool
+
+
+def bless(
+    results: Sequence[Result],
+    out: Path,
+    reason: str = "",
+    by: str = "",
+    metrics: Sequence[str] = (),
+    progress: Progress = QUIET,
+) -> list[Blessed]:
+    """Write a baseline of each result. All are checked before the first is written.
+
+    One process at a time blesses into a folder, so that what was checked is what is replaced.
+
+    Args:
+        results: stored results.
+        out: a file for a single result (a name with the ending `.json`), else a folder.
+        reason: why; needed where a baseline is replaced.
+        by: who; the git user's name, or the login, where nothing is given.
+        metrics: metrics beside the usual ones.
+        progress: where the note goes that another process blesses into the folder.
+
+    Raises:
+        UsageError: a baseline would be replaced without a reason, or two results have one file.
+        ResultError: a result cannot be read, or `out` is a file of something else.
+        StorageError: a file cannot be written.
+    """
+    moment = datetime.now(UTC).replace(microsecond=0).isoformat()
+    blessing = Blessing(by=by or _who(), at=moment, reason=reason.strip() or FIRST, bench=bench.__version__)
+    as_file = out.suffix == ".json" and not out.is_dir()
+    if as_file and len(results) > 1:
+        raise UsageError(f"{len(results)} results do not fit in one file, {out}; give a folder.")
+    with locked(_lock_of(out.parent if as_file else out), f"blessing into {out}", progress):
+        return _blessed(results, out, as_file, blessing, reason.strip(), metrics)
+
+
+def _blessed(
+    results: Sequence[Result], out: Path, as_file: bool, blessing: Blessing, reason: str, metrics: Sequence[str]
+) -> list[Blessed]:
+    """The work of `bless`, under its lock."""
+    planned: list[Blessed] = []
+    for result in results:
+        path = out if as_file else out / file_name(result)
+        if any(item.path == path for item in planned):
+            raise UsageError(f"two results would be written to {path}; bless them one by one, each to its own file.")
+        fresh = make_baseline(result, blessing, metrics)
+        before = _standing(path)
+        same = before is not None and _evidence(before) == _evidence(fresh)
+        if before is not None and reason:
+            same = same and (before.latency, before.hardware) == (fresh.latency, fresh.hardware)
+        if path.exists() and not same and not reason:
+            raise UsageError(f"{path} already exists: give a --reason to replace it.")
+        kept = before if same and before is not None else fresh
+        planned.append(Blessed(path, kept, before, written=not same))
+    for item in planned:
+        if item.written:
+            write_baseline(item.path, item.baseline)
+    return planned
+
+
+def _standing(path: Path) -> Baseline | None:
+    """The baseline that is there; None where there is none, or one that cannot be read.
+
+    Raises:
+        ResultError: what is there was never a baseline, and is not ours to replace.
+    """
+    if not path.exists():
+        return None
+    try:
+        return read_baseline(path)
+    except BenchError as error:
+        try:
+            ours = '"schema_name": "baseline"' in path.read_text("utf-8", errors="replace")
+        except OSError:
+            ours = False
+        if not ours:
+            raise ResultError(f"{path} exists and is not a baseline ({error}) Choose another --out.") from None
+        return None
+
+
+def _evidence(baseline: Baseline) -> dict[str, object]:
+    """A baseline without its circumstances: who, when, which run, how fast."""
+    found = baseline.model_dump(exclude={"blessed", "result_id", "latency", "hardware", "sha256", "scoring"})
+    # Code that gives the same numbers makes no other evidence; nor does another form of the same mark.
+    found["scoring"] = {name: code_of(baseline.scoring, name) for name in baseline.values}
+    found["method"]["marks"] = [mark if isinstance(mark, str) else mark.text for mark in baseline.method.marks]
+    found["method"].pop("learns")
+    return found
+
+
+def _lock_of(folder: Path) -> Path:
+    """The lock of a folder of baselines. It lies in the cache: such a folder is under version control."""
+    name = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return cache_folder() / ".locks" / f"bless-{name}.lock"
+
+
+def _who() -> str:
+    """The name that git knows this person by, else the login; `unknown` where there is neither."""
+    try:
+        done = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True, timeout=10)
+        if done.stdout.strip():
+            return done.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        pass
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown"

@@ -1,0 +1,154 @@
+"""Candidates: a stored result, or a search function that is evaluated now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.errors import MethodError
+from bench.evaluation.answers import Answers, asking_order
+from bench.evaluation.machine import hardware
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import dataset_identity
+from bench.evaluation.scoring import score, scoring_code
+from bench.gating.baseline import Baseline, label_of
+from bench.metrics import Metric
+from bench.metrics.ties import Beyond
+from bench.protocol import PROTOCOL_VERSION, Ranking
+from bench.results.manifest import DatasetIdentity, Latency, ScoringCode
+from bench.results.store import Result
+from bench.specs.parameters import suggestion
+from bench.specs.spec import Spec
+
+#: What a project's own search is: the text of a query in, ids of tools out, best first.
+Search = Callable[[str], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What the gate needs to know of a candidate.
+
+    Attributes:
+        label: what it is called in reports.
+        result_id, method_hash: of a stored result; None for a search that was asked here.
+        protocol, scoring: version of the rules, code that made the values.
+        n_failed: judged queries that failed or were not answered.
+        per_query: a row for each query: query_id, n_gold, and a column for each metric.
+    """
+
+    label: str
+    result_id: str | None
+    method_hash: str | None
+    dataset: DatasetIdentity
+    depth: int
+    protocol: str
+    scoring: ScoringCode | str
+    n_failed: int
+    latency: Latency | None
+    hardware: dict[str, str | int]
+    tokens: dict[str, float]
+    per_query: pa.Table
+
+    @staticmethod
+    def of(result: Result) -> Candidate:
+        """A stored result; raises `ResultError` where its tables cannot be read."""
+        manifest, scored = result.manifest, result.metrics
+        return Candidate(
+            label=label_of(manifest.method, manifest.dataset),
+            result_id=manifest.result_id,
+            method_hash=manifest.method.hash,
+            dataset=manifest.dataset,
+            depth=manifest.depth,
+            protocol=manifest.protocol,
+            scoring=manifest.scoring,
+            n_failed=scored.n_failed,
+            latency=manifest.latency,
+            hardware=manifest.environment.hardware,
+            tokens=scored.tokens,
+            per_query=result.per_query,
+        )
+
+    def values(self, metric: str) -> NDArray[np.float64] | None:
+        """(queries,) values of a metric, NaN where it is not taken; None where it is not known."""
+        if metric not in self.per_query.column_names:
+            return None
+        return np.array(self.per_query[metric].to_pylist(), dtype=np.float64)
+
+
+def ask_search(
+    search: Search, dataset: Dataset, baseline: Baseline, metrics: Iterable[Metric] = (), name: str = "candidate"
+) -> Candidate:
+    """Ask a search for each query of a baseline, one by one, and score what it answers.
+
+    Queries come in the order in which methods are asked, so that nothing can be guessed from their neighbours. What
+    the search raises is not caught. The clock runs until the answer has been read to its end.
+
+    Args:
+        search: text of a query -> ids of tools, best first; an empty answer counts as failed.
+        dataset: the baseline's.
+        baseline: says which queries are asked.
+        metrics: metrics beside the default ones.
+        name: what the search is called.
+
+    Raises:
+        MethodError: an answer is no list of ids, names a tool that the dataset does not have, or names one twice.
+    """
+    known = baseline.dataset
+    plan = Plan(Spec(dataset.spec), Spec("search"), split=known.split, limit=known.limit, template=known.template)
+    plan = plan.normal(dataset)
+    rows = plan.rows(dataset)
+    found: list[list[int]] = [[] for _ in rows]
+    seconds = []
+    for position in asking_order(dataset, rows):
+        query = dataset.queries[int(rows[position])]
+        started = time.perf_counter()
+        answer: object = search(query.text)
+        if isinstance(answer, Iterable) and not isinstance(answer, str | bytes):
+            # A generator works when it is read. One that never ends has named a tool twice by then.
+            answer = list(islice(answer, len(dataset.tools) + 1))
+        seconds.append(time.perf_counter() - started)
+        found[position] = _codes(answer, dataset, query.query_id, name)
+    answers = Answers(Ranking.of_lists(found), Beyond.none(len(rows)), None)
+    scored = score("", dataset, rows, answers, known.template, list(metrics))
+    p50, p95 = np.percentile(seconds, [50, 95])
+    return Candidate(
+        label=f"{name} @ {dataset.spec}",
+        result_id=None,
+        method_hash=None,
+        dataset=dataset_identity(plan, dataset, rows, 0),
+        depth=max(1, answers.ranking.tools.shape[1]),
+        protocol=PROTOCOL_VERSION,
+        scoring=scoring_code(scored.metrics.metrics),
+        n_failed=scored.metrics.n_failed,
+        latency=Latency(p50=round(float(p50), 6), p95=round(float(p95), 6), queries=len(seconds), cached=False),
+        hardware=hardware(),
+        tokens=scored.metrics.tokens,
+        per_query=scored.per_query,
+    )
+
+
+def _codes(answer: object, dataset: Dataset, query: str, name: str) -> list[int]:
+    """Tool codes of an answer, in its order."""
+    if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
+        raise MethodError(
+            f"{name} answered the query {query} with {type(answer).__name__}; it must give a list of tool ids."
+        )
+    codes: dict[int, None] = {}
+    for tool in answer:
+        code = dataset.tool_codes.get(tool) if isinstance(tool, str) else None
+        if code is None:
+            hint = suggestion(tool, dataset.tool_codes) if isinstance(tool, str) else ""
+            raise MethodError(
+                f"{name} answered the query {query} with {tool!r:.80}, which is not in {dataset.spec}{hint}."
+            )
+        if code in codes:
+            raise MethodError(f"{name} answered the query {query} with the tool {tool!r:.80} twice.")
+        codes[code] = None
+    return list(codes)

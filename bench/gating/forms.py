@@ -1,0 +1,148 @@
+"""Report formats: Markdown, JUnit XML and GitHub workflow annotations.
+
+Every id, name and text in a report comes from outside, so each form escapes all of them.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+from bench.gating.report import GateReport, RuleReport
+from bench.gating.wording import (
+    HEADINGS,
+    LONGEST_TEXT,
+    blessing,
+    cells,
+    conclusion,
+    explanation,
+    limit_of,
+    moved_lines,
+    name_of_side,
+    text,
+)
+from bench.text import clean, one_line
+
+# Markdown -----------------------------------------------------------------------------------------------------------
+
+
+def code(value: str, in_table: bool = False) -> str:
+    """A value as a Markdown code span, in which nothing is markup, a mention or a link.
+
+    The fence is longer than any run of backticks inside (CommonMark, section 6.1). In a table a `|` ends a cell even
+    inside a code span, and is written `\\|` there (GitHub's extension).
+    """
+    inner = one_line(value) or "(empty)"
+    fence = "`" * (max((len(run) for run in re.findall("`+", inner)), default=0) + 1)
+    inner = inner.replace("|", "\\|") if in_table else inner
+    pad = " " if inner.startswith("`") or inner.endswith("`") else ""
+    return f"{fence}{pad}{inner}{pad}{fence}"
+
+
+def markdown(report: GateReport) -> str:
+    """The report as GitHub's and GitLab's Markdown."""
+    parts = [
+        f"## Gate: {report.outcome}",
+        f"{code(name_of_side(report.candidate))} against {code(name_of_side(report.baseline))}",
+    ]
+    if blessing(report):
+        parts.append(f"Baseline {code(blessing(report))}")
+    if report.rules:
+        rows = [
+            " | ".join([f"**{row[0]}**" if row[0] != "pass" else row[0], code(row[1], in_table=True), *row[2:]])
+            for row in (cells(rule) for rule in report.rules)
+        ]
+        head = [" | ".join(HEADINGS), " | ".join(["---"] * 3 + ["---:"] * (len(HEADINGS) - 3))]
+        parts.append("\n".join(f"| {line} |" for line in [*head, *rows]))
+    explained = [(rule, explanation(rule)) for rule in report.rules]
+    if any(found for _, found in explained):
+        parts.append(
+            "\n".join(
+                f"- {code(f'{rule.name}, {limit_of(rule)}')}: {code(found)}" for rule, found in explained if found
+            )
+        )
+    for moved in report.moved:
+        for title, count, queries in moved_lines(moved):
+            lines = [f"**{title}** ({code(', '.join(moved.rules))}): {count}", ""]
+            for query in queries:
+                shown = "" if query.text is None else f" {code(one_line(query.text, LONGEST_TEXT))}"
+                lines.append(f"- {code(query.query_id)}{shown}")
+            lines += [f"- and {count - len(queries)} more"] if count > len(queries) else []
+            parts.append("\n".join(lines))
+    if report.notes or report.reasons:
+        parts.append("\n".join(f"- {code(line)}" for line in [*report.reasons, *report.notes]))
+    parts.append(conclusion(report).capitalize() + ".")
+    return "\n\n".join(parts) + "\n"
+
+
+# JUnit --------------------------------------------------------------------------------------------------------------
+
+
+def junit(report: GateReport) -> str:
+    """The report as JUnit XML: a test case for each rule.
+
+    What is not shown to hold fails: a regression and an inconclusive rule are failures of their own type, and what was
+    not run is an error.
+    """
+    cases: list[tuple[str, str, str]] = [
+        (f"{rule.name}, {limit_of(rule)}", rule.verdict, explanation(rule)) for rule in report.rules
+    ]
+    if not report.rules:
+        cases = [("gate", report.outcome, "; ".join(report.reasons))]
+    errors = sum(verdict == "not run" for _, verdict, _ in cases)
+    failures = sum(verdict not in {"pass", "not run"} for _, verdict, _ in cases)
+    counts = {"tests": str(len(cases)), "failures": str(failures), "errors": str(errors)}
+    root = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(root, "testsuite", {"name": "bench gate", **counts, "skipped": "0"})
+    for name, verdict, message in cases:
+        attributes = {"name": one_line(name), "classname": one_line(report.candidate.label)}
+        case = ElementTree.SubElement(suite, "testcase", attributes)
+        if verdict != "pass":
+            kind = "error" if verdict == "not run" else "failure"
+            found = ElementTree.SubElement(case, kind, {"type": verdict, "message": one_line(message) or verdict})
+            found.text = one_line(message) or verdict
+    ElementTree.SubElement(suite, "system-out").text = clean(text(report))
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+# GitHub -------------------------------------------------------------------------------------------------------------
+
+
+def workflow_commands(report: GateReport) -> list[str]:
+    """Workflow commands that mark a run on GitHub: errors for what is broken or was not run, else warnings."""
+    title = f"bench gate: {one_line(report.candidate.label)}"
+    if not report.rules:
+        level = "warning" if report.outcome == "not comparable" else "error"
+        return [_annotation(level, title, f"{report.outcome}: {'; '.join(report.reasons)}")]
+    return [
+        _annotation(_LEVELS[rule.verdict], title, _said(rule)) for rule in report.rules if rule.verdict in _LEVELS
+    ] or [_annotation("notice", title, conclusion(report))]
+
+
+_LEVELS = {"regression": "error", "not run": "error", "inconclusive": "warning"}
+
+
+def _said(rule: RuleReport) -> str:
+    values = dict(zip(HEADINGS, cells(rule), strict=True))
+    words = [f"{values['rule']}, {values['limit']}: {rule.verdict}"]
+    if rule.difference is not None:
+        words.append(f"{values['baseline']} to {values['candidate']}, difference {values['difference']}")
+    return "; ".join([*words, explanation(rule)]).removesuffix("; ")
+
+
+def _annotation(level: str, title: str, message: str) -> str:
+    """`::error title=...::message`, escaped as GitHub's own toolkit does."""
+    data = one_line(message).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    key = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} title={key}::{data}"
+
+
+def quoted_for_github(shown: str, token: str) -> str:
+    """A text that GitHub's runner prints and does not obey: between the commands that stop and resume commands.
+
+    Args:
+        shown: what is printed.
+        token: what no text contains, as `secrets.token_hex` gives.
+    """
+    return f"::stop-commands::{token}\n{shown}\n::{token}::"

@@ -1,0 +1,331 @@
+"""Evaluating every rule of a policy on a candidate and its baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.errors import BenchError
+from bench.gating.baseline import DECIMALS, Baseline, rounded_values
+from bench.gating.budgets import latency_rules, token_rules
+from bench.gating.candidate import Candidate
+from bench.gating.policy import Policy, Rule, SliceOf
+from bench.gating.report import (
+    EXIT_CODES,
+    MOST_NAMED,
+    GateReport,
+    Moved,
+    MovedQuery,
+    RuleReport,
+    Side,
+    not_judged,
+    outcome_of,
+)
+from bench.metrics import parse_metric
+from bench.results.comparing import Scored, differences, metric_difference
+from bench.results.slices import NO_VALUE, slice_values
+from bench.stats.noninferiority import FEWEST_QUERIES, Bounded, at_least, non_inferiority
+
+#: Gives the baseline's dataset; `True` where nothing may be downloaded for it.
+Loader = Callable[[bool], Dataset]
+
+#: Of the bootstrap; with it the same inputs give the same bounds.
+SEED = 0
+#: Where fewer queries have another value than most, the bootstrap knows little of the tails (`benchmarks/gate.py` shows
+#: how little).
+FEW_DIFFERING = 10
+
+
+def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader) -> GateReport:
+    """Hold a candidate against its baseline.
+
+    Args:
+        candidate, baseline, policy: the three.
+        load: the baseline's dataset, which is asked for where a rule has a slice, and (without downloads) for the
+            texts of queries that moved.
+
+    Returns:
+        The report. What cannot be compared, or not judged, is said in it and is no pass.
+
+    Raises:
+        UsageError: a rule names a slice that the dataset does not have.
+        BenchError: the dataset of a rule with a slice cannot be loaded.
+    """
+    sides = (side_of(candidate), baseline_side(baseline))
+    differing = not_comparable(candidate, baseline, [rule.metric for rule in policy.rule])
+    differing = differing or _other_queries(candidate, baseline)
+    if differing:
+        return not_judged("not comparable", differing, *sides)
+    allowed = baseline.n_failed if policy.max_failed is None else policy.max_failed
+    if candidate.n_failed > allowed:
+        reason = (
+            f"{candidate.n_failed} of {baseline.n} judged queries failed or were not answered, but at "
+            f"most {allowed} may: find the cause and run it again (max_failed in the policy raises "
+            "the limit)"
+        )
+        return not_judged("not run", [reason], *sides)
+    rows = _Rows(baseline, load)
+    rules: list[RuleReport] = []
+    moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for rule in policy.rule:
+        rules += _judged(rule, policy, candidate, baseline, rows, moves)
+    rules += latency_rules(policy, candidate, baseline) + token_rules(policy, candidate, baseline)
+    outcome = outcome_of(rules)
+    return GateReport(
+        outcome=outcome,
+        exit_code=EXIT_CODES[outcome],
+        candidate=sides[0],
+        baseline=sides[1],
+        dataset=baseline.dataset.spec,
+        content_hash=baseline.dataset.content_hash,
+        power=policy.power,
+        rules=rules,
+        moved=_moved(moves, load, baseline),
+        notes=_notes(candidate, baseline, rules),
+    )
+
+
+def side_of(candidate: Candidate) -> Side:
+    """The candidate, as a report names it."""
+    return Side(label=candidate.label, result_id=candidate.result_id, method_hash=candidate.method_hash)
+
+
+def baseline_side(baseline: Baseline) -> Side:
+    """The baseline, as a report names it."""
+    return Side(
+        label=baseline.label,
+        result_id=baseline.result_id,
+        method_hash=baseline.method.hash,
+        blessed_by=baseline.blessed.by,
+        blessed_at=baseline.blessed.at,
+        reason=baseline.blessed.reason,
+    )
+
+
+def not_comparable(candidate: Scored, baseline: Baseline, metrics: Sequence[str]) -> list[str]:
+    """Why two do not compare (rule 8 of the protocol), each in a sentence; nothing where they do.
+
+    Args:
+        candidate, baseline: the two.
+        metrics: that are judged. If other code computed one of them, its rules are not run; if it is all, nothing is.
+    """
+    found = [difference.sentence("the candidate", "the baseline") for difference in differences(candidate, baseline)]
+    if found:
+        return found
+    other = [_other_code(candidate, baseline, metric) for metric in metrics]
+    return list(dict.fromkeys(other)) if all(other) else []
+
+
+def _other_code(candidate: Scored, baseline: Baseline, metric: str) -> str:
+    difference = metric_difference(candidate, baseline, metric)
+    if difference is None:
+        return ""
+    said = difference.sentence("the candidate", "the baseline")
+    return f"{said}; if the baseline's is the older one, bless it anew from such a result"
+
+
+def _other_queries(candidate: Candidate, baseline: Baseline) -> list[str]:
+    ids = candidate.per_query["query_id"].to_pylist()
+    if ids != baseline.query_ids:
+        ours, blessed = set(ids), set(baseline.query_ids)
+        return [
+            f"the queries differ: {len(ours - blessed)} only in the candidate, {len(blessed - ours)} "
+            "only in the baseline"
+        ]
+    if candidate.per_query["n_gold"].to_pylist() != baseline.n_gold:
+        return ["the queries differ in their number of gold tools"]
+    return []
+
+
+def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) -> list[str]:
+    """What does not forbid the comparison, but should be known to who reads it."""
+    found = []
+    if candidate.dataset.template != baseline.dataset.template:
+        found.append(
+            f"the text of a tool differs: {candidate.dataset.template} now, {baseline.dataset.template} blessed"
+        )
+    if candidate.depth != baseline.depth:
+        found.append(f"the depth differs: {candidate.depth} now, {baseline.depth} blessed")
+    if candidate.method_hash is not None and candidate.method_hash == baseline.method.hash:
+        found.append("the candidate is the method that was blessed: same code, parameters and models")
+    levels = [rule.level for rule in rules if rule.level is not None]
+    if len(levels) > 1:
+        found.append(
+            f"family: {len(levels)} tests. Passing needs no correction (it holds at the largest of "
+            "their levels). If every loss were exactly at its limit, the probability of at least one "
+            f"false alarm would be at most {min(1.0, sum(levels)):.2f}"
+        )
+    return found
+
+
+class _Rows:
+    """Which queries a rule is about; the dataset is loaded when the first slice is asked for."""
+
+    def __init__(self, baseline: Baseline, load: Loader) -> None:
+        self.baseline = baseline
+        self.load = load
+        self.known: dict[str, NDArray[np.object_]] = {}
+
+    def of(self, slice_of: SliceOf | None) -> NDArray[np.bool_]:
+        """(queries,) whether each belongs to the slice."""
+        queries = len(self.baseline.query_ids)
+        if slice_of is None:
+            return np.ones(queries, dtype=np.bool_)
+        if slice_of.name not in self.known:
+            values = slice_values(self.load(False), slice_of.name)
+            found = [values.get(query, NO_VALUE) for query in self.baseline.query_ids]
+            self.known[slice_of.name] = np.array(found, dtype=object)
+        mask: NDArray[np.bool_] = self.known[slice_of.name] == slice_of.value
+        return mask
+
+    def values(self, name: str) -> str:
+        """The values of a slice that was asked for, in words."""
+        found = sorted(set(self.known[name]))
+        return ", ".join(found[:20]) + (", ..." if len(found) > 20 else "")
+
+
+def _judged(
+    rule: Rule,
+    policy: Policy,
+    candidate: Candidate,
+    baseline: Baseline,
+    rows: _Rows,
+    moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]],
+) -> list[RuleReport]:
+    """A rule's margin and floor; queries that failed or were fixed are entered into `moves`."""
+    name = rule.metric if rule.slice is None else f"{rule.metric} where {rule.slice.name} = {rule.slice.value}"
+    higher = parse_metric(rule.metric).measure.higher_is_better
+    margin, level = policy.margin_of(rule), policy.level_of(rule)
+    demands: list[tuple[str, float]] = [] if margin is None else [("margin", margin)]
+    demands += [] if rule.floor is None else [("floor", rule.floor)]
+
+    def without(note: str) -> list[RuleReport]:
+        return [
+            RuleReport.model_validate(
+                {"name": name, "kind": kind, "verdict": "not run", "threshold": limit, "note": note}
+                | {"higher_is_better": higher}
+            )
+            for kind, limit in demands
+        ]
+
+    now = candidate.values(rule.metric)
+    stored = baseline.values.get(rule.metric)
+    if now is None:
+        return without(f"the candidate has no values of {rule.metric}: run it with --metric {rule.metric}")
+    if stored is None:
+        return without(
+            f"the baseline has no values of {rule.metric}: bless it again with --metric {rule.metric}, "
+            "from a result that has them"
+        )
+    if other := _other_code(candidate, baseline, rule.metric):
+        return without(other)
+    now, then = rounded_values(now), stored.array()
+    mask = rows.of(rule.slice)
+    if rule.slice is not None and not mask.any():
+        return without(f"no query has this value; {rule.slice.name} has {rows.values(rule.slice.name)}")
+    apart = int((np.isnan(now) != np.isnan(then))[mask].sum())
+    if apart:
+        return without(
+            f"{rule.metric} covers other queries than in the baseline ({apart} of them): a method that gives sets "
+            "for some queries, or a changed baseline"
+        )
+    taken = mask & ~np.isnan(now)
+    if not taken.any():
+        return without(f"{rule.metric} covers none of these queries")
+    sign = 1.0 if higher else -1.0
+    # In the direction in which more is better.
+    gains = sign * (now[taken] - then[taken])
+    common = {
+        "name": name,
+        "higher_is_better": higher,
+        "level": level,
+        "n": int(taken.sum()),
+        "baseline": float(then[taken].mean()),
+        "candidate": float(now[taken].mean()),
+        "better": int((gains > 0).sum()),
+        "worse": int((gains < 0).sum()),
+    }
+    common["difference"] = round(float(now[taken].mean() - then[taken].mean()), 12) + 0.0
+    found = []
+    for kind, limit in demands:
+        if kind == "margin":
+            (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED)
+            note = _roughness(gains, differences=True)
+        else:
+            (bounded,) = at_least(sign * now[taken][:, None], sign * limit, level, policy.power, SEED)
+            note = _roughness(now[taken], differences=False)
+        read = _as_read(bounded, sign) | {"note": note}
+        found.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
+    whole = rule.slice is None or all(other.metric != rule.metric or other.slice for other in policy.rule)
+    # Of a metric that another rule judges on all queries, the slice moves nothing that is not named there.
+    if margin is not None and higher and whole:
+        ids = np.array(baseline.query_ids, dtype=object)
+        failing = tuple(ids[taken & (then > 0) & (now == 0)])
+        fixed = tuple(ids[taken & (then == 0) & (now > 0)])
+        if failing or fixed:
+            moves.setdefault((failing, fixed), []).append(name)
+    return found
+
+
+def _as_read(bounded: Bounded, sign: float) -> dict[str, object]:
+    """Bounds in the metric's own direction."""
+    lower, upper = bounded.lower, bounded.upper
+    if sign < 0:
+        lower, upper = (None if end is None else -end + 0.0 for end in (upper, lower))
+    return {
+        "verdict": bounded.verdict,
+        "lower": lower,
+        "upper": upper,
+        "detectable": bounded.detectable,
+        "needed": bounded.needed,
+    }
+
+
+def _roughness(values: NDArray[np.float64], differences: bool) -> str:
+    """What a reader must know of a mean's bounds; nothing where there are enough queries of more than one value.
+
+    Args:
+        values: (queries,) whose mean is bounded.
+        differences: whether they are differences from the baseline; all zero, they are no sample but a fact.
+    """
+    if differences and not values.any():
+        return ""
+    if len(values) == 1:
+        return "a single query gives no estimate of the spread"
+    if len(values) < FEWEST_QUERIES:
+        return f"{len(values)} queries are too few; at least {FEWEST_QUERIES} are needed"
+    # Differences of equal values may differ in their last bits.
+    rounded = np.round(values, DECIMALS)
+    if differences and 0 < (changed := int((rounded != 0).sum())) < FEW_DIFFERING:
+        return f"the bounds are approximate: only {changed} queries differ"
+    other = len(values) - int(np.unique(rounded, return_counts=True)[1].max())
+    what = "difference" if differences else "value"
+    if not other:
+        return f"the bounds are approximate: all queries have the same {what}"
+    return f"the bounds are approximate: only {other} queries have another {what}" if other < FEW_DIFFERING else ""
+
+
+def _moved(
+    moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]], load: Loader, baseline: Baseline
+) -> list[Moved]:
+    texts = _texts(load, baseline) if moves else {}
+
+    def named(ids: tuple[str, ...]) -> list[MovedQuery]:
+        return [MovedQuery(query_id=query, text=texts.get(query)) for query in ids[:MOST_NAMED]]
+
+    return [
+        Moved(rules=rules, n_failing=len(failing), n_fixed=len(fixed), failing=named(failing), fixed=named(fixed))
+        for (failing, fixed), rules in moves.items()
+    ]
+
+
+def _texts(load: Loader, baseline: Baseline) -> dict[str, str]:
+    """Texts of queries, where the baseline's dataset is at hand."""
+    try:
+        dataset = load(True)
+    except BenchError:
+        return {}
+    return {query.query_id: query.text for query in dataset.queries}

@@ -1,0 +1,151 @@
+"""The text of a gate report, and the sentences that all formats share.
+
+Ids, names and texts come from outside. Here they lose line ends and control characters; what else a form must escape
+is its own affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.gating.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleReport, Side
+from bench.stats.noninferiority import FEWEST_QUERIES
+from bench.text import one_line
+
+HEADINGS = ("verdict", "rule", "limit", "baseline", "candidate", "difference", "one-sided bounds", "detectable", "n")
+#: Longest text of a query in a report.
+LONGEST_TEXT = 200
+#: A number of queries beyond which nobody asks for more.
+_MOST_QUERIES = 10_000_000
+
+MEANING = {
+    "pass": "every rule holds",
+    "regression": "a rule is violated",
+    "inconclusive": "the measurements show neither a pass nor a regression",
+    "not comparable": "candidate and baseline were measured under different conditions",
+    "not run": "it could not be evaluated, which is not a pass",
+}
+
+
+def name_of_side(side: Side) -> str:
+    """`tgr @ apibank (6a82e379f872)`."""
+    return one_line(side.label) + (f" ({one_line(side.result_id)})" if side.result_id else "")
+
+
+def blessing(report: GateReport) -> str:
+    """Who blessed the baseline, when and why; nothing where there is none."""
+    side = report.baseline
+    if side.blessed_at is None:
+        return ""
+    return f"blessed {one_line(side.blessed_at)} by {one_line(side.blessed_by or '')}: {one_line(side.reason or '')}"
+
+
+def limit_of(rule: RuleReport) -> str:
+    """`margin 0.02`, `floor 0.6`; for a metric of which less is better, a floor is a ceiling."""
+    kind = {"floor": "floor" if rule.higher_is_better else "ceiling", "ratio": "at most", "budget": "at most"}
+    return f"{kind.get(rule.kind, rule.kind)} {rule.threshold:g}"
+
+
+def cells(rule: RuleReport) -> list[str]:
+    """One cell for each of `HEADINGS`, not yet escaped."""
+    bounds = "-"
+    if rule.lower is not None and rule.upper is not None:
+        sign = "+" if rule.kind == "margin" else ""
+        bounds = f"{rule.lower:{sign}.4f} to {rule.upper:{sign}.4f}"
+    measured = rule.kind in {"ratio", "budget"}
+    number = _measured if measured else _number
+    difference = "-"
+    if rule.difference is not None:
+        difference = f"{rule.difference:+.4g}" if measured else f"{rule.difference:+.4f}"
+    return [
+        rule.verdict,
+        one_line(rule.name),
+        limit_of(rule),
+        number(rule.baseline),
+        number(rule.candidate),
+        difference,
+        bounds,
+        _number(rule.detectable),
+        "-" if rule.n is None else str(rule.n),
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _measured(value: float | None) -> str:
+    """Seconds and tokens: their size is not known beforehand."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def explanation(rule: RuleReport) -> str:
+    """What a reader must know of a rule that is not kept, or that has a note; nothing for the others."""
+    words = []
+    if rule.verdict == "regression":
+        if rule.kind == "margin":
+            words.append(f"the loss is shown to be larger than {rule.threshold:g}; {_counts(rule)}")
+        elif rule.kind == "floor":
+            words.append(f"the mean is shown to be {'below' if rule.higher_is_better else 'above'} {rule.threshold:g}")
+        else:
+            words.append(f"more than {rule.threshold:g}")
+    elif rule.verdict == "inconclusive" and rule.lower is not None:
+        # Of too few queries the note speaks: their bounds may well exclude the limit.
+        enclosed = ["the bounds contain the limit"] if (rule.n or 0) >= FEWEST_QUERIES else []
+        words.append("; ".join([*enclosed, _counts(rule), _needed(rule)]))
+    if rule.note:
+        words.append(one_line(rule.note))
+    return "; ".join(words)
+
+
+def _counts(rule: RuleReport) -> str:
+    return f"{rule.better} queries better, {rule.worse} worse"
+
+
+def _needed(rule: RuleReport) -> str:
+    if rule.needed is None:
+        return "no number of queries would decide, because the mean equals the limit"
+    number = f"{rule.needed}" if rule.needed <= _MOST_QUERIES else f"more than {_MOST_QUERIES}"
+    return f"with the same mean and spread, {number} queries would decide (there are {rule.n})"
+
+
+def moved_lines(moved: Moved) -> list[tuple[str, int, Sequence[MovedQuery]]]:
+    """The two lists of moved queries that are not empty: their title, how many there are, and those named."""
+    both = [("newly failing", moved.n_failing, moved.failing), ("newly fixed", moved.n_fixed, moved.fixed)]
+    return [(title, count, queries) for title, count, queries in both if count]
+
+
+def conclusion(report: GateReport) -> str:
+    """The outcome in a sentence."""
+    return f"{report.outcome}: {MEANING[report.outcome]} (exit code {EXIT_CODES[report.outcome]})"
+
+
+def text(report: GateReport) -> str:
+    """The report as plain text."""
+    lines = [f"gate: {name_of_side(report.candidate)} against {name_of_side(report.baseline)}"]
+    lines += [f"      {blessing(report)}"] if blessing(report) else []
+    if report.rules:
+        rows = [list(HEADINGS), *(cells(rule) for rule in report.rules)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+        lines.append("")
+        for row in rows:
+            left = [cell.ljust(width) for cell, width in zip(row[:3], widths[:3], strict=True)]
+            right = [cell.rjust(width) for cell, width in zip(row[3:], widths[3:], strict=True)]
+            lines.append("  ".join([*left, *right]).rstrip())
+    explained = [(rule, explanation(rule)) for rule in report.rules]
+    if any(found for _, found in explained):
+        lines.append("")
+    lines += [f"{one_line(rule.name)}, {limit_of(rule)}: {found}" for rule, found in explained if found]
+    for moved in report.moved:
+        for title, count, queries in moved_lines(moved):
+            lines += ["", f"{title} ({one_line(', '.join(moved.rules))}): {count}"]
+            lines += [f"  {one_line(query.query_id)}{_text_of(query)}" for query in queries]
+            lines += [f"  and {count - len(queries)} more"] if count > len(queries) else []
+    if report.notes:
+        lines += ["", *(f"note: {one_line(note)}" for note in report.notes)]
+    lines += ["", *(one_line(reason) for reason in report.reasons), conclusion(report)]
+    return "\n".join(lines) + "\n"
+
+
+def _text_of(query: MovedQuery) -> str:
+    return "" if query.text is None else f"  {one_line(query.text, LONGEST_TEXT)}"

@@ -1,0 +1,134 @@
+"""Grid search on dev: every point is tried, the best comes first, and test queries take no part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+
+from bench.cli.tune import command
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.tables import Query, Split, Tables, Tool
+from bench.errors import UsageError
+from bench.evaluation.tune import tune
+from bench.metrics import parse_metrics
+from bench.protocol import Context, History, Library, Method, Queries, Ranking
+from bench.registry import build_method
+from bench.search.topk import top_k
+from bench.specs.parameters import ParameterSet
+from bench.specs.spec import Spec, Value
+
+CARD = Card(id="dials", title="Dials", summary="", licence="CC0-1.0", redistribution=True, template="description")
+RECALL = parse_metrics(["recall@1"])[0]
+
+
+@pytest.fixture
+def dials() -> Dataset:
+    """Ten tools; all past queries want tool 3, the test query wants tool 8."""
+    tools = [Tool(str(code), "", f"number {code}") for code in range(10)]
+    rows: list[tuple[str, str, Split]] = [(f"train {i}", "3", "train") for i in range(5)] + [
+        (f"dev {i}", "3", "dev") for i in range(70)
+    ]
+    queries = [Query(f"{i:03}", text, {gold: 1}, split) for i, (text, gold, split) in enumerate(rows)]
+    return Dataset.build("dials", CARD, Tables(tools, [*queries, Query("999", "test", {"8": 1}, "test")]))
+
+
+class Dial(Method):
+    """Puts tool `left` + `right` first, and remembers what it was shown."""
+
+    class Parameters(ParameterSet):
+        left: int = 0
+        right: int = 0
+
+    parameters: Parameters
+
+    def fit(self, history: History) -> None:
+        assert all(text.startswith("train") for text in history.texts)
+
+    def index(self, library: Library) -> None:
+        self.place = self.parameters.left + self.parameters.right
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        assert all(text.startswith("dev") for text in queries.texts)
+        scores: NDArray[np.float64] = -np.abs(np.arange(10.0) - self.place)
+        return top_k(np.tile(scores, (len(queries), 1)), depth)
+
+
+def build(spec: Spec) -> Method:
+    method = Dial(Dial.Parameters.model_validate(dict(spec.arguments)), Context(build_method))
+    method.name = "dial"
+    return method
+
+
+def test_every_point_is_tried_and_the_first_of_equals_wins(dials: Dataset) -> None:
+    points = tune(build, Spec("dial"), {"left": [0, 1, 2], "right": [0, 1, 2]}, dials, RECALL)
+    assert [tuple(point.values.values()) for point in points[:2]] == [(1, 2), (2, 1)]
+    assert [point.score for point in points] == [1.0, 1.0] + [0.0] * 7
+
+
+def test_what_stays_is_laid_under_the_grid(dials: Dataset) -> None:
+    points = tune(build, Spec.of("dial", {"left": 3}), {"right": [0, 5]}, dials, RECALL)
+    # On the test query 3 + 5 would have won.
+    assert [point.values for point in points] == [{"right": 0}, {"right": 5}]
+
+
+@pytest.mark.parametrize(
+    ("grid", "metric", "match"),
+    [
+        ({}, "recall@1", "0 points"),
+        ({"left": []}, "recall@1", "0 points"),
+        ({"left": list(range(200)), "right": list(range(200))}, "recall@1", "40000 points"),
+        ({"left": [1]}, "set_f1", "not a ranking metric"),
+    ],
+)
+def test_grids_that_make_no_sense_are_refused(
+    dials: Dataset, grid: dict[str, list[Value]], metric: str, match: str
+) -> None:
+    with pytest.raises(UsageError, match=match):
+        tune(build, Spec("dial"), grid, dials, parse_metrics([metric])[0])
+
+
+def test_without_dev_queries_nothing_is_tuned(dials: Dataset) -> None:
+    tables = dials.rows_again()
+    without = replace(tables, queries=[query for query in tables.queries if query.split != "dev"])
+    with pytest.raises(UsageError, match=r"no dev queries.*test queries must not be used"):
+        tune(build, Spec("dial"), {"left": [1]}, Dataset.build("dials", CARD, without), RECALL)
+
+
+def test_an_oracle_is_not_tuned(dials: Dataset) -> None:
+    models: Callable[[Spec], Method] = build_method
+    with pytest.raises(UsageError, match="oracle"):
+        tune(models, Spec("toolrerank-oracle"), {"group_size": [1]}, dials, RECALL)
+
+
+def test_the_verb_prints_the_best_as_a_method() -> None:
+    options = ["-m", "bm25", "-d", "starter", "-g", "k1=0.5,1.2", "-g", "b=0.1,0.75", "--metric", "ndcg@3", "-q"]
+    said = CliRunner().invoke(command, options, catch_exceptions=False)
+    assert said.exit_code == 0
+    assert "ndcg@3" in said.output
+    best = said.output.strip().splitlines()[-1]
+    assert build_method(best).name == "bm25"
+    assert all(f"{name}=" in best for name in ("k1", "b"))
+
+
+@pytest.mark.parametrize("axes", [["k1"], ["=1"], ["k1="], ["k1=1", "k1=2"]])
+def test_axes_that_cannot_be_read_are_refused(axes: list[str]) -> None:
+    options = [word for axis in axes for word in ("-g", axis)]
+    with pytest.raises(UsageError, match="--grid"):
+        CliRunner().invoke(command, ["-m", "bm25", "-d", "starter", *options], catch_exceptions=False)
+
+
+def test_a_method_that_learns_is_not_tuned_without_anything_to_learn_from(dials: Dataset) -> None:
+    rows = dials.rows_again()
+    without = replace(rows, queries=[query for query in rows.queries if query.split != "train"])
+    models: Callable[[Spec], Method] = build_method
+    with pytest.raises(UsageError, match=r"method nearest-query.* needs past queries, and dials has none"):
+        tune(models, Spec("nearest-query"), {"neighbours": [1, 2]}, Dataset.build("dials", CARD, without), RECALL)
+    # One that only searches is tuned as before.
+    points = tune(models, Spec("bm25"), {"k1": [1, 2]}, Dataset.build("dials", CARD, without), RECALL)
+    assert len(points) == 2

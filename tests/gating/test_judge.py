@@ -1,0 +1,367 @@
+"""Verdicts: every kind of rule, what is not comparable, and what was not run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from bench.errors import UsageError
+from bench.gating.report import GateReport
+from bench.gating.wording import text
+from bench.results.manifest import DatasetIdentity, Latency
+from bench.schemas import shipped_schema
+
+Judged = Callable[..., GateReport]
+
+RANDOM = np.random.default_rng(11)
+THEN = RANDOM.choice([0.0, 0.5, 1.0], p=[0.1, 0.2, 0.7], size=269)
+#: Thirty of the queries that had something have nothing now.
+WORSE = THEN.copy()
+WORSE[np.flatnonzero(THEN)[:30]] = 0.0
+#: Half of the queries have another's value: no loss that one could show, and no proof of its absence.
+NOISY = np.where(np.arange(269) % 2, np.roll(THEN, 2), THEN)
+
+RECALL: dict[str, Any] = {"rule": [{"metric": "recall@5", "margin": 0.02}]}
+
+
+@pytest.mark.parametrize(
+    ("now", "outcome", "code"),
+    [(THEN, "pass", 0), (WORSE, "regression", 1), (NOISY, "inconclusive", 2), (np.maximum(THEN, 0.5), "pass", 0)],
+)
+def test_a_candidate_passes_regresses_or_is_not_decided(
+    judged: Judged, now: np.ndarray, outcome: str, code: int
+) -> None:
+    report = judged({"recall@5": THEN}, {"recall@5": now}, RECALL)
+    assert (report.outcome, report.exit_code) == (outcome, code)
+    (rule,) = report.rules
+    assert rule.difference == pytest.approx(now.mean() - THEN.mean(), abs=1e-9)
+    assert rule.better == (now > THEN).sum()
+    assert rule.worse == (now < THEN).sum()
+    assert rule.lower is not None
+    assert rule.upper is not None
+    assert rule.lower is not None
+    assert rule.difference is not None
+    assert rule.lower <= rule.difference <= rule.upper
+    if outcome == "inconclusive":
+        assert rule.needed is not None
+        assert rule.needed > 269
+    jsonschema.validate(report.model_dump(mode="json"), shipped_schema("gate-report"))
+
+
+def test_the_same_inputs_give_the_same_report(judged: Judged) -> None:
+    one = judged({"recall@5": THEN}, {"recall@5": NOISY}, RECALL)
+    assert one == judged({"recall@5": THEN}, {"recall@5": NOISY}, RECALL)
+
+
+def test_the_last_bits_of_a_value_are_no_difference(judged: Judged) -> None:
+    report = judged({"recall@5": THEN}, {"recall@5": np.nextafter(THEN, 2)}, {"rule": [{"metric": "recall@5"}]} | ZERO)
+    assert report.outcome == "pass"
+    assert report.rules[0].worse == report.rules[0].better == 0
+
+
+ZERO = {"margin": 0.0}
+
+
+def test_where_less_is_better_a_rise_is_the_loss_and_the_floor_a_ceiling(judged: Judged) -> None:
+    policy = {"rule": [{"metric": "size_diff", "margin": 0.1, "floor": 1.5}]}
+    sizes = RANDOM.integers(0, 3, size=200).astype(float)
+    up = judged({"size_diff": sizes}, {"size_diff": sizes + 1}, policy)
+    assert [rule.verdict for rule in up.rules] == ["regression", "regression"]
+    margin = up.rules[0]
+    assert (margin.difference, margin.lower, margin.upper, margin.worse) == (1.0, 1.0, 1.0, 200)
+    down = judged({"size_diff": sizes + 1}, {"size_diff": sizes}, policy)
+    assert [rule.verdict for rule in down.rules] == ["pass", "pass"]
+    assert down.rules[0].difference == -1.0
+    floor = down.rules[1]
+    assert floor.lower is not None
+    assert floor.upper is not None
+    assert floor.lower < sizes.mean() < floor.upper < 1.5
+    assert not down.moved
+
+
+def test_a_floor_is_held_against_the_bounds_of_the_candidate_alone(judged: Judged) -> None:
+    def verdict(floor: float) -> str:
+        policy = {"rule": [{"metric": "recall@5", "floor": floor}]}
+        (rule,) = judged({"recall@5": WORSE}, {"recall@5": THEN}, policy).rules
+        return rule.verdict
+
+    assert [verdict(floor) for floor in (0.7, round(float(THEN.mean()), 3), 0.9)] == [
+        "pass",
+        "inconclusive",
+        "regression",
+    ]
+
+
+def test_queries_on_which_a_metric_is_not_taken_take_no_part(judged: Judged) -> None:
+    then, now = THEN.copy(), WORSE.copy()
+    then[200:], now[200:] = np.nan, np.nan
+    (rule,) = judged({"recall@5": then}, {"recall@5": now}, RECALL).rules
+    assert rule.n == 200
+
+
+@pytest.mark.parametrize("side", ["candidate", "baseline"])
+def test_a_metric_that_is_taken_on_other_queries_than_before_was_not_run(judged: Judged, side: str) -> None:
+    """Or a baseline without the queries that are lost now would let them go."""
+    fewer = THEN.copy()
+    fewer[np.flatnonzero(THEN)[:30]] = np.nan
+    then, now = (THEN, fewer) if side == "candidate" else (fewer, WORSE)
+    report = judged({"recall@5": then}, {"recall@5": now}, RECALL)
+    assert (report.outcome, report.exit_code) == ("not run", 3)
+    assert "covers other queries than in the baseline (30 of them)" in report.rules[0].note
+
+
+def test_moved_queries_are_named_once_for_the_rules_that_see_them_and_ten_at_most(judged: Judged) -> None:
+    texts = [SimpleNamespace(query_id=f"q{i:04}", text=f"text {i}") for i in range(269)]
+    policy = {"margin": 0.02, "rule": [{"metric": "recall@5"}, {"metric": "ndcg@5"}]}
+    asked = []
+
+    def load(at_hand: bool) -> Any:
+        asked.append(at_hand)
+        return SimpleNamespace(queries=texts)
+
+    now = WORSE.copy()
+    now[np.flatnonzero(THEN == 0)[:3]] = 1.0
+    report = judged({"recall@5": THEN, "ndcg@5": THEN}, {"recall@5": now, "ndcg@5": now}, policy, load=load)
+    (moved,) = report.moved
+    assert moved.rules == ["recall@5", "ndcg@5"]
+    assert (moved.n_failing, moved.n_fixed) == (30, 3)
+    assert len(moved.failing) == 10
+    first = int(np.flatnonzero(THEN)[0])
+    assert (moved.failing[0].query_id, moved.failing[0].text) == (f"q{first:04}", f"text {first}")
+    assert asked == [True]
+    # Without the dataset, ids alone.
+    bare = judged({"recall@5": THEN}, {"recall@5": now}, RECALL).moved[0]
+    assert bare.failing[0].text is None
+
+
+# Slices -------------------------------------------------------------------------------------------------------------
+
+
+def sliced(*values: str) -> Callable[[bool], Any]:
+    """A dataset with one slice, `kind`, whose values alternate."""
+    queries = [
+        SimpleNamespace(query_id=f"q{i:04}", text="t", slices={"kind": values[i % len(values)]}, gold={"t": 1})
+        for i in range(269)
+    ]
+    return lambda at_hand: SimpleNamespace(queries=queries, slice_names=("kind",), spec="tiny", tools=[], edges=[])
+
+
+def test_a_rule_on_a_slice_sees_its_queries_alone(judged: Judged) -> None:
+    now = np.where(np.arange(269) % 2, 0.0, THEN)
+    rules = [{"metric": "recall@5", "margin": 0.02, "slice": {"name": "kind", "value": v}} for v in ("even", "odd")]
+    report = judged({"recall@5": THEN}, {"recall@5": now}, {"rule": rules}, load=sliced("even", "odd"))
+    even, odd = report.rules
+    assert (even.verdict, even.n, even.name) == ("pass", 135, "recall@5 where kind = even")
+    assert (odd.verdict, odd.n) == ("regression", 134)
+
+
+def test_a_slice_without_queries_was_not_run_and_an_unknown_one_is_told(judged: Judged) -> None:
+    rule = {"metric": "recall@5", "margin": 0.02, "slice": {"name": "kind", "value": "purple"}}
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, {"rule": [rule]}, load=sliced("even", "odd"))
+    assert (report.outcome, report.exit_code) == ("not run", 3)
+    assert "kind has even, odd" in report.rules[0].note
+    rule["slice"] = {"name": "colour", "value": "purple"}
+    with pytest.raises(UsageError, match="no slice 'colour'"):
+        judged({"recall@5": THEN}, {"recall@5": THEN}, {"rule": [rule]}, load=sliced("even"))
+
+
+# Not comparable, not run --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"content_hash": "d" * 64}, "the content of the dataset differs"),
+        ({"split": "dev"}, "the split differs: dev for the candidate"),
+        ({"limit": 7}, "the limit of queries differs: 7"),
+        ({"protocol": "2.0"}, "the version of the protocol differs"),
+        ({"scoring": "t"}, "the version of the scoring code of recall differs: t for the candidate"),
+        ({"query_ids": [f"r{i:04}" for i in range(269)]}, "269 only in the candidate, 269 only in the baseline"),
+        ({"n_gold": [2] * 269}, "number of gold tools"),
+    ],
+)
+def test_what_was_not_measured_on_the_same_is_not_compared(judged: Judged, more: dict[str, Any], said: str) -> None:
+    data: dict[str, Any] = {key: more.pop(key) for key in ("content_hash", "split", "limit") if key in more}
+    if data:
+        same = judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL)
+        assert same.outcome == "pass"
+        from_conftest = DatasetIdentity(
+            spec="tiny", title="Tiny", content_hash="a" * 64, split="test", limit=None, queries=0, judged=0, no_gold=0,
+            tools=5, history=0, template="description",
+        )  # fmt: skip
+        more["dataset"] = from_conftest.model_copy(update=data)
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL, **more)
+    assert (report.outcome, report.exit_code, report.rules) == ("not comparable", 2, [])
+    assert said in report.reasons[0]
+
+
+def test_failed_queries_above_what_is_allowed_are_no_measurement(judged: Judged) -> None:
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL, n_failed=1)
+    assert (report.outcome, report.exit_code) == ("not run", 3)
+    assert "1 of 269 judged queries failed" in report.reasons[0]
+    assert judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL | {"max_failed": 1}, n_failed=1).outcome == "pass"
+
+
+def test_a_metric_that_either_side_lacks_was_not_run(judged: Judged) -> None:
+    for then, now in (({"recall@5": THEN}, {"ndcg@5": THEN}), ({"ndcg@5": THEN}, {"recall@5": THEN})):
+        report = judged(then, now, RECALL)
+        assert (report.outcome, report.exit_code) == ("not run", 3)
+        assert "--metric recall@5" in report.rules[0].note
+
+
+def test_a_regression_that_was_found_stands_whatever_else_could_not_be_judged(judged: Judged) -> None:
+    policy = {"margin": 0.02, "rule": [{"metric": "ndcg@5"}, {"metric": "recall@5"}]}
+    assert judged({"recall@5": THEN}, {"recall@5": WORSE}, policy).exit_code == 1
+    assert judged({"recall@5": THEN}, {"recall@5": NOISY}, policy).exit_code == 3
+
+
+def test_one_query_is_not_enough_unless_it_is_the_same(judged: Judged) -> None:
+    report = judged({"recall@5": [1.0]}, {"recall@5": [0.5]}, RECALL)
+    assert report.outcome == "inconclusive"
+    assert "a single query" in report.rules[0].note
+    assert judged({"recall@5": [1.0]}, {"recall@5": [1.0]}, RECALL).outcome == "pass"
+
+
+def test_few_differing_queries_are_named_as_a_weak_ground(judged: Judged) -> None:
+    now = THEN.copy()
+    now[np.flatnonzero(THEN)[:2]] = 0.0
+    (rule,) = judged({"recall@5": THEN}, {"recall@5": now}, RECALL).rules
+    assert rule.note == "the bounds are approximate: only 2 queries differ"
+
+
+@pytest.mark.parametrize(("differing", "note"), [(9, "the bounds are approximate: only 9 queries differ"), (10, "")])
+def test_from_ten_differing_queries_on_the_bounds_are_not_called_rough(
+    judged: Judged, differing: int, note: str
+) -> None:
+    now = THEN.copy()
+    now[np.flatnonzero(THEN)[:differing]] = 0.0
+    (rule,) = judged({"recall@5": THEN}, {"recall@5": now}, RECALL).rules
+    assert rule.note == note
+
+
+@pytest.mark.parametrize(
+    ("now", "note"),
+    [
+        (np.ones(50), "the bounds are approximate: all queries have the same value"),
+        (np.append(np.ones(46), np.zeros(4)), "the bounds are approximate: only 4 queries have another value"),
+        (np.append(np.ones(41), np.zeros(9)), "the bounds are approximate: only 9 queries have another value"),
+        (np.append(np.ones(40), np.zeros(10)), ""),
+        (np.append(np.ones(25), np.zeros(25)), ""),
+    ],
+)
+def test_a_floor_on_values_that_hardly_vary_says_so(judged: Judged, now: np.ndarray, note: str) -> None:
+    (rule,) = judged({"recall@5": now}, {"recall@5": now}, {"rule": [{"metric": "recall@5", "floor": 0.3}]}).rules
+    assert (rule.verdict, rule.note) == ("pass", note)
+
+
+def test_a_difference_that_is_the_same_everywhere_says_so(judged: Judged) -> None:
+    then = np.full(30, 0.72)
+    (rule,) = judged({"recall@5": then}, {"recall@5": then + 0.01}, RECALL).rules
+    assert (rule.verdict, rule.note) == ("pass", "the bounds are approximate: all queries have the same difference")
+
+
+def test_a_handful_of_queries_neither_keeps_nor_breaks_a_rule_unless_all_are_the_same(judged: Judged) -> None:
+    policy = {"rule": [{"metric": "recall@5", "margin": 0.02, "floor": 0.99}]}
+    for now, kept in ((np.ones(19), ["pass", "inconclusive"]), (np.zeros(19), ["inconclusive", "inconclusive"])):
+        report = judged({"recall@5": np.ones(19)}, {"recall@5": now}, policy)
+        assert [rule.verdict for rule in report.rules] == kept
+        assert report.rules[1].note == "19 queries are too few; at least 20 are needed"
+        assert "enclose" not in text(report)
+    found = judged({"recall@5": np.ones(20)}, {"recall@5": np.zeros(20)}, policy)
+    assert [rule.verdict for rule in found.rules] == ["regression", "regression"]
+
+
+# Budgets ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("budget", "p95", "verdict"),
+    [
+        ({"p95_ratio": 2.0}, 0.04, "pass"),
+        ({"p95_ratio": 2.0}, 0.041, "regression"),
+        ({"p95_seconds": 0.03}, 0.03, "pass"),
+        ({"p95_seconds": 0.03}, 0.031, "regression"),
+    ],
+)
+def test_latency_is_held_against_the_baseline_s_or_a_budget(
+    judged: Judged, budget: dict[str, float], p95: float, verdict: str
+) -> None:
+    latency = Latency(p50=0.01, p95=p95, queries=50, cached=False)
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, {"latency": budget}, latency=latency)
+    assert report.rules[0].verdict == verdict
+
+
+MACHINE: dict[str, str | int] = {"processor": "X", "architecture": "x86_64", "cores": 2}
+
+
+def test_a_ratio_of_times_on_two_machines_says_nothing(judged: Judged) -> None:
+    policy = {"latency": {"p95_ratio": 2.0}}
+    other = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=MACHINE | {"processor": "Y"})
+    assert (other.outcome, other.rules[0].note) == ("inconclusive", "hardware differs from the baseline")
+    cached = Latency(p50=0.01, p95=0.01, queries=50, cached=True)
+    assert judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=cached).outcome == "inconclusive"
+
+
+@pytest.mark.parametrize("missing", ["processor", "architecture", "cores"])
+def test_machines_of_which_something_is_not_known_are_not_taken_for_alike(judged: Judged, missing: str) -> None:
+    policy = {"latency": {"p95_ratio": 2.0}}
+    unknown = {key: value for key, value in MACHINE.items() if key != missing}
+    assert judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=MACHINE).outcome == "pass"
+    both = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=unknown, before={"hardware": unknown})
+    assert (both.outcome, both.rules[0].note) == ("inconclusive", "hardware differs from the baseline")
+    faster = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, hardware=MACHINE | {"accelerator": "G"})
+    assert faster.outcome == "inconclusive"
+
+
+def test_a_time_without_encoding_keeps_no_budget_and_may_break_one(judged: Judged) -> None:
+    def verdict(p95: float) -> str:
+        cached = Latency(p50=0.01, p95=p95, queries=50, cached=True)
+        policy = {"latency": {"p95_seconds": 0.03}}
+        (rule,) = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=cached).rules
+        assert rule.note == "embeddings came from the cache: encoding time is excluded"
+        return rule.verdict
+
+    assert [verdict(0.02), verdict(0.04)] == ["inconclusive", "regression"]
+
+
+@pytest.mark.parametrize("p95", [0.001, 9.0])
+def test_a_few_timed_queries_say_nothing_of_the_slowest_in_twenty(judged: Judged, p95: float) -> None:
+    policy = {"latency": {"p95_ratio": 2.0, "p95_seconds": 0.03}}
+    few, enough = (Latency(p50=0.001, p95=p95, queries=queries, cached=False) for queries in (19, 20))
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=few)
+    assert [rule.verdict for rule in report.rules] == ["inconclusive", "inconclusive"]
+    assert report.rules[0].note == "only 19 queries were timed; at least 20 are needed"
+    ratio, budget = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, before={"latency": few}).rules
+    assert (ratio.verdict, budget.verdict) == ("inconclusive", "pass")
+    decided = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=enough)
+    assert {rule.verdict for rule in decided.rules} == {"pass" if p95 < 1 else "regression"}
+
+
+@pytest.mark.parametrize("policy", [{"latency": {"p95_ratio": 2.0}}, {"latency": {"p95_seconds": 2.0}}])
+def test_a_latency_that_nobody_measured_was_not_run(judged: Judged, policy: dict[str, Any]) -> None:
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, latency=None)
+    assert (report.outcome, report.exit_code) == ("not run", 3)
+
+
+def test_tokens_are_held_against_a_budget(judged: Judged) -> None:
+    def verdict(limit: float, key: str = "top_5") -> str:
+        report = judged({"recall@5": THEN}, {"recall@5": THEN}, {"tokens": {key: limit}})
+        return report.rules[0].verdict
+
+    assert [verdict(100), verdict(99), verdict(5, "recommended")] == ["pass", "regression", "not run"]
+
+
+def test_the_family_and_what_differs_without_forbidding_the_comparison_are_noted(judged: Judged) -> None:
+    policy = {"margin": 0.02, "rule": [{"metric": "recall@5"}, {"metric": "recall@5", "slice": KIND}]}
+    load = sliced("even", "odd")
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, policy, load=load, depth=10)
+    assert any(note.startswith("family: 2 tests") and "at most 0.10" in note for note in report.notes)
+    assert "the depth differs: 10 now, 100 blessed" in report.notes
+
+
+KIND = {"name": "kind", "value": "odd"}
