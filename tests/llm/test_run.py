@@ -17,7 +17,7 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.llm import Failure, LanguageModel, Message, Request
 from bench.llm.replies import json_array
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
+from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
 from bench.search.topk import top_k
@@ -27,18 +27,10 @@ from bench.specs.spec import Spec, parse
 class Asked(Method):
     """Ranks tools by the numbers that a model gives them; by none where the reply does not parse."""
 
-    needs_llm = True
-
     def __init__(self, parameters: Any, context: Context) -> None:
         super().__init__(parameters, context)
-        self._model = LanguageModel("m", progress=context.progress)
+        self._model = self.include(LanguageModel("m", progress=context.progress))
         self._unread = 0
-
-    def revisions(self) -> dict[str, str]:
-        return {"llm": self._model.identity}
-
-    def preflight(self, library: Library, history: History) -> None:
-        self._model.preflight()
 
     def index(self, library: Library) -> None:
         self._tools = len(library)

@@ -15,6 +15,7 @@ from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.reproduction import metrics_of, reproduce
 from bench.reproduce.runs import MethodRuns, count_range
 from bench.results.store import Result
+from bench.specs.spec import Spec
 
 Written = Callable[[Sequence[Cell], Sequence[dict[str, Any]]], None]
 RunsOf = Callable[..., MethodRuns]
@@ -110,8 +111,8 @@ def test_a_fault_of_ours_is_told_as_one(written: Written, runs: RunsOf) -> None:
     written([cell("A", "0.5"), cell("B", "0.5")], [recipe("A", "half"), recipe("B", "half", on=["tiny-2"])])
     here = runs("recall@1")
 
-    def load(spec: str) -> Any:
-        if spec == "tiny":
+    def load(spec: Spec) -> Any:
+        if spec.name == "tiny":
             raise KeyError("lost")
         return inner(spec)
 
