@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.protocol.method import Method
-from bench.specs.parameters import takes_methods
+from bench.specs.parameters import method_parameters
 
 
 def learns(kind: type[Method]) -> bool:
@@ -11,4 +11,4 @@ def learns(kind: type[Method]) -> bool:
 
     A method that is built on others is also given past queries for their sake: that it has a `fit` says nothing.
     """
-    return kind.needs_history or (kind.fit is not Method.fit and not takes_methods(kind.Parameters))
+    return kind.needs_history or (kind.fit is not Method.fit and not method_parameters(kind.Parameters))

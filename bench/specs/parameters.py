@@ -71,9 +71,9 @@ def check_parameters(model: type[P], spec: Spec, kind: str) -> P:
         raise UsageError(f"parameter {name!r} of {kind} {spec.name} is {given}: {message}.") from None
 
 
-def takes_methods(model: type[ParameterSet]) -> bool:
-    """Whether a parameter's value is another method, or several."""
-    return any(_names_method(field.annotation) for field in model.model_fields.values())
+def method_parameters(model: type[ParameterSet]) -> frozenset[str]:
+    """Names of the parameters whose value is another method, or several."""
+    return frozenset(name for name, field in model.model_fields.items() if _names_method(field.annotation))
 
 
 def _names_method(annotation: Any) -> bool:

@@ -19,6 +19,7 @@ from bench.protocol.learning import learns
 from bench.protocol.method import OracleMethod
 from bench.registry import method_class, method_names
 from bench.registry.datasets import dataset_entries, resolve, stored_folder
+from bench.specs.parameters import method_parameters
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class MethodFacts:
     oracle: bool
     needs_llm: bool
     learns: bool
+    #: Names of the parameters that are methods.
+    methods: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ def facts_of(name: str) -> MethodFacts | None:
         oracle=issubclass(kind, OracleMethod),
         needs_llm=kind.needs_llm,
         learns=learns(kind),
+        methods=method_parameters(kind.Parameters),
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from bench.errors import BenchError
 from bench.leaderboard.boards.board import Row
 from bench.leaderboard.boards.facts import facts_of
@@ -33,15 +31,15 @@ def _class_learns(manifest: Manifest) -> bool:
         spec = parse(manifest.method.full_spec)
     except BenchError:
         return False
-    return any((facts := facts_of(part.name)) is not None and facts.learns for part in _parts(spec))
+    return _learns(spec)
 
 
-def _parts(value: Value | Spec) -> Iterator[Spec]:
-    """A spec, and those of the methods that it is built on."""
+def _learns(value: Value | Spec) -> bool:
+    """Whether a method of this spec learns, or one that it is built on."""
     if isinstance(value, tuple):
-        for item in value:
-            yield from _parts(item)
-    elif isinstance(value, Spec):
-        yield value
-        for _, item in value.arguments:
-            yield from _parts(item)
+        return any(_learns(item) for item in value)
+    spec = value if isinstance(value, Spec) else Spec(str(value))
+    facts = facts_of(spec.name)
+    if facts is None:
+        return False
+    return facts.learns or any(_learns(part) for name, part in spec.arguments if name in facts.methods)

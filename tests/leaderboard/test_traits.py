@@ -1,0 +1,68 @@
+"""Whether a method learns: from what its result states, and for older results from the method's class."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench.results.manifest import Manifest, Mark
+
+traits = importlib.import_module("bench.leaderboard.traits")
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = next((ROOT / "board" / "results" / "starter").glob("bm25-*/manifest.json"))
+
+
+def row(spec: str, *, history: int = 100, needs_llm: bool = False, **method: Any) -> Any:
+    manifest = Manifest.model_validate_json(KEPT.read_bytes())
+    fields = {"spec": spec, "full_spec": spec, "needs_llm": needs_llm} | method
+    changed = manifest.model_copy(
+        update={
+            "method": manifest.method.model_copy(update=fields),
+            "dataset": manifest.dataset.model_copy(update={"history": history}),
+        }
+    )
+    return SimpleNamespace(result=SimpleNamespace(manifest=changed))
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("bm25", False),
+        ("nearest-query", True),
+        ("nearest-bundle(base=bm25)", True),
+        # Built on others: what they do decides, not that it passes past queries on.
+        ("tgr(base=bm25)", False),
+        ("tgr(base=nearest-query)", True),
+        ("rrf(methods=[bm25, tfidf])", False),
+        ("rrf(methods=[bm25, nearest-query])", True),
+        ("not a spec (", False),
+        ("nobody-knows-it", False),
+    ],
+)
+def test_an_older_result_learns_if_a_part_of_its_method_does(spec: str, expected: bool) -> None:
+    assert traits.learns(row(spec)) is expected
+    # Without past queries there was nothing to learn from; a run file only has the name of a method.
+    assert not traits.learns(row(spec, history=0))
+    assert not traits.learns(row(spec, run_file="x"))
+
+
+def test_what_a_result_states_decides() -> None:
+    assert traits.learns(row("bm25", learns=True))
+    assert not traits.learns(row("nearest-query", learns=False))
+
+
+@pytest.mark.parametrize("kind", ["tools seen", "trained on test"])
+def test_a_trained_model_counts_as_learning(kind: str) -> None:
+    assert traits.learns(row("bm25", learns=False, marks=[Mark.stated(kind, "it did")]))
+    assert traits.learns(row("bm25", history=0, marks=[kind]))
+    # A method that only says so in words of its own does not count.
+    assert not traits.learns(row("bm25", learns=False, marks=[Mark(kind="method", text="much the same")]))
+
+
+def test_language_models_are_stated() -> None:
+    assert traits.needs_llm(row("bm25", needs_llm=True))
+    assert not traits.needs_llm(row("bm25"))
