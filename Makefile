@@ -127,6 +127,5 @@ $(READY): pyproject.toml $(LOCK)
 # The documentation as a site in build/docs. Strict: a broken link or an undocumented name of the API fails.
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(READY)
-	$(BIN)/pip install --quiet --editable ".[docs]"
 	$(BIN)/python docs/pages.py build/docs-pages
 	$(BIN)/python -m mkdocs build --strict --quiet

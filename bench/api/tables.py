@@ -7,7 +7,7 @@ from html import escape
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from bench.errors import UnavailableError
+from bench.errors import require
 
 if TYPE_CHECKING:
     import pandas
@@ -50,12 +50,9 @@ def pandas_module() -> ModuleType:
     Raises:
         UnavailableError: it is not installed.
     """
-    try:
-        import pandas
-    except ImportError:
-        raise UnavailableError(
-            "a DataFrame needs pandas, which is not installed: pip install 'tool-retrieval-bench[notebook]'."
-        ) from None
+    require("pandas", what="a DataFrame")
+    import pandas
+
     return pandas
 
 
