@@ -33,7 +33,7 @@ def test_list_names_every_dataset_with_its_sizes(bench: Bench) -> None:
     assert starter["licence"] == "Apache-2.0"
     table = bench("data", "list").out
     assert re.search(r"^ starter +179 +166 +75 +134 +Apache-2\.0", table, re.M)
-    assert re.search(r"^ toolbench-g1 +- +- +- +- +Apache-2\.0 +bring the files", table, re.M)
+    assert re.search(r"^ toolbench-g1 +- +- +- +- +Apache-2\.0 +needs your files", table, re.M)
     assert max(map(len, table.splitlines())) <= 100
 
 
@@ -112,7 +112,7 @@ def test_verify_fails_on_tables_that_are_not_what_they_say(bench: Bench, folder:
     said = bench("data", "verify", "mine", code=1)
     wrong, verdict = said.err.splitlines()
     assert wrong.startswith("wrong: the stored tables hash to ")
-    assert wrong.endswith(" and say 0000000000000000")
+    assert wrong.endswith(", but record 0000000000000000")
     assert verdict == "bench: mine failed verification; problems found: 1."
     report = bench("data", "verify", "mine", "--json", code=1)
     assert len(report.json["problems"]) == 1
