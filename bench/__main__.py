@@ -7,7 +7,7 @@ import io
 import os
 import sys
 
-from bench.errors import INTERNAL, INTERRUPTED, BenchError, StorageError
+from bench.errors import EXIT_CODES, INTERNAL, INTERRUPTED, BenchError, StorageError
 from bench.storage.paths import env_flag
 
 
@@ -46,7 +46,7 @@ def run(arguments: list[str]) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        _say("interrupted; the same command continues where it stopped.")
+        _say(f"{EXIT_CODES[INTERRUPTED]}.")
         return INTERRUPTED
     except BenchError as error:
         if _debugging():

@@ -104,8 +104,8 @@ def build_site(
         for page in pages():
             if page.write is not None:
                 page.write(content, writer)
-        for path, content in static_files().items():
-            writer.put(path, content)
+        for path, data in static_files().items():
+            writer.put(path, data)
         links = {name: f"r/{name}.html" for name in sorted(shown)}
         paths = sorted(path for path in writer.keys if path.endswith(".html"))
         write_exports(writer.put, every, links=links, marks=_marks(boards), pages=paths, base_url=base_url)

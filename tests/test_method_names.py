@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parent.parent
 #: File or folder under bench/, name -> why it may be named there.
 ALLOWED = {
     ("cli/graph.py", "tgr"): "`bench graph` draws the graph that tgr uses",
-    ("graph/agreement.py", "tgr"): "`bench graph` compares the graphs that tgr can use",
     ("cli/run.py", "tgr"): "the default of `bench run`",
     ("training", "tgr"): "`bench train discriminator` makes the classifier of tgr's graph",
     ("training", "query-generation"): "`bench train generator` makes the model that writes the queries",
     ("training", "dense"): "the retriever that rewards a generator unless another is chosen",
-    ("cli/build.py", "random"): "a way to split queries, not the method",
+    ("cli/build_rectools.py", "random"): "a way to split queries, not the method",
     ("data/derive.py", "random"): "a way to split queries, not the method",
     ("cli/list.py", "oracle"): "whether a method is shown the gold, not the method",
+    ("results/manifest.py", "oracle"): "the kind of that mark, not the method",
     ("results/comparing.py", "oracle"): "the mark of a method that is shown the gold, not the method",
 }
 

@@ -25,7 +25,7 @@ from bench.registry import build_method, load_dataset
 from bench.results.store import Result
 from bench.search.topk import top_k
 from bench.session import Session, current_session, joined_session, metered, session, uncached_queries
-from bench.specs.spec import parse
+from bench.specs.spec import Spec, parse
 from bench.storage.vectorcache import text_key
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -115,7 +115,7 @@ class Interleaved(Method):
     def __init__(self, model: str, prompts: int, meet: Met) -> None:
         super().__init__(Interleaved.Parameters(), Context(build_method))
         self.name = f"asks-{model}"
-        self._model = LanguageModel(model)
+        self._model = self.include(LanguageModel(model))
         self._prompts = prompts
         self._meet = meet
 
@@ -141,7 +141,7 @@ def test_two_runs_in_two_threads_count_their_requests_separately(chat_server: Ch
     dataset = load_dataset("starter")
 
     def run(model: str, prompts: int) -> Callable[[], Result]:
-        def build(spec: str) -> Method:
+        def build(spec: Spec) -> Method:
             return Interleaved(model, prompts, meet)
 
         def work() -> Result:

@@ -16,6 +16,7 @@ from bench.evaluation.runner import Overwrite, Runner
 from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.registry import methods as registered
+from bench.specs.spec import Spec
 from bench.storage.paths import expanded, results_folder
 
 
@@ -133,8 +134,8 @@ def _runner(
 ) -> Runner:
     at_hand = {dataset.spec: dataset for dataset in datasets if isinstance(dataset, Dataset)}
 
-    def load(spec: str) -> Dataset:
-        return at_hand[spec] if spec in at_hand else load_dataset(spec)
+    def load(spec: Spec) -> Dataset:
+        return at_hand[str(spec)] if str(spec) in at_hand else load_dataset(str(spec))
 
     return Runner(
         results_folder() if results is None else expanded(results),

@@ -114,7 +114,7 @@ def _standing(path: Path) -> Baseline | None:
         except OSError:
             ours = False
         if not ours:
-            raise ResultError(f"{path} exists and is not a baseline ({error}) Choose another --out.") from None
+            raise ResultError(f"{error} The file is not replaced: choose another --out.") from None
         return None
 
 

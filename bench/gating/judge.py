@@ -124,7 +124,7 @@ def _other_code(candidate: Scored, baseline: Baseline, metric: str) -> str:
     if difference is None:
         return ""
     said = difference.sentence("the candidate", "the baseline")
-    return f"{said}; if the baseline's is the older one, bless it anew from such a result"
+    return f"{said}; if the baseline has the older code, bless it again from a result that was scored again"
 
 
 def _other_queries(candidate: Candidate, baseline: Baseline) -> list[str]:

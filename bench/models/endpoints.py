@@ -65,7 +65,7 @@ class EndpointModel:
         Raises:
             UnavailableError: the endpoint may be called, and the package that calls it is not installed.
         """
-        if self._settings.reachable:
+        if self._settings.named and not self._session().offline:
             require("openai", what=f"{PREFIX}{self._name}")
         return f"{self._name} at {self._settings.url}"
 

@@ -51,8 +51,8 @@ def test_every_method_metric_dataset_and_command_has_its_part(site: Path) -> Non
 
 def test_a_parameter_is_told_with_its_type_default_and_description(site: Path) -> None:
     text = (site / "reference" / "methods.md").read_text("utf-8")
-    assert "| `k1` | number | `1.2` | how fast repeated words stop counting |" in text
-    assert "| `tokens` | words or whitespace | `words` | how texts are split |" in text
+    assert "| `k1` | number | `1.2` | term-frequency saturation (k1) |" in text
+    assert "| `tokens` | words or whitespace | `words` | tokenisation |" in text
 
 
 def test_every_public_name_is_on_a_page_of_the_api(site: Path) -> None:

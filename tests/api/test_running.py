@@ -39,7 +39,7 @@ def test_what_a_notebook_shows(bm25: bench.Result) -> None:
     shown = repr(bm25)
     assert shown.startswith("bm25 @ starter (test): ")
     assert f"recall@5   {bm25.mean('recall@5'):.3f}" in shown
-    assert "note: only 20 queries were asked" in shown
+    assert "note: only 20 queries were evaluated" in shown
     assert str(bm25.folder) in shown
     html = bm25._repr_html_()
     assert html.count("<tr>") == html.count("</tr>") > 5
@@ -61,7 +61,7 @@ def test_without_pandas_all_works_but_data_frames(bm25: bench.Result, monkeypatc
     assert repr(fresh) == repr(bm25)
     assert fresh.mean("recall@5") == bm25.mean("recall@5")
     for name in ("metrics", "per_query", "ranking"):
-        with pytest.raises(UnavailableError, match=r"pip install 'tool-retrieval-bench\[notebook\]'"):
+        with pytest.raises(UnavailableError, match=r'pip install "tool-retrieval-bench\[pandas\]"'):
             getattr(fresh, name)
 
 

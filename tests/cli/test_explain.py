@@ -94,7 +94,7 @@ def test_a_run_file_is_shown_by_ranks_and_scores(bench: Bench, folder: Path, tmp
     assert re.search(r"^ +2 +\* +crm.find", said, re.M)
     assert "A run file has only ranks and scores" in said
     failed = bench("explain", f"{file}@mine", "q3").out
-    assert "gave no answer" in failed
+    assert "The method failed on this query or returned nothing: there is nothing to explain." in failed
 
 
 def test_texts_from_outside_never_reach_the_terminal_as_commands(bench: Bench, folder: Path) -> None:
@@ -116,7 +116,7 @@ def test_texts_from_outside_never_reach_the_terminal_as_commands(bench: Bench, f
 def test_a_query_without_gold_has_none_to_explain(bench: Bench, folder: Path) -> None:
     bench("data", "add", "mine", "--from", folder)
     bench("run", "-m", "bm25", "-d", "mine")
-    assert "The query has no gold tool: the best answer is none." in bench("explain", "bm25@mine", "q4").out
+    assert "The query has no gold tools; the correct answer is empty." in bench("explain", "bm25@mine", "q4").out
 
 
 # Plug-ins -------------------------------------------------------------------------------------------------------------

@@ -320,7 +320,10 @@ def test_several_results_go_into_a_folder_each_under_its_name(bench: Bench, bles
     said = bench("bless", "bm25@starter", "random@starter", "--out", "baselines", "--json", "--metric", "recall@3")
     assert [item["file"] for item in said.json] == ["baselines/starter-bm25.json", "baselines/starter-random.json"]
     assert "recall@3" in read_baseline(Path("baselines/starter-bm25.json")).values
-    assert "name a folder" in bench("bless", "bm25@starter", "random@starter", "--out", "x.json", code=2).err
+    assert (
+        "2 results do not fit in one file, x.json; give a folder."
+        in bench("bless", "bm25@starter", "random@starter", "--out", "x.json", code=2).err
+    )
     twice = bench("bless", "bm25@starter", "bm25@starter", "--out", "again", code=2)
     assert "one by one" in twice.err
     assert not Path("again").exists()
@@ -332,7 +335,7 @@ def test_a_damaged_baseline_is_replaced_for_a_reason_and_another_file_never(benc
     bench("bless", "bm25@starter", "--out", "b.json", "--reason", "the file was damaged")
     Path("package.json").write_text("{}")
     said = bench("bless", "bm25@starter", "--out", "package.json", "--reason", "x", code=6)
-    assert "is no baseline" in said.err
+    assert "package.json is not a baseline" in said.err
     assert Path("package.json").read_text() == "{}"
 
 

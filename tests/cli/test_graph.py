@@ -53,7 +53,7 @@ def test_what_cannot_be_had_is_told(bench: Bench) -> None:
     said = bench("graph", "starter", "--graph", "discriminator", code=2)
     assert "`bench train discriminator --dataset starter --out FOLDER` trains one" in said.err  # type: ignore[attr-defined]
     said = bench("graph", "starter", "--graph", "nowhere.tsv", code=2)
-    assert "none of `rules`, `manual`, `discriminator`" in said.err  # type: ignore[attr-defined]
+    assert "neither `rules`, `manual`, `discriminator` nor an existing file" in said.err  # type: ignore[attr-defined]
     bench("graph", "starter", "--graph", "discriminator", "--discriminator", "./nowhere", code=4)
 
 

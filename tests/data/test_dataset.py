@@ -108,7 +108,7 @@ BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters, or contains control
         ({"tools": [*TOOLS, Tool("\ud800", "", "")]}, f"dataset made: tool id '\\ud800' {BAD_ID}"),
         (
             {"queries": [*QUERIES, Query("c", "", {}, "valid")]},  # type: ignore[arg-type]
-            "dataset made, query c: split 'valid' is none of ('train', 'dev', 'test').",
+            "dataset made, query c: split 'valid' is not one of ('train', 'dev', 'test').",
         ),
         (
             {"queries": [*QUERIES, Query("c", "", {"mail.send": 1, "nobody": 1})]},

@@ -181,7 +181,7 @@ def test_broken_instruction_files_are_named(tmp_path: Path) -> None:
     write_json(tmp_path / "instruction" / "G1_query.json", [record(5, [COOK])])
     write_json(tmp_path / "test_instruction" / "G1_tool.json", [record(8, [PLAY]), record(9, [PLAY])])
     write_json(tmp_path / "test_instruction" / "G1_category.json", [record(9, [PLAY])])
-    with pytest.raises(DataError, match=r"G1_tool\.json, record 2 \(query_id 9\).*stands at .*G1_category\.json, rec"):
+    with pytest.raises(DataError, match=r"G1_tool\.json, record 2 \(query_id 9\): .* is at .*G1_category\.json, rec"):
         read(tmp_path)
     write_json(tmp_path / "test_instruction" / "G1_category.json", [{**record(1, []), "api_list": 4}])
     with pytest.raises(DataError, match=r"G1_category\.json, record 1 \(query_id 1\): api_list is a number"):

@@ -226,4 +226,4 @@ print(sorted(name for name in new if name.startswith("bench")))
 print([name for name in ("numpy", "pydantic", "pyarrow", "torch", "scipy", "click") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["['bench', 'bench.gating.pytest_plugin']", "[]"], done.stderr
+    assert done.stdout.splitlines() == ["['bench', 'bench.gating', 'bench.gating.pytest_plugin']", "[]"], done.stderr

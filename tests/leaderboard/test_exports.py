@@ -267,7 +267,7 @@ def test_a_sitemap_needs_the_address_of_the_site(results: list[Result]) -> None:
     "address", ["", "example.org", "javascript:alert(1)", "file:///etc", "https://", "https://a/?x=1"]
 )
 def test_an_address_that_is_none_is_refused(results: list[Result], address: str) -> None:
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="not a site address"):
         written(results, base_url=address)
 
 

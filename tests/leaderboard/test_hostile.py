@@ -33,7 +33,7 @@ ALLOWED = {
     ).split(),
     *("select option button output details summary div table caption thead tbody tr th td small abbr dl dt dd").split(),
     *("section ul ol li figure figcaption svg path circle rect text g b noscript math wbr").split(),
-    *("mrow mfrac msub mi mo mn mtext mtable mtr mtd munder munderover").split(),
+    *("mrow mfrac msub msubsup mi mo mn mtext mtable mtr mtd munder munderover").split(),
 }
 
 
@@ -133,7 +133,7 @@ def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
     folder = broken("has no column tool_id")
     pq.write_table(pa.table({"query_id": ["a"], "rank": pa.array([1], pa.int32()), "score": [1.0]}), folder / RUN)
     rehash(folder, RUN)
-    folder = broken("no finite number")
+    folder = broken("not a finite number")
     table = pq.read_table(folder / PER_QUERY)
     place = table.column_names.index("ndcg@5")
     table = table.set_column(place, "ndcg@5", pa.array(np.full(len(table), np.inf)))

@@ -199,10 +199,10 @@ def test_a_site_among_the_results_is_refused(
     site = importlib.import_module("bench.leaderboard.site")
     if where == ".":
         ready = ready.rename(ready.with_name("r"))
-        with pytest.raises(UsageError, match="where the site"):
+        with pytest.raises(UsageError, match="is inside the page folders"):
             site.build_site(ready, ready.parent)
         return
-    with pytest.raises(UsageError, match="would lie in the folder of results"):
+    with pytest.raises(UsageError, match="is inside the results folder"):
         site.build_site(ready, ready.parent / where.replace("results", ready.name))
     assert sorted(ready.rglob("*")) == before
 

@@ -99,7 +99,8 @@ def test_a_mark_stands_on_the_row_and_in_every_export(
         shown = f">{mark}</span>"
         assert mark in [item.text for item in row.marks]
         assert shown in board.text
-        assert shown in site.page("index.html").text
+        # Numbers of other code are not in a mean over datasets.
+        assert (shown in site.page("index.html").text) == (mark != "older scoring")
         assert shown in site.page(f"r/{own}.html").text
     stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
     (text,) = [item for item in stated[own] if item.startswith(mark)]

@@ -188,7 +188,8 @@ def test_every_metric_has_its_definition_and_a_formula(build: Callable[..., Any]
     page = build().page("metrics.html")
     for name, measure in measures().items():
         assert name in page.ids
-        assert measure.definition in " ".join(page.texts)
+        definition = measure.definition[:1].upper() + measure.definition[1:]
+        assert definition in " ".join(page.texts)
     assert page.tags.count("math") >= len(measures()) - 1
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from bench.results.manifest import Manifest, Mark
 
-traits = importlib.import_module("bench.leaderboard.traits")
+traits = importlib.import_module("bench.leaderboard.boards.traits")
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = next((ROOT / "board" / "results" / "starter").glob("bm25-*/manifest.json"))
 

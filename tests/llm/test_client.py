@@ -232,7 +232,7 @@ def test_offline_a_reply_that_is_not_recorded_is_named(
     with pytest.raises(UnavailableError) as raised:
         ask("a", long, "c", sample=0)
     assert str(raised.value) == (
-        f"the journal {journal} lacks 2 of the replies of m, the first to 'What is the weather in {'a' * 54}...' "
+        f"the journal {journal} lacks 2 of the replies of m, the first to 'What is the weather in {'a' * 56}…' "
         "(sample 0), and bench is offline (--offline or BENCH_OFFLINE). Go online, or name the recorded journal in "
         "BENCH_LLM_JOURNAL."
     )

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from bench.errors import BenchError, UnavailableError, UsageError
 from bench.llm import Failure, LanguageModel, Message, Reply, Request, transport
 from bench.llm.transport import retry_after
+from bench.text import REPLACEMENT
 
 Ask = Callable[..., Any]
 KEY = "sk-of-the-test"
@@ -48,7 +49,7 @@ AGAIN: dict[str, tuple[Fault, str]] = {
     "409": (status(409), "the endpoint answered 409: of no use"),
     "500": (status(500, "oh"), "the endpoint answered 500: oh"),
     "502 of a proxy": (raw(b"<html>Bad\nGateway</html>", 502), "the endpoint answered 502: no reason given"),
-    "503": (status(503, "x" * 500), f"the endpoint answered 503: {'x' * 197}..."),
+    "503": (status(503, "x" * 500), f"the endpoint answered 503: {'x' * 199}…"),
     "529": (status(529), "the endpoint answered 529: of no use"),
     "dropped": (drop(), "the connection broke"),
     "dropped in the middle": (drop(after=20), "the connection broke in the middle of the reply"),
@@ -247,7 +248,7 @@ def test_an_endpoint_that_fails_every_request_ends_the_run(
 
 FINAL: dict[str, tuple[Fault, str]] = {
     "refusal": (message(refusal="I can't help", content=None), "the model refused: I can't help"),
-    "refusal beside a text": (message(refusal="no\x1b[2J"), "the model refused: no [2J"),
+    "refusal beside a text": (message(refusal="no\x1b[2J"), f"the model refused: no{REPLACEMENT}[2J"),
     "filtered": (finish("content_filter"), "the endpoint's filter withheld the reply"),
     "no content": (message(content=None), "the reply is empty (finish reason stop)"),
     "empty content": (message(content=""), "the reply is empty (finish reason stop)"),
@@ -318,7 +319,11 @@ ENDS: dict[str, tuple[Fault, type[BenchError], str]] = {
         UnavailableError,
         "{url} reports that no credit is left (pay).",
     ),
-    "control characters": (status(400, "a\x1b[31m\nb"), UsageError, "{url} refused the request with 400 (a [31m b)."),
+    "control characters": (
+        status(400, "a\x1b[31m\nb"),
+        UsageError,
+        f"{{url}} refused the request with 400 (a{REPLACEMENT}[31m b).",
+    ),
 }
 
 

@@ -132,7 +132,7 @@ def test_a_variable_that_cannot_be_meant_is_told_by_its_name_and_without_secrets
 @pytest.mark.parametrize("value", ["1/2", "-1", "free"])
 def test_a_wrong_price_of_embeddings_is_told(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("BENCH_EMBEDDING_PRICE", value)
-    with pytest.raises(UsageError, match=r"^BENCH_EMBEDDING_PRICE holds"):
+    with pytest.raises(UsageError, match=f"^BENCH_EMBEDDING_PRICE is '{value}', but must be a price"):
         embedding_settings()
 
 

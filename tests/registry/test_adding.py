@@ -129,7 +129,7 @@ def test_queries_that_were_left_out_are_an_issue_of_the_card(folder: Path) -> No
     write(folder, {"q1": {"a": 1}}, unjudged=3)
     (issue,) = add("copy", folder).card.known_issues
     assert issue.startswith("3 queries were omitted on import, because no split contains them ")
-    assert "first u0." in issue
+    assert "the first is u0." in issue
     assert len(load_dataset("copy").queries) == 1
 
 
@@ -144,7 +144,7 @@ def test_dropped_judgements_are_an_issue_of_the_card(folder: Path) -> None:
         "3 judgements of tools outside the library were dropped on import; 1 queries have less gold than they had."
     )
     assert left_out.startswith("1 queries were omitted on import")
-    assert "first q2." in left_out
+    assert "the first is q2." in left_out
 
 
 def test_issues_of_the_import_stand_behind_those_of_the_export(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ HEADER = "table\trow\tdataset\tsplit\tmetric\tprinted\tunit\n"
         ("", "must begin with the columns"),
         ("table\trow\n", "must begin with the columns"),
         (HEADER + "a-1\tx\td\n", "line 2 has 3 fields"),
-        (HEADER + "a-1\tx\td\t\trecall@5\tabout half\tshare\n", "line 2: 'about half' is no number"),
+        (HEADER + "a-1\tx\td\t\trecall@5\tabout half\tshare\n", "line 2: 'about half' is not a number"),
         (HEADER + "a-1\tx\td\t\trecall@5\t0.5\tmetres\n", "line 2: 'metres' is not one of the units"),
         (HEADER + "a-1\tx\td\t\trecall@5\t0.5\tshare\n" * 2, "line 3: the cell a-1, x, d, recall@5 occurs twice"),
     ],

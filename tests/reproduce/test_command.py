@@ -136,7 +136,7 @@ def test_a_model_that_cannot_be_made_fails_the_command_and_names_it(
     (words,) = commands
     assert words[:5] == [sys.executable, "-m", "bench", "train", "retriever"]
     assert "unseen-reranker: not trained, because unseen-retriever is missing" in said.out
-    assert "not made: unseen-retriever, unseen-reranker" in said.err
+    assert "not trained: unseen-retriever, unseen-reranker" in said.err
 
 
 def test_models_whose_data_must_be_brought_are_left_out_unless_they_are_named(

@@ -301,7 +301,10 @@ def test_an_opponent_may_stand_in_another_table() -> None:
             '[[recipe]]\ntable = "tgr-2"\nrows = ["BM25"]\non = ["a"]\nmethod = "x"\ncommands = ["y"]\n',
             "commands are for",
         ),
-        ('[[recipe]]\ntable = "tgr-2"\nrows = ["BM25"]\non = ["a"]\nmethod = "x"\ndifferences = ["taste"]\n', "taste"),
+        (
+            '[[recipe]]\ntable = "tgr-2"\nrows = ["BM25"]\non = ["a"]\nmethod = "x"\ndifferences = ["taste"]\n',
+            r"recipe\.0\.differences\.0: Input should be 'other query view', 'other queries'",
+        ),
         ("[[recipe]\n", "cannot read the recipes"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 
 from bench.data.sources import Sources
 from bench.errors import DataError, StorageError
-from bench.models.encoders import use_cache
+from bench.session import current_session
 from bench.storage.paths import (
     cache_folder,
     data_folder,
@@ -326,4 +326,4 @@ def test_every_flag_is_read_alike(monkeypatch: pytest.MonkeyPatch, value: str, y
     monkeypatch.setenv("BENCH_OFFLINE", value)
     monkeypatch.setenv("BENCH_NO_CACHE", value)
     assert Sources.from_environment().offline == yes
-    assert use_cache() != yes
+    assert current_session().cache != yes

@@ -110,7 +110,7 @@ def test_a_result_whose_id_is_none_is_not_packed(made: Any, tmp_path: Path) -> N
 
     for name, data in made.members(manifest=other, metrics=other).items():
         (tmp_path / name).write_bytes(data)
-    with pytest.raises(ResultError, match="an id or a hash that is none"):
+    with pytest.raises(ResultError, match=r"manifest\.json has an invalid id or hash"):
         pack(Result.read(tmp_path))
 
 

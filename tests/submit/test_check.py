@@ -74,17 +74,17 @@ def test_every_reason_is_listed(made: Any, checked: Checked) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"{", "no JSON"),
-        (b"\xff\xfe", "no JSON"),
-        (b"[" * 50_000, "no JSON"),
-        (b"1" * 6000, "no JSON"),
+        (b"{", "not a JSON file"),
+        (b"\xff\xfe", "not a JSON file"),
+        (b"[" * 50_000, "not a JSON file"),
+        (b"1" * 6000, "not a JSON file"),
         (b'{"n": ' + b"1" * 19 + b"}", "an integer of 19 digits"),
         (b'{"result_id": "a", "result_id": "b"}', "twice"),
         (b'{"schema_version": 2}', "schema version"),
         (b'{"schema_version": {"a": "\\u001b"}}', "schema version"),
         (b"[]", "schema"),
         (b"{}", "schema"),
-        (b'{"result_id": "\\ud800"}', "no JSON"),
+        (b'{"result_id": "\\ud800"}', "not a JSON file"),
     ],
 )
 @pytest.mark.parametrize("name", ["manifest.json", "metrics.json", "submission.json"])
@@ -114,10 +114,10 @@ def test_a_mean_that_is_no_number_is_refused(made: Any, checked: Checked, number
         (put("result_id", value="0123456789ab\n"), "is not twelve hexadecimal digits"),
         (put("result_id", value="0123456789ac"), "of another result"),
         (put("unknown", value=1), "schema"),
-        (put("environment", "created", value="yesterday"), "no date"),
-        (put("environment", "created", value="2026-01-01T00:00:00"), "no date"),
+        (put("environment", "created", value="yesterday"), "not a date with a time zone"),
+        (put("environment", "created", value="2026-01-01T00:00:00"), "not a date with a time zone"),
         (put("seeds", value={}), "seeds"),
-        (put("method", "hash", value="abc"), "no sha256"),
+        (put("method", "hash", value="abc"), "not a sha256"),
     ],
 )
 def test_a_manifest_that_is_not_as_bench_writes_it_is_refused(
@@ -303,7 +303,7 @@ def test_nothing_that_a_submission_names_is_imported(
 
 @pytest.mark.parametrize("spec", ["bm25(", "bm25( k1=1.2)", "", "x" * 3000])
 def test_a_method_must_be_a_spec(made: Any, checked: Checked, spec: str) -> None:
-    assert "no spec" in reasons(checked(made.members(manifest=put("method", "spec", value=spec))))
+    assert "not a spec in canonical form" in reasons(checked(made.members(manifest=put("method", "spec", value=spec))))
 
 
 # Run files ----------------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_archives_among_results_are_checked_too_and_an_id_counts_once(
     first, second = verdicts(results)
     assert {first.outcome, second.outcome} == {"accepted", "refused"}
     refused = first if first.outcome == "refused" else second
-    assert "is there already" in refused.reasons[0]
+    assert " already exists in " in refused.reasons[0]
 
 
 def test_a_result_under_another_name_is_refused(made: Any, results: Path, verdicts: Verdicts) -> None:

@@ -15,6 +15,7 @@ from bench.data.gold import Gold
 from bench.data.tables import Split
 from bench.errors import DataError, UnavailableError, UsageError
 from bench.evaluation.leaks import LEAKED, training_marks
+from bench.identity.sources import closure, code_hash
 from bench.models.encoders import Encoder
 from bench.models.trainingcard import TrainingCard, text_digest, tool_digest
 from bench.protocol import History, Library, Queries
@@ -24,7 +25,7 @@ from bench.specs.spec import Spec, Value
 from bench.training import train
 from bench.training.mining import drawn, hard_negatives, kept_in, used_tools
 from bench.training.retriever import RetrieverTrainer, ranking_loss
-from bench.training.train import train_model
+from bench.training.train import KINDS, train_model, trainer_class
 
 SETTINGS: dict[str, Value] = {
     "batch_size": 8,
@@ -236,8 +237,23 @@ def test_a_seed_that_no_generator_takes_is_refused(
         trained(lessons, tmp_path / "model", tiny_models["encoder"], seed=1 << 64)
 
 
-def test_every_module_of_the_training_is_part_of_its_identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    names: list[str] = []
-    monkeypatch.setattr(train, "code_hash", lambda module: names.append(module) or "hash")
-    train._code()
-    assert {f"bench.training.{part}" for part in ("retriever", "mining", "pretrained", "drafts", "weak")} < set(names)
+def test_what_a_training_is_identified_by_reaches_its_modules(
+    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+
+    def seen(*modules: str) -> str:
+        hashed.extend(modules)
+        return code_hash(*modules)
+
+    monkeypatch.setattr(train, "code_hash", seen)
+    trained(lessons, tmp_path / "model", tiny_models["encoder"], epochs=1)
+    parts = ("train", "loop", "checkpoints", "trainer", "retriever", "mining", "pretrained")
+    assert {f"bench.training.{part}" for part in parts} < set(closure(*hashed))
+
+
+def test_every_module_of_the_training_is_part_of_an_identity() -> None:
+    every = {f"bench.training.{path.stem}" for path in Path(train.__file__).parent.glob("[!_]*.py")}
+    assert every <= {name for kind in KINDS for name in closure(train.__name__, trainer_class(kind).__module__)}
+    for kind, part in [("discriminator", "weak"), ("discriminator", "generated"), ("generator", "drafts")]:
+        assert f"bench.training.{part}" in closure(train.__name__, f"bench.training.{kind}")
