@@ -32,7 +32,7 @@ types: $(READY)
 	ln -s $(CURDIR)/bench/* $(CURDIR)/datasets $(CURDIR)/leaderboard $(CURDIR)/methods build/typed/bench/
 	MYPYPATH=build/typed $(BIN)/mypy -p bench
 	MYPYPATH=build/typed $(BIN)/mypy tests/api/usercode.py
-	$(BIN)/mypy benchmarks/*.py
+	MYPYPATH=build/typed $(BIN)/mypy benchmarks/*.py
 	cd tests && MYPYPATH=../build/typed:. ../$(BIN)/mypy --config-file ../pyproject.toml $(MYPY_TESTS) .
 
 # Retrieval against blessed baselines; what a method answers may change on purpose only (EFFECTIVENESS.md).

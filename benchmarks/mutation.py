@@ -121,10 +121,10 @@ def changes(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
             yield node, f"({ast.unparse(node.operand)})"
         elif isinstance(node, ast.IfExp):
             yield node, f"({ast.unparse(node.orelse)} if {ast.unparse(node.test)} else {ast.unparse(node.body)})"
-        elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            yield node, repr(node.value + 1)
-        elif isinstance(node, ast.Constant) and type(node.value) is bool:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
             yield node, repr(not node.value)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+            yield node, repr(node.value + 1)
         elif isinstance(node, ast.Name) and node.id in _CALLS and isinstance(node.ctx, ast.Load):
             yield node, _CALLS[node.id]
         elif isinstance(node, ast.Attribute) and node.attr in {**_CALLS, **_METHODS}:
@@ -237,7 +237,7 @@ def drawn(count: int, seed: int, covered: dict[str, dict[int, set[str]]]) -> lis
         chance.shuffle(members)
     found: list[Mutant] = []
     while len(found) < count and any(rooms.values()):
-        found += [members.pop() for room in ROOMS if (members := rooms.get(room))]
+        found += [rooms[room].pop() for room in ROOMS if rooms.get(room)]
     return found[:count]
 
 
@@ -284,7 +284,7 @@ def show(out: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("action", choices=["cover", "run", "show"])
     parser.add_argument("--mutants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)

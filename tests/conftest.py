@@ -121,7 +121,7 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         BertConfig,
         BertForSequenceClassification,
         BertModel,
-        BertTokenizerFast,  # type: ignore[attr-defined]  # loaded by name
+        BertTokenizerFast,  # type: ignore[attr-defined]  # made by name when it is asked for
     )
 
     place = tmp_path_factory.mktemp("tiny-models")

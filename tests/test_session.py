@@ -240,7 +240,7 @@ def environment_writes(source: str) -> list[int]:
             written = any(is_environment(target) for target in targets)
         else:
             written = False
-        if written:
+        if written and isinstance(node, ast.expr | ast.stmt):
             found.append(node.lineno)
     return found
 

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from bench.identity.syntax import syntax_tree
+
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 #: Fields of the tree that say nothing of what a definition does.
@@ -115,7 +117,7 @@ def _module(name: str) -> _Module:
 def _parsed(name: str, path: Path, changed: int, size: int) -> _Module:
     """A module's bindings; `changed` and `size` tell one state of the file from the next."""
     module = _Module(name if path.name == "__init__.py" else name.rpartition(".")[0])
-    pending: list[ast.stmt] = list(ast.parse(path.read_bytes()).body)
+    pending: list[ast.stmt] = list(syntax_tree(path.read_bytes()).body)
     while pending:
         node = pending.pop(0)
         if isinstance(node, ast.If | ast.Try | ast.With):

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import bench
 from bench.errors import UsageError
+from bench.identity.syntax import syntax_tree
 
 #: Where installed packages lie, the user's own and those of the system's packager among them.
 _INSTALLED = tuple(
@@ -323,7 +324,7 @@ def _exported(name: str) -> list[str]:
 @cache
 def _exports(path: Path, stamp: tuple[int, int]) -> dict[str, str]:
     """`_EXPORTS` of a package that imports its public names when they are first asked for: name -> module."""
-    for node in ast.parse(_read(path)).body:
+    for node in syntax_tree(_read(path)).body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(isinstance(target, ast.Name) and target.id == "_EXPORTS" for target in targets):

@@ -39,7 +39,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     from transformers import (
         BertConfig,
         BertModel,
-        BertTokenizerFast,  # type: ignore[attr-defined]  # loaded by name
+        BertTokenizerFast,  # type: ignore[attr-defined]  # made by name when it is asked for
     )
 
     words = [*_THINGS, *(f"{thing}s" for thing in _THINGS)]
