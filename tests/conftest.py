@@ -117,11 +117,11 @@ _WORDS = "send a letter to post mail the weather in tomorrow rain train ticket b
 def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Folders of three untrained models of two small layers: `encoder`, `reranker` (one output), `classifier` (two)."""
     import torch
-    from transformers import (
+    from transformers import (  # type: ignore[attr-defined]  # some names are made when they are asked for
         BertConfig,
         BertForSequenceClassification,
         BertModel,
-        BertTokenizerFast,  # type: ignore[attr-defined]  # made by name when it is asked for
+        BertTokenizerFast,
     )
 
     place = tmp_path_factory.mktemp("tiny-models")

@@ -36,10 +36,10 @@ _THINGS = "order ticket parcel room lesson table flight letter car visit meal".s
 def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An untrained BERT of two small layers that knows the words of the library below."""
     import torch
-    from transformers import (
+    from transformers import (  # type: ignore[attr-defined]  # some names are made when they are asked for
         BertConfig,
         BertModel,
-        BertTokenizerFast,  # type: ignore[attr-defined]  # made by name when it is asked for
+        BertTokenizerFast,
     )
 
     words = [*_THINGS, *(f"{thing}s" for thing in _THINGS)]
