@@ -46,6 +46,7 @@ shared_module("chatserver")
 shared_module("browser")
 shared_module("tiny")
 shared_module("submit_changes")
+shared_module("watched")
 
 
 def mirror_folder() -> Path | None:

@@ -3,55 +3,26 @@ plans are checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from watched import Watched
 
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.errors import BenchError, DataError, MethodError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.protocol import History, Library, Method, OracleMethod, Queries, Ranking, ToolSets
+from bench.protocol import History, Library, OracleMethod, Queries, Ranking, ToolSets
 from bench.results.store import Result
-from bench.search.topk import top_k
 from bench.specs.spec import Spec
 
 Run = Callable[..., Result]
 MakeRunner = Callable[..., Runner]
-
-
-class Watched(Method):
-    """Remembers everything that any instance was given. Ranks by code."""
-
-    needs_history = False
-    calls: ClassVar[list[tuple[str, object]]] = []
-
-    def fit(self, history: History) -> None:
-        self.calls.append(("fit", history))
-
-    def index(self, library: Library) -> None:
-        self._size = len(library)
-        self.calls.append(("index", library))
-
-    def rank(self, queries: Queries, depth: int) -> Ranking:
-        self.calls.append(("rank", queries))
-        return top_k(np.tile(-np.arange(self._size, dtype=np.float64), (len(queries), 1)), depth)
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> Iterator[None]:
-    Watched.calls.clear()
-    yield
-    Watched.calls.clear()
-
-
-def given(what: str) -> list[object]:
-    return [value for name, value in Watched.calls if name == what]
 
 
 # Failures -----------------------------------------------------------------------------------------------------------

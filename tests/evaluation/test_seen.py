@@ -4,12 +4,14 @@ oracle."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 import pytest
+import watched
+from watched import given
 
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
@@ -18,31 +20,18 @@ from bench.evaluation.answers import Answers, asking_order
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.metrics.ties import Beyond
-from bench.protocol import History, Library, Method, OracleMethod, Queries, Ranking, ToolSets
+from bench.protocol import History, Method, OracleMethod, Queries, Ranking, ToolSets
 from bench.results.store import Result
-from bench.search.topk import top_k
 from bench.specs.spec import Spec
 
 Run = Callable[..., Result]
 MakeRunner = Callable[..., Runner]
 
 
-class Watched(Method):
-    """Remembers everything that any instance was given. Ranks by code."""
+class Watched(watched.Watched):
+    """Asked in small batches."""
 
     batch_size: ClassVar[int] = 4
-    calls: ClassVar[list[tuple[str, object]]] = []
-
-    def fit(self, history: History) -> None:
-        self.calls.append(("fit", history))
-
-    def index(self, library: Library) -> None:
-        self._size = len(library)
-        self.calls.append(("index", library))
-
-    def rank(self, queries: Queries, depth: int) -> Ranking:
-        self.calls.append(("rank", queries))
-        return top_k(np.tile(-np.arange(self._size, dtype=np.float64), (len(queries), 1)), depth)
 
 
 class Shown(OracleMethod, Watched):
@@ -50,17 +39,6 @@ class Shown(OracleMethod, Watched):
 
     def reveal(self, gold: Gold) -> None:
         self.calls.append(("reveal", gold))
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> Iterator[None]:
-    Watched.calls.clear()
-    yield
-    Watched.calls.clear()
-
-
-def given(what: str) -> list[object]:
-    return [value for name, value in Watched.calls if name == what]
 
 
 def batches() -> list[Queries]:
