@@ -70,6 +70,18 @@ def test_a_package_is_hashed_with_the_modules_it_imports(tmp_path: Path) -> None
     assert changed_by(tmp_path, "mine.method", [*texts, "mine/stranger.py"]) == set(texts)
 
 
+def test_the_packages_around_an_imported_module_are_hashed(tmp_path: Path) -> None:
+    """Python runs the `__init__.py` of every package on the way to a module."""
+    files = {
+        "method.py": "import outer.inner.leaf\n",
+        "outer/__init__.py": "a = 1\n",
+        "outer/inner/__init__.py": "b = 1\n",
+        "outer/inner/leaf.py": "c = 1\n",
+    }
+    write(tmp_path, files)
+    assert changed_by(tmp_path, "method", files) == set(files)
+
+
 def test_helpers_beside_the_method_are_hashed_however_they_are_imported(tmp_path: Path) -> None:
     texts = {
         "method.py": """
