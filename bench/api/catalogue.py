@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.errors import UsageError
@@ -14,6 +16,7 @@ from bench.metrics import measures
 from bench.protocol.method import Method
 from bench.registry import datasets, methods
 from bench.specs.spec import Spec, Value, parse
+from bench.storage.paths import expanded
 
 #: A method as the API takes it: a spec, a class, or an instance, of which the name and the parameters are used.
 MethodLike: TypeAlias = str | type[Method] | Method
@@ -74,15 +77,15 @@ def load_dataset(spec: str, *, mirror: str | Path | None = None, offline: bool =
         >>> len(dataset.tools) > 100
         True
     """
-    place = None if mirror is None else Path(mirror)
+    place = None if mirror is None else expanded(mirror)
     return datasets.load_dataset(spec, Sources.from_environment(place, offline))
 
 
 def build_method(method: MethodLike, **parameters: object) -> Method:
     """A method with parameters, checked.
 
-    Hand the instance to `bench.run`: its name and parameters are taken, and each run makes a fresh instance of it. You
-    may also call `index` and `rank` yourself.
+    Pass the instance to `bench.run`, which uses its name and parameters and creates a new instance for each run. You
+    can also call `index` and `rank` yourself.
 
     Args:
         method: a spec such as `"bm25"`, `"dense(similarity=dot)"` or `"package.module:Class"`; a `Method` class; or an
@@ -129,9 +132,12 @@ def _spec(method: MethodLike) -> Spec:
     if isinstance(method, str):
         return parse(method)
     if isinstance(method, Method):
-        return Spec.of(method.name or _class_name(type(method)), dict(method.spec.arguments))
+        # The name that the registry gave it; what the class calls itself may be the name of another method.
+        return Spec.of(vars(method).get("name") or _class_name(type(method)), dict(method.spec.arguments))
     if isinstance(method, type) and issubclass(method, Method):
         return Spec.of(_class_name(method))
+    if isinstance(method, type):
+        raise UsageError(f"the class {method.__name__} is not a method; derive it from bench.Method.")
     raise UsageError(
         f"a method is a name such as 'bm25', a Method class or an instance of one, not {_kind(method)}."
         + (" bench.run_all takes several." if isinstance(method, list | tuple) else "")
@@ -163,7 +169,9 @@ def _class_name(kind: type[Method]) -> str:
 
 
 def _value(name: str, value: Any) -> Value:
-    """A Python value as a value of a spec."""
+    """A Python value, or a number of NumPy, as a value of a spec."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str | Spec):
         return value
     if isinstance(value, Method) or (isinstance(value, type) and issubclass(value, Method)):

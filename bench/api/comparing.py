@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.api.arguments import check_choices, names, whole_number
 from bench.api.results import Result, opened
 from bench.api.tables import frame, html_table, text_table
 from bench.data.dataset import Dataset
@@ -19,6 +20,7 @@ from bench.evidence.report import Comparison as Report
 from bench.evidence.report import Correction, MetricReport
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
+from bench.text import clean
 
 if TYPE_CHECKING:
     import pandas
@@ -65,7 +67,7 @@ class Comparison:
         parts = []
         for title, rows in self._tables():
             parts += [title, text_table(_HEAD, rows), ""]
-        return "\n".join([*parts, render.legend(self.report)])
+        return clean("\n".join([*parts, render.legend(self.report)]))
 
     def _repr_html_(self) -> str:
         tables = [html_table(title, _HEAD, rows) for title, rows in self._tables()]
@@ -133,6 +135,10 @@ def compare(
         'bm25'
     """
 
+    check_choices(correction=correction)
+    wanted = tuple(str(metric) for metric in parse_metrics(names("metrics", metrics)))
+    question = Question(wanted, names("slices", slices), whole_number("moved", moved, least=0), correction)
+
     def load(spec: str) -> Dataset | None:
         try:
             # Slices need the dataset; the texts of queries alone are not worth a download.
@@ -143,5 +149,4 @@ def compare(
             return None
 
     fields = by_dataset([opened(item, results) for item in (baseline, *others)])
-    wanted = tuple(str(metric) for metric in parse_metrics(metrics))
-    return Comparison(compared(fields, Question(wanted, tuple(slices), moved, correction), load))
+    return Comparison(compared(fields, question, load))

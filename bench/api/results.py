@@ -13,6 +13,7 @@ from bench.evidence.contestants import open_result
 from bench.results.manifest import MetricValue
 from bench.results.store import Result as StoredResult
 from bench.storage.paths import expanded, results_folder
+from bench.text import clean
 
 if TYPE_CHECKING:
     import pandas
@@ -146,7 +147,7 @@ class Result:
 
     def __repr__(self) -> str:
         title, rows, notes = self._table()
-        return "\n".join([title, text_table(_HEAD, rows), *notes])
+        return clean("\n".join([title, text_table(_HEAD, rows), *notes]))
 
     def _repr_html_(self) -> str:
         title, rows, notes = self._table()
@@ -177,7 +178,7 @@ class Results(Sequence[Result]):
     @overload
     def __getitem__(self, place: slice) -> Results: ...
     def __getitem__(self, place: int | slice) -> Result | Results:
-        return self._results[place] if isinstance(place, int) else Results(self._results[place], self.errors)
+        return Results(self._results[place], self.errors) if isinstance(place, slice) else self._results[place]
 
     def __len__(self) -> int:
         return len(self._results)
@@ -214,7 +215,7 @@ class Results(Sequence[Result]):
 
     def __repr__(self) -> str:
         title, head, rows, notes = self._table()
-        return "\n".join([title, text_table(head, rows), *notes])
+        return clean("\n".join([title, text_table(head, rows), *notes]))
 
     def _repr_html_(self) -> str:
         return html_table(*self._table())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import get_args
 
+from bench.api.arguments import check_choices, names, whole_number
 from bench.api.catalogue import DatasetLike, MethodLike, dataset_spec, load_dataset, method_spec
 from bench.api.results import Result, Results
 from bench.data.dataset import Dataset
@@ -50,8 +50,9 @@ def run(
         template: which text of a tool is indexed; the dataset's default if None.
         cut: how a tool set is cut from the ranking, learnt on train and dev queries: `none`, `size`, `threshold` or
             `gap`.
-        metrics: metrics beside the usual ones, such as `["ndcg@7"]`.
-        overwrite: what happens to a result that is there: `missing` keeps it, `always` runs it anew, `never` refuses.
+        metrics: additional metrics, such as `["ndcg@7"]`.
+        overwrite: what to do with an existing result: `missing` keeps it, `always` runs it again, `never` raises an
+            error.
         results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None, where `bench list
             results`, `bench show` and `bench compare` look too.
 
@@ -68,7 +69,8 @@ def run(
         >>> 0 < result.mean("ndcg@7") < 1
         True
     """
-    _check(split=split, limit=limit, depth=depth, template=template, cut=cut, overwrite=overwrite)
+    check_choices(split=split, template=template, cut=cut, overwrite=overwrite)
+    limit, depth = None if limit is None else whole_number("limit", limit), whole_number("depth", depth)
     plan = Plan(dataset_spec(dataset), method_spec(method, parameters), split, limit, depth, template, cut)
     (outcome,) = _runner([dataset], metrics, overwrite, results).run([plan])
     if isinstance(outcome, BenchError):
@@ -111,7 +113,8 @@ def run_all(
     for name, given in (("methods", methods), ("datasets", datasets)):
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise UsageError(f"{name} is a list; for one method on one dataset there is bench.run.")
-    _check(split=split, limit=limit, depth=depth, template=template, cut=cut, overwrite=overwrite)
+    check_choices(split=split, template=template, cut=cut, overwrite=overwrite)
+    limit, depth = None if limit is None else whole_number("limit", limit), whole_number("depth", depth)
     specs = list(dict.fromkeys(method_spec(method) for method in methods))
     plans = [
         Plan(data, spec, split, limit, depth, template, cut)
@@ -142,31 +145,5 @@ def _runner(
         load=load,
         build=registered.build_method,
         overwrite=overwrite,
-        metrics=parse_metrics(metrics),
+        metrics=parse_metrics(names("metrics", metrics)),
     )
-
-
-#: The values that an argument of each of these names may have, as its type says.
-_CHOICES = {
-    "split": get_args(EvaluatedSplit),
-    "template": get_args(Template),
-    "cut": get_args(CutKind),
-    "overwrite": get_args(Overwrite),
-}
-
-
-def _check(**arguments: str | int | None) -> None:
-    """Refuse values that the types forbid, as whoever has no type checker needs it.
-
-    Raises:
-        UsageError: an argument is none of its choices, or a number below 1.
-    """
-    for name, value in arguments.items():
-        if value is None and name in {"split", "template", "limit"}:
-            continue  # the default
-        if name in _CHOICES:
-            *most, last = _CHOICES[name]
-            if value not in _CHOICES[name]:
-                raise UsageError(f"{name} is {value!r}; it must be {', '.join(most)} or {last}.")
-        elif not isinstance(value, int) or value < 1:
-            raise UsageError(f"{name} is {value!r}; it must be a whole number of 1 or more.")

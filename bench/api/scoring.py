@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import PydanticSerializationError
 
+from bench.api.arguments import check_choices, names
 from bench.api.catalogue import DatasetLike, loaded
 from bench.api.results import Result
+from bench.api.tables import pandas_module
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import ResultError, UsageError
@@ -66,7 +69,7 @@ def score(
         name: what the system is called; the file's name without its ending, or `run`, if None.
         split: the queries that are scored; the dataset's default if None.
         template: the text of a tool whose tokens are counted; the dataset's default if None.
-        metrics: metrics beside the usual ones, such as `["ndcg@7"]`.
+        metrics: additional metrics, such as `["ndcg@7"]`.
         results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None.
 
     Raises:
@@ -79,6 +82,7 @@ def score(
         >>> bench.score(perfect, dataset, name="perfect").mean("recall@10")
         1.0
     """
+    check_choices(split=split, template=template)
     data = loaded(dataset)
     if isinstance(run, str | Path):
         path = expanded(run)
@@ -103,7 +107,7 @@ def score(
             command=command,
             split=split,
             template=template,
-            metrics=parse_metrics(metrics),
+            metrics=parse_metrics(names("metrics", metrics)),
         )
     )
 
@@ -112,12 +116,15 @@ def _jsonl(run: Any, dataset: Dataset, split: EvaluatedSplit | None) -> Iterator
     """The run as lines of a JSON-lines file, so that one reader checks runs of every form."""
     for query, tools, scores in _entries(run, dataset, split):
         if not isinstance(query, str) or not all(isinstance(tool, str) for tool in tools):
-            raise UsageError(f"the run's ids must be strings, and query {query!r} or one of its tools is none.")
+            raise UsageError(f"query {query!r}: the ids of a query and its tools must be strings.")
         if scores is not None:
             for tool, value in zip(tools, scores, strict=True):
                 if not math.isfinite(value):
                     raise ResultError(f"query {query}, tool {tool}: the score {value} is not a finite number.")
-        yield RunLine(query_id=query, tools=tools, scores=scores).model_dump_json(exclude_none=True) + "\n"
+        try:
+            yield RunLine(query_id=query, tools=tools, scores=scores).model_dump_json(exclude_none=True) + "\n"
+        except PydanticSerializationError:
+            raise UsageError(f"query {query!r}: an id of the query or its tools is not valid Unicode.") from None
 
 
 def _entries(
@@ -141,25 +148,34 @@ def _of_mapping(query: str, answer: object) -> tuple[str, list[str], list[float]
     if isinstance(answer, Mapping):
         try:
             return query, list(answer), [float(value) for value in answer.values()]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise UsageError(f"query {query!r}: a score is not a number; write {{tool_id: score}}.") from None
-    if isinstance(answer, Iterable) and not isinstance(answer, str | bytes):
+    # A set has no order: it would be ranked otherwise in each process.
+    if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | set | frozenset):
         return query, list(answer), None
     raise UsageError(f"query {query!r} has {answer!r:.80}; write a list of tool ids, or {{tool_id: score}}.")
 
 
 def _of_frame(run: pandas.DataFrame) -> Iterator[tuple[str, list[str], list[float] | None]]:
+    if not run.columns.is_unique:
+        raise UsageError("the DataFrame has two columns of the same name.")
     missing = [column for column in ("query_id", "tool_id") if column not in run.columns]
     if missing:
         raise UsageError(f"the DataFrame has no column {missing[0]!r}; it needs query_id, tool_id and score or rank.")
     # A method that gives no scores has a column of nulls in its stored ranking.
     scored = "score" in run.columns and not run["score"].isna().all()
+    if run["query_id"].isna().any():
+        raise UsageError("the column query_id of the DataFrame lacks values.")  # groupby would leave the rows out
     if not scored and "rank" in run.columns:
-        run = run.sort_values("rank", kind="stable")
+        # As text, rank 10 would come before rank 2.
+        ranks = pandas_module().to_numeric(run["rank"], errors="coerce")
+        if ranks.isna().any():
+            raise UsageError("the column rank of the DataFrame holds something that is not a number.")
+        run = run.assign(rank=ranks).sort_values("rank", kind="stable")
     try:
         for query, rows in run.groupby("query_id", sort=False):
             yield str(query), rows["tool_id"].tolist(), [float(v) for v in rows["score"]] if scored else None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UsageError("the column score of the DataFrame holds something that is not a number.") from None
 
 

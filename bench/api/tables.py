@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
-from html import escape
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from bench.errors import require
+from bench.text import clean
 
 if TYPE_CHECKING:
     import pandas
@@ -34,7 +35,12 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
-    """A table with a caption and notes below it. Every text is escaped: names come from run files and datasets."""
+    """A table with a caption and notes below it; every text is cleaned and escaped."""
+
+    def escape(text: str) -> str:
+        # Names come from run files and other people's results.
+        return html.escape(clean(text))
+
     header = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     below = "".join(f"<div>{escape(note)}</div>" for note in notes)

@@ -1,4 +1,4 @@
-"""One result of bm25 on starter, and the command line beside it."""
+"""One result of bm25 on starter, and the command line to compare it with."""
 
 from __future__ import annotations
 

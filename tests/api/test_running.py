@@ -8,13 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import bench
-from bench.errors import UnavailableError, UsageError
+from bench.api.results import Results
+from bench.errors import BenchError, UnavailableError, UsageError
 from bench.protocol import Method
 
 RUN: Any = bench.run  # for calls that its types do not allow
+COMPARE: Any = bench.compare
 
 
 def test_the_api_and_the_command_line_share_their_results(command: Callable[..., Any]) -> None:
@@ -56,6 +59,15 @@ def test_names_cannot_be_markup_in_a_notebook() -> None:
     found = bench.compare(result, bench.score({"0001": []}, "starter", name="<b>"), metrics=["recall@5"])
     assert "<script" not in found._repr_html_()
     assert "<b>" not in found._repr_html_()
+
+
+def test_names_cannot_steer_a_terminal_or_a_page() -> None:
+    results = [bench.score({"0001": []}, "starter", name=f"{name}\x1b[31m\u202e") for name in ("a", "b")]
+    for shown in (results[0], Results(results), bench.compare(*results, metrics=["recall@5"])):
+        for text in (repr(shown), shown._repr_html_()):
+            assert "a\ufffd[31m\ufffd" in text
+            assert "\x1b" not in text
+            assert "\u202e" not in text
 
 
 def test_without_pandas_all_works_but_data_frames(bm25: bench.Result, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,6 +154,22 @@ def test_a_built_in_class_is_known_by_its_own_name() -> None:
     assert bench.build_method(BM25, k1=1.5).spec == bench.build_method("bm25(k1=1.5)").spec
 
 
+def test_an_instance_is_of_its_class_whatever_that_calls_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = type("Mine", (Local,), {"__module__": __name__, "__qualname__": "Mine", "name": "bm25"})
+    monkeypatch.setattr(sys.modules[__name__], "Mine", kind, raising=False)
+    mine = kind(kind.Parameters(), bench.Context(bench.build_method))
+    with pytest.raises(BenchError) as caught:
+        bench.build_method(mine, k1=1.5)
+    assert f"{__name__}:Mine" in str(caught.value)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert str(bench.build_method("bm25", k1=np.float32(1.5), b=np.int64(1)).spec) == "bm25(b=1.0, k1=1.5)"
+    result = bench.run("bm25", "starter", limit=np.int64(5))  # type: ignore[arg-type]
+    assert result.id == bench.run("bm25", "starter", limit=5).id
+    assert bench.run_all(["bm25"], ["starter"], limit=5)[np.int64(0)].id == result.id  # type: ignore[call-overload]
+
+
 def test_parameters_may_be_methods_and_lists_of_them() -> None:
     inner = bench.build_method("bm25", k1=1.5)
     assert str(bench.build_method("rrf", methods=[inner, "dense"]).spec) == str(
@@ -165,6 +193,12 @@ def test_parameters_may_be_methods_and_lists_of_them() -> None:
         (lambda: RUN("bm25", overwrite="yes"), "overwrite is 'yes'; it must be never, missing or always."),
         (lambda: RUN("bm25", template="all"), "template is 'all'; it must be "),
         (lambda: bench.run("bm25", metrics=["ndgc@5"]), "there is no metric 'ndgc'"),
+        (lambda: bench.run("bm25", metrics="ndcg@5"), "metrics is 'ndcg@5'; it must be a list of strings."),
+        (lambda: RUN("bm25", metrics=[5]), "metrics is [5]; it must be a list of strings."),
+        (lambda: bench.compare("a", "b", slices="gold"), "slices is 'gold'; it must be a list of strings."),
+        (lambda: bench.compare("a", "b", moved=-1), "moved is -1; it must be a whole number of 0 or more."),
+        (lambda: COMPARE("a", "b", correction="none"), "correction is 'none'; it must be holm or benjamini-hochberg."),
+        (lambda: RUN(bench.ScoringMethod), "the class ScoringMethod is not a method; derive it from bench.Method."),
         (lambda: bench.run_all("bm25"), "methods is a list; for one method on one dataset there is bench.run."),
         (lambda: bench.load_result("nothing"), "there is no result 'nothing'"),
         (lambda: bench.load_dataset("startr"), "there is no dataset 'startr'"),

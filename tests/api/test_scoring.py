@@ -131,8 +131,8 @@ def first(starter: bench.Dataset) -> str:
         ({}, "is empty."),
         ({"Q": "crm.find"}, "query 'FIRST' has 'crm.find'; write a list of tool ids, or {tool_id: score}."),
         ({"Q": 5}, "query 'FIRST' has 5; write a list of tool ids"),
-        ({"Q": [1, 2]}, "the run's ids must be strings"),
-        ({5: ["a"]}, "the run's ids must be strings"),
+        ({"Q": [1, 2]}, "the ids of a query and its tools must be strings"),
+        ({5: ["a"]}, "the ids of a query and its tools must be strings"),
         ({"Q": {"a": "high"}}, "query 'FIRST': a score is not a number"),
         ({"Q": {"a": float("nan")}}, "query FIRST, tool a: the score nan is not a finite number."),
         ({"Q": ["no.such.tool"]}, "starter has no tool 'no.such.tool'"),
@@ -167,3 +167,35 @@ def test_what_is_wrong_with_an_array_is_said_in_a_sentence(starter: bench.Datase
         codes[0, 0] = wrong
         with pytest.raises(ResultError, match=f"a tool code outside -1 to {tools - 1}"):
             bench.score(codes, starter)
+
+
+def frame(**columns: list[Any]) -> pandas.DataFrame:
+    return pandas.DataFrame({"query_id": ["0001", "0001"], "tool_id": ["a", "b"], **columns})
+
+
+@pytest.mark.parametrize(
+    ("run", "sentence"),
+    [
+        ({"0001": {"a": 10**400}}, "a score is not a number"),
+        ({"0001": {"a", "b"}}, "write a list of tool ids"),
+        ({"0001": ["\ud800"]}, "is not valid Unicode"),
+        (frame(query_id=["0001", None]), "the column query_id of the DataFrame lacks values"),
+        (frame(rank=[1, None]), "the column rank of the DataFrame holds something that is not a number"),
+        (frame(score=[1, 10**400]), "the column score of the DataFrame holds something that is not a number"),
+        (pandas.concat([frame(), frame()], axis=1), "two columns of the same name"),
+    ],
+)
+def test_what_would_be_left_out_or_ranked_by_chance_is_refused(run: Any, sentence: str, starter: bench.Dataset) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        bench.score(run, starter)
+
+
+def test_ranks_that_are_text_are_numbers(starter: bench.Dataset) -> None:
+    tools = [tool.tool_id for tool in starter.tools[:3]]
+    run = pandas.DataFrame({"query_id": "0001", "tool_id": tools, "rank": ["10", "2", "1"]})
+    assert bench.score(run, starter).ranking["tool_id"].tolist() == tools[::-1]
+
+
+def test_a_split_that_there_is_not(starter: bench.Dataset) -> None:
+    with pytest.raises(UsageError, match="split is 'tests'; it must be train, dev, test or all"):
+        bench.score({}, starter, split="tests")  # type: ignore[arg-type]

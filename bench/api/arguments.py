@@ -1,0 +1,62 @@
+"""Checks of arguments that a type checker would have made."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import get_args
+
+from bench.data.tables import Template
+from bench.errors import UsageError
+from bench.evaluation.plan import CutKind, EvaluatedSplit
+from bench.evaluation.runner import Overwrite
+from bench.evidence.report import Correction
+
+#: The values that an argument of each of these names may have, as its type says.
+_CHOICES = {
+    "split": get_args(EvaluatedSplit),
+    "template": get_args(Template),
+    "cut": get_args(CutKind),
+    "overwrite": get_args(Overwrite),
+    "correction": get_args(Correction),
+}
+
+
+def check_choices(**arguments: str | None) -> None:
+    """Refuse values that the types forbid.
+
+    Raises:
+        UsageError: an argument is none of its choices.
+    """
+    for name, value in arguments.items():
+        if value is None and name in {"split", "template"}:
+            continue  # the default
+        *most, last = _CHOICES[name]
+        if value not in _CHOICES[name]:
+            raise UsageError(f"{name} is {value!r}; it must be {', '.join(most)} or {last}.")
+
+
+def whole_number(name: str, value: int, least: int = 1) -> int:
+    """A whole number, those of NumPy among them, as Python's.
+
+    Raises:
+        UsageError: it is none, or too small.
+    """
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = least - 1
+    if found < least:
+        raise UsageError(f"{name} is {value!r}; it must be a whole number of {least} or more.")
+    return found
+
+
+def names(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Several names.
+
+    Raises:
+        UsageError: a string, whose letters are not meant, or something in the list that is no string.
+    """
+    if isinstance(given, str) or not all(isinstance(item, str) for item in given):
+        raise UsageError(f"{name} is {given!r}; it must be a list of strings.")
+    return tuple(given)
