@@ -14,9 +14,11 @@ import click
 from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
 from bench.results.manifest import MetricValue
 from bench.results.store import Result
+from bench.text import clean
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
     from rich.table import Table
 
 #: What a single result shows, and a comparison as far as the terminal is wide.
@@ -40,9 +42,16 @@ def console() -> Console:
     """Standard output; a hundred columns when it is not a terminal."""
     from rich.console import Console
 
+    class CleanConsole(Console):
+        """Names come from run files and other people's results: the terminal must not obey what is in them."""
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=clean(segment.text))
+
     width = None if sys.stdout is not None and sys.stdout.isatty() else _NO_TERMINAL_WIDTH
     # Texts of datasets and methods are printed: their brackets are brackets, not markup.
-    return Console(width=width, highlight=False, markup=False, emoji=False)
+    return CleanConsole(width=width, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
@@ -208,7 +217,7 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
 
 
 def _fitting(members: Sequence[Result], metrics: Sequence[str], labels: Sequence[str], width: int) -> list[str]:
-    """As many metrics as fit beside the longest label; those asked for come first."""
+    """As many metrics as fit next to the longest label; requested ones come first."""
     preferred = [*metrics, "recall@5", "ndcg@5", "pass@5", "recall@10", "pass@10", "tracc", *HEADLINE]
     names = [name for name in dict.fromkeys(preferred) if any(name in item.metrics.metrics for item in members)]
     label = min(30, max(map(len, labels)))
