@@ -72,8 +72,7 @@ def command(
     if not what:
         raise UsageError("say what to reproduce: list, all, claims, a table (tgr-2) or a paper (tgr).")
     if what[0] == "train":
-        use_session(offline=offline)
-        _train(what[1:], mirror, quiet)
+        _train(what[1:], mirror, offline, quiet)
         return
     if what == ("list",):
         print_list(as_json)
@@ -126,7 +125,7 @@ def _chosen(what: Sequence[str]) -> tuple[list[str], list[Claim]]:
     return [table for table in known if table in tables], [claim for claim in claims() if claim.paper in wanted]
 
 
-def _train(names: Sequence[str], mirror: Path | None, quiet: bool) -> None:
+def _train(names: Sequence[str], mirror: Path | None, offline: bool, quiet: bool) -> None:
     """Make artefacts, each by its own command in a process of its own; what is there is kept."""
     for name in names:
         artefact(name)
@@ -145,7 +144,8 @@ def _train(names: Sequence[str], mirror: Path | None, quiet: bool) -> None:
             continue
         words = training_command(name)
         click.echo(shlex.join(["bench", *words]))
-        more = [*(["--mirror", str(mirror)] if mirror else []), *(["--quiet"] if quiet else [])]
+        more = ["--mirror", str(mirror)] if mirror else []
+        more += [*(["--offline"] if offline else []), *(["--quiet"] if quiet else [])]
         if subprocess.run([sys.executable, "-m", "bench", *words, *more]).returncode:
             failed.append(name)
     if failed:

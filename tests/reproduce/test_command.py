@@ -132,8 +132,9 @@ def test_a_model_that_cannot_be_made_fails_the_command_and_names_it(
         return subprocess.CompletedProcess(words, 3)
 
     monkeypatch.setattr("bench.cli.reproduce.subprocess.run", refuse)
-    said = bench("reproduce", "train", "unseen-reranker", code=1)
+    said = bench("reproduce", "train", "unseen-reranker", "--offline", "--mirror", "upstream", code=1)
     (words,) = commands
+    assert words[-3:] == ["--mirror", "upstream", "--offline"]
     assert words[:5] == [sys.executable, "-m", "bench", "train", "retriever"]
     assert "unseen-reranker: not trained, because unseen-retriever is missing" in said.out
     assert "not trained: unseen-retriever, unseen-reranker" in said.err
