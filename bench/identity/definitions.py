@@ -36,10 +36,15 @@ class Definition:
     name: str
 
 
-def definition_of(function: Callable[..., object]) -> Definition:
-    """The top-level definition that holds a function, a method or a class; a lambda is named by its line."""
-    name = getattr(function, "__qualname__", type(function).__qualname__)
+def definition_of(function: Callable[..., object], name: str = "") -> Definition:
+    """The top-level definition that holds a function, a method or a class; a lambda is named by its line.
+
+    `name` is the qualified name of a function's own code, where `functools.wraps` gave it the name of another.
+    """
     module = getattr(function, "__module__", type(function).__module__)
+    if name:
+        module = getattr(function, "__globals__", {}).get("__name__", module)
+    name = name or getattr(function, "__qualname__", type(function).__qualname__)
     if "<lambda>" in name and not name[0].isalpha():
         return Definition(module, _lambda(function.__code__.co_firstlineno))
     return Definition(module, name.partition(".")[0])
@@ -53,7 +58,7 @@ def definition_hash(
     """sha256 over the roots and all that they reach by name.
 
     Args:
-        roots: where to start; their packages count beside `bench`.
+        roots: where to start; their packages count as well as `bench`.
         values: what else counts, each by its `repr`.
         without: definitions that are neither hashed nor followed.
 
@@ -157,6 +162,19 @@ def _bindings(node: ast.stmt) -> Iterator[str]:
         yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
     else:
         yield from _stored(node)
+        yield from _changed(node)
+
+
+def _changed(node: ast.stmt) -> Iterator[str]:
+    """Names whose object a top-level statement may change: `TABLE[1] = 2`, `Kind.size = 3`, `TABLE.update(more)`."""
+    may_call = isinstance(node, ast.Expr | ast.For | ast.While)
+    for child in ast.walk(node):
+        if isinstance(child, ast.Subscript | ast.Attribute) and (may_call or not isinstance(child.ctx, ast.Load)):
+            inner: ast.expr = child
+            while isinstance(inner, ast.Subscript | ast.Attribute):
+                inner = inner.value
+            if isinstance(inner, ast.Name):
+                yield inner.id
 
 
 def _stored(node: ast.AST) -> Iterator[str]:
@@ -231,7 +249,7 @@ def _along(where: str, attributes: tuple[str, ...], packages: frozenset[str]) ->
 
 
 def _foreign(item: Definition, node: ast.Import | ast.ImportFrom, packages: frozenset[str]) -> Iterator[str]:
-    """What a name stands for that comes from elsewhere: `np = numpy`. Where things of ours lie does not count."""
+    """What an imported name refers to, if it is not ours: `np = numpy`. The location of our own code does not count."""
     for where, name, alias in _imported(_module(item.module), node):
         if alias == item.name and where.partition(".")[0] not in packages:
             yield f"{alias} = {where if name is None else f'{where}.{name}'}"

@@ -8,9 +8,11 @@ tools, evaluation, means, tie bands. Another measure, a comment or a docstring c
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CellType, FunctionType
 from typing import Any
+
+import numpy as np
 
 from bench.errors import UsageError
 from bench.identity.definitions import Definition, definition_hash, definition_of
@@ -43,15 +45,15 @@ def measure_hash(measure: Measure) -> str:
         measure.higher_is_better,
         measure.monotone,
     ]
-    for function in (measure.ranked, measure.chosen):
-        if function is None:
-            values.append(None)
-        else:
-            _take(function, roots, values)
     try:
+        for function in (measure.ranked, measure.chosen):
+            if function is None:
+                values.append(None)
+            else:
+                _take(function, roots, values)
         # A measure is hashed by its own fields, not by the class that declares them.
         return definition_hash(roots, values, without=lambda item: item == definition_of(Measure))
-    except (LookupError, OSError, SyntaxError) as error:
+    except (LookupError, OSError, RecursionError, SyntaxError) as error:
         raise UsageError(
             f"the code of the metric {measure.name!r} cannot be read ({error}): define its function in a module that "
             "has a source file."
@@ -77,25 +79,50 @@ def _take(function: Callable[..., Any], roots: list[Definition], values: list[ob
             _take_value(value, roots, values)
         _take(function.func, roots, values)
         return
+    if isinstance(function, FunctionType):
+        # The names that `functools.wraps` copies are those of what is wrapped, which is in the closure.
+        made = function.__code__.co_qualname
+        roots.append(definition_of(function, made))
+        values.append(made)
+        for cell in function.__closure__ or ():
+            _take_value(_content(cell), roots, values)
+        if "<locals>" in made:
+            # Of a function at the top of its module they are in its definition.
+            for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+                _take_value(default, roots, values)
+        return
     function = getattr(function, "__wrapped__", function)
     roots.append(definition_of(function))
     values.append(getattr(function, "__qualname__", ""))
-    if isinstance(function, FunctionType):
-        for cell in function.__closure__ or ():
-            _take_value(_content(cell), roots, values)
-        return
-    owner = getattr(function, "__self__", function)
-    for _, value in sorted(getattr(owner, "__dict__", {}).items()):
-        _take_value(value, roots, values)
+    _take_state(getattr(function, "__self__", function), roots, values)
 
 
 def _take_value(value: object, roots: list[Definition], values: list[object]) -> None:
     if isinstance(value, FunctionType | functools.partial):
         _take(value, roots, values)
-    elif isinstance(value, str | bytes | int | float | complex | tuple | list | frozenset | dict | None):
-        values.append(sorted(value, key=repr) if isinstance(value, frozenset) else value)
+    elif isinstance(value, str | bytes | int | float | complex | tuple | list | set | frozenset | dict | None):
+        values.append(sorted(value, key=repr) if isinstance(value, set | frozenset) else value)
+    elif isinstance(value, np.ndarray):
+        values.append((value.dtype.str, value.shape, value.tolist()))
     else:
         values.append(type(value).__qualname__)
+        kind = definition_of(type(value))
+        # An object of the author's: its class says what it does, and its attributes with what.
+        if kind.module.partition(".")[0] in {root.module.partition(".")[0] for root in roots}:
+            roots.append(kind)
+            _take_state(value, roots, values)
+
+
+def _take_state(owner: object, roots: list[Definition], values: list[object]) -> None:
+    """Enter the attributes of an object, those in slots among them."""
+    slots = {name for kind in type(owner).__mro__ for name in _names(kind.__dict__.get("__slots__", ()))}
+    state = {name: getattr(owner, name, None) for name in slots} | getattr(owner, "__dict__", {})
+    for _, value in sorted(state.items()):
+        _take_value(value, roots, values)
+
+
+def _names(slots: str | Iterable[str]) -> Iterable[str]:
+    return (slots,) if isinstance(slots, str) else slots
 
 
 def _content(cell: CellType) -> object:

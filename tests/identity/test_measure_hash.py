@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import json
 import os
 import shutil
@@ -173,7 +175,7 @@ HELPER = "import numpy as np\n\ndef share(gold, k):\n    return np.ones(len(k))\
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
-    """Hashes of the measures of a plug-in's package, which is made anew for each call."""
+    """Hashes of the measures of a plug-in's package, which is rebuilt for each call."""
     monkeypatch.syspath_prepend(tmp_path)
     made: list[str] = []
 
@@ -207,6 +209,47 @@ def test_a_plug_in_s_measure_is_hashed_with_what_it_uses(plugin: Callable[..., d
     assert all(other[name] != first[name] for name in first)
     factor = plugin(factor="3.0")
     assert {name for name in first if factor[name] != first[name]} == {"PARTIAL", "CLOSED"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # What a module does to its own tables before anybody calls it.
+        "G = {}\nG[1] = NUMBER\ndef f(gold, k):\n    return G[1]\n",
+        "G = {}\nG.update({1: NUMBER})\ndef f(gold, k):\n    return G[1]\n",
+        "G = []\nfor i in range(NUMBER):\n    G.append(i)\ndef f(gold, k):\n    return G[1]\n",
+        "class K: pass\nK.x = NUMBER\ndef f(gold, k):\n    return K.x\n",
+        # What a function was made with.
+        "import numpy as np\ndef made(w):\n    return lambda gold, k: w\nf = made(np.array([NUMBER]))\n",
+        "def made(w):\n    return lambda gold, k: w\nf = made({NUMBER})\n",
+        "class W:\n    def __init__(self, v): self.v = v\n"
+        "def made(w):\n    return lambda gold, k: w.v\nf = made(W(NUMBER))\n",
+        "class W:\n    def get(self): return NUMBER\ndef made(w):\n    return lambda gold, k: w.get()\nf = made(W())\n",
+        "def made(w):\n    return lambda gold, k, w=w: w\nf = made(NUMBER)\n",
+        "def made(w):\n    return lambda gold, k, *, w=w: w\nf = made(NUMBER)\n",
+        "class C:\n    __slots__ = ('k',)\n    def __init__(self, k): self.k = k\n"
+        "    def __call__(self, gold, k): return self.k\n"
+        "f = C(NUMBER)\n",
+        # What is wrapped has the name of the function inside.
+        "import functools\ndef scaled(w, g):\n"
+        "    @functools.wraps(g)\n    def inner(gold, k): return w * g(gold, k)\n"
+        "    return inner\ndef g(gold, k): return 1\nf = scaled(NUMBER, g)\n",
+        "import functools\ndef scaled(g):\n"
+        "    @functools.wraps(g)\n    def inner(gold, k): return NUMBER * g(gold, k)\n"
+        "    return inner\ndef g(gold, k): return 1\nf = scaled(g)\n",
+    ],
+)
+def test_a_measure_is_hashed_with_what_its_function_was_made_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for number in (2, 3):
+        name = f"bench_state_{tmp_path.name.replace('-', '_')}_{number}"
+        (tmp_path / f"{name}.py").write_text(text.replace("NUMBER", str(number)))
+        measure = dataclasses.replace(measures()["recall"], ranked=importlib.import_module(name).f)
+        found.append(measure_hash(measure))
+    assert len(set(found)) == 2
 
 
 # Definitions --------------------------------------------------------------------------------------------------------
