@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from bench.errors import ResultError
+from bench.results.comparing import without_code
 from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity, ScoringCode
 from bench.results.store import Result
 from bench.storage.paths import write_text
@@ -28,7 +29,7 @@ BASELINE_VERSION = 1
 
 #: Values are kept to so many decimals, and a candidate's are rounded alike: what differs by less is no difference.
 DECIMALS = 9
-#: Metrics that are blessed, where the result has them and nobody says more.
+#: Metrics that are blessed by default, where the result has them.
 USUAL_METRICS = (
     *("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mrr@10", "map@100", "mmrr@100"),
     *("tracc", "set_precision", "set_recall", "set_f1", "size_diff"),
@@ -78,8 +79,8 @@ class Baseline(StrictRecord):
         query_ids: sorted; every other list is in their order.
         n_gold: gold tools of each query.
         values: metric -> its values.
-        sha256: of all else. It tells a slip (a merge gone wrong, an edit by hand), not somebody who means it: that
-            is what the review of a change in version control is for.
+        sha256: of everything else. It detects accidents (a broken merge, an edit by hand), not deliberate changes,
+            which are for the review of a change in version control.
     """
 
     schema_name: Literal["baseline"] = "baseline"
@@ -113,6 +114,8 @@ class Baseline(StrictRecord):
                 raise ValueError(f"values.{name} has {len(values.codes)} codes for {queries} queries")
             if max(values.codes) >= len(values.levels):
                 raise ValueError(f"values.{name} has a code without a level")
+        if lacking := without_code(self.scoring, self.values):
+            raise ValueError(f"scoring does not say which code computed {lacking[0]}")
         return self
 
     @property
@@ -157,7 +160,7 @@ def make_baseline(result: Result, blessing: Blessing, metrics: Sequence[str] = (
     Args:
         result: a stored result.
         blessing: who, when, why.
-        metrics: canonical names of metrics beside the usual ones.
+        metrics: canonical names of metrics in addition to the usual ones.
 
     Raises:
         UsageError: the result lacks one of these metrics.

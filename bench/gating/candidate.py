@@ -22,6 +22,7 @@ from bench.gating.baseline import Baseline, label_of
 from bench.metrics import Metric
 from bench.metrics.ties import Beyond
 from bench.protocol import PROTOCOL_VERSION, Ranking
+from bench.results.comparing import without_code
 from bench.results.manifest import DatasetIdentity, Latency, ScoringCode
 from bench.results.store import Result
 from bench.specs.parameters import suggestion
@@ -76,8 +77,8 @@ class Candidate:
         )
 
     def values(self, metric: str) -> NDArray[np.float64] | None:
-        """(queries,) values of a metric, NaN where it is not taken; None where it is not known."""
-        if metric not in self.per_query.column_names:
+        """(queries,) values of a metric, NaN where it is not taken; None where they, or their code, are not known."""
+        if metric not in self.per_query.column_names or without_code(self.scoring, [metric]):
             return None
         return np.array(self.per_query[metric].to_pylist(), dtype=np.float64)
 
@@ -94,7 +95,7 @@ def ask_search(
         search: text of a query -> ids of tools, best first; an empty answer counts as failed.
         dataset: the baseline's.
         baseline: says which queries are asked.
-        metrics: metrics beside the default ones.
+        metrics: metrics in addition to the default ones.
         name: what the search is called.
 
     Raises:

@@ -2,7 +2,7 @@
 
 Two results compare if they answer the same question: the same content of the dataset, split, limit of queries and
 version of the protocol. One of their metrics compares if the same code computed it. `differences` and
-`metric_difference` are the only places that decide this; whoever compares results asks them.
+`metric_difference` are the only places that decide this; everything that compares results uses them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -122,7 +122,8 @@ def data_differences(first: Identified, second: Identified) -> list[Difference]:
 def metric_difference(first: Scored, second: Scored, metric: str) -> Difference | None:
     """Why a metric of two results does not compare: other code computed it.
 
-    None where it compares, and where one of them does not have the measure.
+    None where it compares, and where one of them does not have the measure. A result that has numbers and hides their
+    code is refused where it is read (`without_code`).
     """
     one, other = code_of(first.scoring, metric), code_of(second.scoring, metric)
     if one == other or not one or not other:
@@ -151,6 +152,11 @@ def code_of(scoring: ScoringCode | str, metric: str) -> str:
     name = metric.partition("@")[0]
     own = scoring if isinstance(scoring, str) else scoring.measures.get(name, "")
     return same_scoring().measures.get(name, {}).get(own, own)
+
+
+def without_code(scoring: ScoringCode | str, metrics: Iterable[str]) -> list[str]:
+    """The metrics of a result that does not say what code computed them: they would compare with anything."""
+    return [name for name in metrics if not code_of(scoring, name)]
 
 
 def interval_code(scoring: ScoringCode | str) -> str:

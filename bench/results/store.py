@@ -29,12 +29,12 @@ from pydantic import BaseModel, ValidationError
 from bench.errors import ResultError, UsageError
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
-from bench.results.comparing import Question
+from bench.results.comparing import Question, without_code
 from bench.results.manifest import SCHEMA_VERSION, Manifest, Metrics
 from bench.storage.locks import locked, replaced_folder, standing
 from bench.storage.paths import sha256_of, write_text
 from bench.storage.records import first_fault
-from bench.text import slug
+from bench.text import shortened, slug
 
 MANIFEST = "manifest.json"
 METRICS = "metrics.json"
@@ -84,6 +84,10 @@ class Result:
         if manifest.files.get(METRICS) != digest:
             raise ResultError(
                 f"{folder / METRICS} is truncated or changed: its sha256 is not the one in {MANIFEST}; run it again."
+            )
+        if lacking := without_code(manifest.scoring, metrics.metrics):
+            raise ResultError(
+                f"{folder / MANIFEST} does not say which code computed {shortened(lacking[0], 40)!r}; run it again."
             )
         return Result(folder, manifest, metrics)
 
@@ -157,7 +161,7 @@ def _read_table(path: Path, digest: str, required: list[str]) -> pa.Table:
 
 
 def result_lock(results: Path, folder: Path, progress: Progress = QUIET) -> AbstractContextManager[None]:
-    """One process makes a result at a time; lock files lie in a hidden folder of the results folder."""
+    """One process makes a result at a time; lock files are in a hidden folder of the results folder."""
     return locked(results / ".locks" / f"{folder.name}.lock", f"making {folder.name}", progress)
 
 

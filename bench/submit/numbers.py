@@ -58,7 +58,7 @@ def number_faults(
         manifest, metrics: as submitted.
         run, per_query: with plain strings.
         asked: data and queries.
-        wanted: the submission's metrics; the usual ones are computed beside them.
+        wanted: the submission's metrics; the usual ones are computed as well.
     """
     width = int(pc.max(run["rank"]).as_py() or 0)
     if len(asked.rows) * width > MOST_CELLS:
@@ -74,16 +74,25 @@ def number_faults(
     faults = [*_value_faults(per_query, scored), *_metric_faults(metrics, scored.metrics)]
     if not run.equals(scored.run):
         faults.append(f"{RUN} is not in the form in which bench writes its rankings.")
-    own, now = manifest.scoring, scoring_code(metrics.metrics)
-    same = all(code_of(own, name) == code_of(now, name) for name in metrics.metrics)
-    if faults and not (same and interval_code(own) == interval_code(now) and token_code(own) == token_code(now)):
-        faults.append(
-            "its numbers were made by another version of the scoring code: `bench run` with this one scores the stored "
-            "ranking again."
-        )
+    faults += code_faults(manifest, metrics)
     if len(faults) > _MOST_FAULTS:
         faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} numbers more."]
     return faults
+
+
+def code_faults(manifest: Manifest, metrics: Metrics) -> list[str]:
+    """Whether the manifest names other scoring code than this bench's.
+
+    Also where the numbers are right: what it names decides which rows of a board compare with the newest one.
+    """
+    own, now = manifest.scoring, scoring_code(metrics.metrics)
+    same = all(code_of(own, name) == code_of(now, name) for name in metrics.metrics)
+    if same and interval_code(own) == interval_code(now) and token_code(own) == token_code(now):
+        return []
+    return [
+        "its numbers were made by another version of the scoring code: `bench run` with this one scores the stored "
+        "ranking again."
+    ]
 
 
 def mean_faults(
@@ -94,7 +103,7 @@ def mean_faults(
     Nor may these be such as no ranking has: on other queries than those judged, above 1, above 0 for a failure.
     """
     counts = asked.dataset.gold.take(asked.rows).counts
-    faults = []
+    faults = code_faults(manifest, metrics)
     if per_query["n_gold"].to_pylist() != counts.tolist():
         faults.append(f"{PER_QUERY} has another n_gold than the data.")
     failed = np.array(per_query["failed"].to_pylist(), dtype=np.bool_)
