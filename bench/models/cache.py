@@ -26,8 +26,8 @@ _LOADING = threading.Lock()
 class CachedModel(ABC, Generic[Input]):
     """Turns inputs into rows of numbers, through the cache.
 
-    While latencies are measured (`bench.session.uncached_queries`) a loaded model computes anew, and nothing that is
-    done is counted.
+    While latencies are measured (`bench.session.uncached_queries`), a loaded model does not use the cache, and
+    nothing is counted.
 
     Attributes:
         name: what errors call it.
@@ -104,6 +104,8 @@ def loaded_model(session: Session, key: Hashable, load: Callable[[], Loaded]) ->
     """A model in memory, loaded once in a session however many objects use it."""
     if key not in session.loaded:
         with _LOADING:
-            session.loaded[key] = load()
+            # Another thread may have loaded it meanwhile.
+            if key not in session.loaded:
+                session.loaded[key] = load()
     found: Loaded = session.loaded[key]
     return found

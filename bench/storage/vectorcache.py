@@ -1,13 +1,14 @@
 """A content-addressed cache of vectors: one SQLite file per model revision and settings.
 
 SQLite gives what a cache needs and files do not: many small records, several processes at once. A record carries its
-own checksum, and a file that is no database any more is begun anew: a damaged cache costs time, never a wrong vector.
+own checksum, and a file that is no longer a database is recreated: a damaged cache costs time, never a wrong vector.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
+import threading
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ T = TypeVar("T")
 _CHUNK = 500  # below SQLite's limit of variables in one statement
 _CHECKSUM = 4  # bytes of CRC-32 before each vector
 
-#: What is wrong with the file itself, so that it is begun anew. Anything else (no space, no permission, a lock, an
+#: Errors of the file itself, after which it is recreated. Anything else (no space, no permission, a lock, an
 #: error of the device) is the machine's refusal, and the file is left as it is.
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH})
 
@@ -35,12 +36,12 @@ def text_key(text: str) -> bytes:
 
 
 class VectorCache:
-    """Vectors of float32 by 32-byte keys.
+    """Vectors of float32 by 32-byte keys; safe for several threads and processes.
 
     Args:
         identity: all that the vectors depend on besides the key: model revision and settings. Two
             identities never share a file.
-        folder: where cache files lie; the user's cache by default.
+        folder: folder of the cache files; the user's cache by default.
 
     Raises (all methods):
         StorageError: the disk is full, or the file cannot be opened or written.
@@ -52,10 +53,11 @@ class VectorCache:
         self.path = folder / f"{digest[:32]}.sqlite"
         with storage_errors(str(self.path)):
             folder.mkdir(parents=True, exist_ok=True)
+        self._thread = threading.Lock()
         self._connection = self._mended(self._connect)
 
     def _mended(self, work: Callable[[], T]) -> T:
-        """Do the work; if the file turns out to be damaged, begin it anew and do the work once more."""
+        """Do the work; if the file turns out to be damaged, recreate it and do the work once more."""
         try:
             return work()
         except sqlite3.DatabaseError as error:
@@ -63,7 +65,7 @@ class VectorCache:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
                 raise self._refused(error) from error
         try:
-            # With what SQLite keeps beside it: a journal of the old file would be rolled into the new one.
+            # With SQLite's files next to it: a journal of the old file would be rolled into the new one.
             for suffix in ("", "-journal", "-wal", "-shm"):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             self._connection = self._connect()
@@ -77,7 +79,7 @@ class VectorCache:
         )
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        connection = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
         # A record that is no blob comes as what it is, to be thrown away below, and not as an error.
         connection.text_factory = bytes
         # A lost entry costs a computation, not a result: no need to wait for the disk on each write.
@@ -92,7 +94,8 @@ class VectorCache:
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
         """The vectors that are there, by key."""
-        return self._mended(lambda: self._get(list(dict.fromkeys(keys))))
+        with self._thread:
+            return self._mended(lambda: self._get(list(dict.fromkeys(keys))))
 
     def _get(self, keys: list[bytes]) -> dict[bytes, NDArray[np.float32]]:
         found: dict[bytes, NDArray[np.float32]] = {}
@@ -118,7 +121,8 @@ class VectorCache:
         for key, vector in vectors.items():
             data = np.ascontiguousarray(vector, dtype="<f4").tobytes()
             rows.append((key, _checksum(key, data) + data))
-        self._mended(lambda: self._write("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows))
+        with self._thread:
+            self._mended(lambda: self._write("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows))
 
     def _write(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
         self._connection.execute("BEGIN IMMEDIATE")

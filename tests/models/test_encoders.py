@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -201,6 +204,29 @@ def test_a_model_is_loaded_once_however_many_encoders_share_it(folder: Path, tmp
     put(tmp_path / "other", "config.json", b"{}")
     Encoder(str(tmp_path / "other")).encode(["a"])
     assert model.loaded == [folder, tmp_path / "other"]
+
+
+def test_threads_of_a_method_load_a_model_once_and_share_its_cache(
+    folder: Path, model: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2, timeout=60)
+    encoder = Encoder(str(folder))
+    encoder.encode([])
+
+    def load(place: Path) -> Counting:
+        # Time for the other thread to come to the same point.
+        time.sleep(0.2)
+        return model.load(place)
+
+    def work(text: str) -> list[list[float]]:
+        both.wait()
+        found: list[list[float]] = encoder.encode(["a", text]).tolist()
+        return found
+
+    monkeypatch.setattr(encoders, "_load_model", load)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(work, ["bb", "ccc"])) == [[[1, 97], [2, 98]], [[1, 97], [3, 99]]]
+    assert model.loaded == [folder]
 
 
 def test_a_model_that_was_trained_anew_in_its_place_is_loaded_anew(folder: Path, model: Counting) -> None:
