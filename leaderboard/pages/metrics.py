@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
@@ -16,7 +16,10 @@ def mathml(formula: str) -> str:
     """LaTeX as MathML, which needs no script and no font of ours; empty for nothing."""
     from latex2mathml.converter import convert
 
-    return convert(formula, display="block") if formula else ""
+    try:
+        return convert(formula, display="block") if formula else ""
+    except Exception:  # a plug-in's formula may be no LaTeX; the converter has errors of many kinds
+        return f"<code>{escape(formula)}</code>"
 
 
 def _write(content: Content, writer: Writer) -> None:

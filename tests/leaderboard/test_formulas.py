@@ -49,3 +49,9 @@ def test_the_best_possible_ranking_is_the_denominator_of_ndcg() -> None:
     (top, bottom), *_ = fractions("mmrr")
     assert top == "(n+1)/2"
     assert "∑" in bottom
+
+
+@pytest.mark.parametrize("formula", ["{", "^", "\\left(<b>"])
+def test_a_formula_of_a_plug_in_that_is_no_latex_is_shown_as_it_is(formula: str) -> None:
+    shown = ElementTree.fromstring(mathml(formula))
+    assert (shown.tag, shown.text) == ("code", formula)
