@@ -25,9 +25,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "mutation"
@@ -42,8 +45,13 @@ TESTS = (
     *("tests/results", "tests/evaluation", "tests/leaderboard", "tests/cli/test_compare.py", "tests/cli/test_gate.py"),
     *("tests/checks", "tests/api"),
 )
-#: Real browsers and full-size simulations: their time buys no other line.
-LEFT_OUT = ("test_browser", "test_accessibility", "test_two_clicks", "test_simulation", "test_serve", "test_action")
+#: Real browsers, installations and full-size data or simulations: their time buys no other line.
+LEFT_OUT = (
+    *("test_browser", "test_accessibility", "test_two_clicks", "test_simulation", "test_serve", "test_action"),
+    *("test_own_results", "test_packaging", "test_light"),
+)
+#: So many processes run the tests for the map, and later the mutants.
+PROCESSES = 2
 #: A mutant is run against at most so many tests: those that run the fewest lines first, as they are the nearest.
 MOST_TESTS = 40
 TIMEOUT = 240.0
@@ -152,10 +160,12 @@ def mutants_of(path: Path, lines: set[int]) -> list[Mutant]:
 def cover() -> None:
     """Run the tests once, and keep which test function runs which line."""
     WORK.mkdir(parents=True, exist_ok=True)
+    for old in WORK.glob(f"{DATA.name}.*"):
+        old.unlink()
     settings = WORK / "coveragerc"
     settings.write_text(
         "[run]\ndynamic_context = test_function\ncore = ctrace\n"
-        f"data_file = {DATA}\nsource = {','.join(str(ROOT / room) for room in ROOMS)}\n"
+        f"data_file = {DATA}\nparallel = true\nsource = {','.join(str(ROOT / room) for room in ROOMS)}\n"
     )
     left_out = [f"--ignore-glob=*{name}*" for name in LEFT_OUT]
     tests = [test for test in TESTS if (ROOT / test).exists()]
@@ -171,23 +181,24 @@ def cover() -> None:
         "-p",
         "no:randomly",
     ]
-    subprocess.run([*command, *left_out, *tests], cwd=ROOT, check=False)
+    shares = [[*command, *left_out, *tests[start::PROCESSES]] for start in range(PROCESSES)]
+    for process in [subprocess.Popen(share, cwd=ROOT) for share in shares]:
+        process.wait()
 
 
 def tests_by_line() -> dict[str, dict[int, set[str]]]:
     """File -> line -> ids of the tests that run it."""
     import coverage
 
-    data = coverage.CoverageData(str(DATA))
-    data.read()
-    found: dict[str, dict[int, set[str]]] = {}
-    for file in data.measured_files():
-        lines = {}
-        for line, contexts in data.contexts_by_lineno(file).items():
-            ids = {name for name in map(test_id, contexts) if name}
-            if ids:
-                lines[line] = ids
-        found[str(Path(file).relative_to(ROOT))] = lines
+    found: dict[str, dict[int, set[str]]] = collections.defaultdict(lambda: collections.defaultdict(set))
+    for part in sorted(WORK.glob(f"{DATA.name}.*")):
+        data = coverage.CoverageData(str(part))
+        data.read()
+        for file in data.measured_files():
+            lines = found[str(Path(file).relative_to(ROOT))]
+            for line, contexts in data.contexts_by_lineno(file).items():
+                if ids := {name for name in map(test_id, contexts) if name}:
+                    lines[line] |= ids
     return found
 
 
@@ -201,28 +212,46 @@ def test_id(context: str) -> str:
     return ""
 
 
-def killed(mutant: Mutant, tests: list[str], copy: Path) -> bool:
-    """Whether one of the tests fails on the mutant."""
+def failing(tests: list[str], copy: Path, *options: str) -> list[str] | None:
+    """The tests that fail in a copy of the checkout; None if they take too long."""
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
+    environment.setdefault("BENCH_MIRROR", str(ROOT.parent / "shared" / "mirror"))
+    process = subprocess.Popen(
+        [*command, *options, *tests],
+        cwd=copy,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, _ = process.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None
+    if process.returncode == 0:
+        return []
+    said = [line.split(" ")[1] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    # Without a test to name (a mutant that breaks an import), the process itself failed.
+    return said or ["(none)"]
+
+
+def killer(mutant: Mutant, tests: list[str], copy: Path) -> str:
+    """The test that fails on the mutant; `timeout` if it hangs, empty if it survives."""
     path = copy / mutant.file
     original = path.read_bytes()
     rows = original.split(b"\n")
     row = rows[mutant.line - 1]
     rows[mutant.line - 1] = row[: mutant.column] + mutant.new.encode() + row[mutant.end_column :]
     path.write_bytes(b"\n".join(rows))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
-    environment.setdefault("BENCH_MIRROR", str(ROOT.parent / "shared" / "mirror"))
-    process = subprocess.Popen(
-        command, cwd=copy, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
     try:
-        return process.wait(TIMEOUT) != 0
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return True
+        failed = failing(tests, copy, "-x")
     finally:
         path.write_bytes(original)
+    return "timeout" if failed is None else failed[0] if failed else ""
 
 
 def drawn(count: int, seed: int, covered: dict[str, dict[int, set[str]]]) -> list[Mutant]:
@@ -242,24 +271,33 @@ def drawn(count: int, seed: int, covered: dict[str, dict[int, set[str]]]) -> lis
 
 
 def run(count: int, seed: int, out: Path, only: str) -> None:
-    """Test mutants, and append each outcome to a file; those that are in it already are passed over."""
+    """Test mutants, and append each outcome to a file; those that are in it already are passed over.
+
+    A test that fails without any mutant kills nothing: the tests that killed are run once more on the code as it is,
+    and the outcomes of those that fail are dropped and printed.
+    """
     covered = tests_by_line()
     breadth = collections.Counter(name for lines in covered.values() for tests in lines.values() for name in tests)
-    done = [json.loads(line) for line in out.read_text().splitlines()] if out.is_file() else []
-    seen = {json.dumps(item["mutant"]) for item in done}
-    with tempfile.TemporaryDirectory() as scratch:
-        copy = Path(scratch) / "checkout"
+    seen = {json.dumps(item["mutant"]) for item in outcomes(out)}
+    waiting = [mutant for mutant in drawn(count, seed, covered) if only in mutant.file]
+    waiting = [mutant for mutant in waiting if json.dumps(asdict(mutant)) not in seen]
+    writing = threading.Lock()
+
+    def work(copy: Path) -> None:
         ignored = shutil.ignore_patterns(".git", ".venv", "build", "__pycache__", ".*cache", "site", "models")
         shutil.copytree(ROOT, copy, ignore=ignored, symlinks=True)
-        for mutant in drawn(count, seed, covered):
-            if json.dumps(asdict(mutant)) in seen or only not in mutant.file:
-                continue
-            tests = sorted(covered[mutant.file][mutant.line], key=lambda name: breadth[name])[:MOST_TESTS]
-            outcome = killed(mutant, tests, copy)
-            with out.open("a") as file:
-                file.write(json.dumps({"killed": outcome, "tests": len(tests), "mutant": asdict(mutant)}) + "\n")
+        while True:
+            with writing:
+                if not waiting:
+                    return
+                mutant = waiting.pop(0)
+            tests = sorted(covered[mutant.file][mutant.line], key=lambda name: (breadth[name], name))[:MOST_TESTS]
+            by = killer(mutant, tests, copy)
+            item = {"killed": bool(by), "by": by, "tests": len(tests), "mutant": asdict(mutant)}
+            with writing, out.open("a") as file:
+                file.write(json.dumps(item) + "\n")
             print(
-                "killed  " if outcome else "SURVIVED",
+                "killed  " if by else "SURVIVED",
                 f"{mutant.file}:{mutant.line}",
                 mutant.old,
                 "->",
@@ -267,15 +305,29 @@ def run(count: int, seed: int, out: Path, only: str) -> None:
                 flush=True,
             )
 
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(PROCESSES) as pool:
+        list(pool.map(work, [Path(scratch) / str(number) / "checkout" for number in range(PROCESSES)]))
+        killers = sorted({item["by"] for item in outcomes(out)} - {"", "timeout", "(none)"})
+        unsound = set(failing(killers, Path(scratch) / "0" / "checkout") or []) if killers else set()
+    if unsound:
+        print("fail without a mutant; run again:", *sorted(unsound), sep="\n  ")
+        kept = [item for item in outcomes(out) if item["by"] not in unsound]
+        out.write_text("".join(json.dumps(item) + "\n" for item in kept))
+
+
+def outcomes(out: Path) -> list[dict[str, Any]]:
+    """The outcomes so far."""
+    return [json.loads(line) for line in out.read_text().splitlines()] if out.is_file() else []
+
 
 def show(out: Path) -> None:
     """The score of each room, and the survivors."""
-    items = [json.loads(line) for line in out.read_text().splitlines()]
+    items = outcomes(out)
     rooms: dict[str, list[bool]] = collections.defaultdict(list)
     for item in items:
         rooms[next(room for room in ROOMS if item["mutant"]["file"].startswith(room))].append(item["killed"])
-    for room, outcomes in rooms.items():
-        print(f"{room:16} {sum(outcomes):4} of {len(outcomes):4} killed")
+    for room, found in rooms.items():
+        print(f"{room:16} {sum(found):4} of {len(found):4} killed")
     print(f"{'all':16} {sum(item['killed'] for item in items):4} of {len(items):4} killed")
     for item in items:
         if not item["killed"]:
