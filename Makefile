@@ -21,12 +21,12 @@ test: $(READY)
 # Tests may compare with `pytest.approx`, call what has no types, and use what returns nothing in a lambda.
 MYPY_TESTS := --explicit-package-bases --no-strict-equality --allow-untyped-calls --disable-error-code func-returns-value
 
-# What CI checks beside the tests: style, and types.
+# What CI checks in addition to the tests: style and types.
 check: $(READY) types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# mypy sees the package as it is installed, with the three folders beside `bench/` inside it, through a folder of links.
+# mypy sees the package as it is installed, with the three folders next to `bench/` inside it, through a folder of links.
 types: $(READY)
 	rm -rf build/typed && mkdir -p build/typed/bench
 	ln -s $(CURDIR)/bench/* $(CURDIR)/datasets $(CURDIR)/leaderboard $(CURDIR)/methods build/typed/bench/
@@ -85,9 +85,9 @@ site: $(READY)
 	$(BIN)/bench leaderboard build --results $(SITE_RESULTS) --out $(SITE) \
 		$(if $(REPRODUCTION),--reproduction $(REPRODUCTION))
 
-# Makes the results anew that the repository keeps: manifests, metrics and per-query values of all, rankings where they
-# are small. With BENCH_DATA=. the models of `bench reproduce train` lie in models/; without them what needs them is left
-# out. What was measured before and still holds is kept in BOARD.
+# Recreates the results that the repository keeps: manifests, metrics and per-query values of all, rankings where they
+# are small. With BENCH_DATA=. the models of `bench reproduce train` are in models/; without them what needs them is
+# left out. Results in BOARD that are still valid are kept.
 BOARD := build/board
 LARGEST_RANKING := 256k
 

@@ -134,9 +134,9 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# Installed, `bench.methods`, `bench.datasets` and `bench.leaderboard` lie inside this package
-# (the wheel maps the four top-level folders there). In a source checkout they lie beside it, so
-# the checkout's root joins the search path. `pyproject.toml` beside us is the sign of a checkout.
+# Installed, `bench.methods`, `bench.datasets` and `bench.leaderboard` are inside this package
+# (the wheel maps the four top-level folders there). In a source checkout they are next to it, so
+# the checkout's root is added to the search path. A `pyproject.toml` next to us marks a checkout.
 _root = _Path(__file__).resolve().parent.parent
 if (_root / "pyproject.toml").is_file() and (_root / "datasets").is_dir():
     __path__.append(str(_root))

@@ -26,7 +26,7 @@ EXTRAS: dict[str, str] = {
 
 
 class BenchError(Exception):
-    """Base of all errors that are told to the user as a sentence. Exit code 1."""
+    """Base class of all errors that are shown to the user as one sentence. Exit code 1."""
 
     exit_code = 1
 
@@ -38,7 +38,7 @@ class CheckFailed(BenchError):
 
 
 class UsageError(BenchError):
-    """Unknown id, wrong parameter, contradictory options: mend the command."""
+    """Unknown id, wrong parameter, contradictory options: correct the command."""
 
     exit_code = 2
 

@@ -167,7 +167,7 @@ def metered() -> Iterator[Meter]:
 
 @contextmanager
 def uncached_queries() -> Iterator[Timing]:
-    """Measure latencies honestly: models that are loaded compute anew; the others use the cache, and that is noted.
+    """Measure latencies without the cache: loaded models compute again; others use the cache, and that is recorded.
 
     A model behind an endpoint is never asked: to measure is not to spend.
     """

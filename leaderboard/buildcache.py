@@ -1,8 +1,7 @@
 """The build cache: what a build computed for its boards, stored in the user's cache folder.
 
-An entry is used only if its key is that of what would be computed anew: the results, the dataset at hand, the code.
-It may be lost, cut short or made by somebody else's tool at any time: it carries its own checksum, and what does not
-fit is computed again.
+An entry is used only if its key matches the current results, dataset and code. It may be missing, truncated or written
+by another tool: it contains its own checksum, and what does not match is computed again.
 """
 
 from __future__ import annotations

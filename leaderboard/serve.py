@@ -58,13 +58,13 @@ def watch(
     stop: threading.Event,
     every: float = 1.0,
 ) -> None:
-    """Build again after each change of the results, until told to stop; a build that fails does not end it.
+    """Build again after each change of the results, until stopped; a build that fails does not end it.
 
     Args:
         results: their folder.
         last: its state before the site was built.
         build: builds the site again.
-        say: is told why it could not be built.
+        say: called with the reason why a build failed.
         stop: ends it.
         every: seconds between two looks at the folder.
     """

@@ -27,7 +27,7 @@ from bench.results.store import RUN, Result
 from bench.storage.locks import locked
 from bench.text import unique_slug
 
-#: Lines of all rankings together up to which they are written for download, unless somebody says otherwise.
+#: Default number of lines of all rankings together up to which they are written for download.
 MOST_LINES = 10_000_000
 #: Bytes of all rankings together up to which each is read and checked, and not only those that are shown.
 _MOST_VERIFIED = 1 << 30
@@ -67,15 +67,15 @@ def build_site(
     Args:
         results: folder of stored results.
         out: folder of the site; files in it that no build wrote are left alone.
-        reproduction: what `bench reproduce` wrote, to be shown beside the results.
+        reproduction: the report of `bench reproduce`, to be shown with the results.
         downloads: whether rankings and per-query values are written too; by default up to `MOST_LINES` lines.
         jobs: processes; by default one for each core where there is much to do.
         progress: gets a step for each board.
         base_url: the site's address, if it has one: exports then have full links, and a sitemap.
 
     Raises:
-        UsageError: the report of a reproduction cannot be read, `base_url` is no address, or the site would lie in the
-            folder of results.
+        UsageError: the report of a reproduction cannot be read, `base_url` is no address, or the site would be inside
+            the folder of results.
         StorageError: the folder cannot be written.
     """
     report = None if reproduction is None else read_reproduction(reproduction)
@@ -114,7 +114,7 @@ def build_site(
 
 
 def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
-    """Files that results may come to have; those of the site as a whole are always written anew."""
+    """Files that results may get later; those of the site as a whole are always rewritten."""
     for group in groups:
         board = slug_of(group[0])
         yield from (f"d/{board}.html", f"e/{board}.html", f"e/{board}/index.js")

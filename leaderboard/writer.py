@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.storage.paths import storage_errors
 
-#: The list of a site's files, beside its pages.
+#: The list of a site's files, next to its pages.
 LISTING = "files.json"
 #: The same of files that a build is about to make; it stays only if the build is killed.
 ANNOUNCED = ".files.json"
@@ -114,14 +114,14 @@ class Writer:
         """Remove the files of the last build that this one did not make, and write the list."""
         inside = self.out.resolve()
         for folder in (self.out, *(self.out / name for name in sorted(FOLDERS)), *self.out.glob("e/*")):
-            # What a killed build left: the caller holds the site's lock, so nobody is writing it.
+            # Left by a killed build: the caller holds the site's lock, so no process is writing it.
             for place in folder.glob(".*.tmp") if folder.resolve().is_relative_to(inside) else ():
                 if _TEMPORARY.fullmatch(place.name):
                     with storage_errors(str(place)):
                         place.unlink(missing_ok=True)
         for path in sorted(set(self.old) - set(self.keys)):
             place = self.out / path
-            # A listing from outside, or a link in the folder, must not lead to anything of somebody else's.
+            # A listing from outside, or a link in the folder, must not lead outside the site.
             if not place.is_file() or place.is_symlink() or not place.resolve().is_relative_to(inside):
                 continue
             with storage_errors(str(place)):

@@ -61,7 +61,7 @@ class Rerank(Method):
         return Ranking(tools, scores, base.failed, base.tied_beyond if depth > pool else None)
 
     def explain(self, case: Case) -> Explanation:
-        """The base's rank of a tool beside the cross-encoder's logit, which is its score where it was reranked."""
+        """The base rank of a tool and the cross-encoder's logit, which is its score if it was reranked."""
         answer, depth, name = case.answer(self._base), self.parameters.depth, self._base.name
         ranks = {tool: answer.positions[tool].rank for tool in case.tools}
         taken = [tool for tool, rank in ranks.items() if rank is not None and rank <= depth]

@@ -29,7 +29,7 @@ KINDS = {
     page.name: _EXAMPLES.get(page.name, page.path)
     for page in importlib.import_module("bench.leaderboard.pages.registry").pages()
 }
-#: The rules of WCAG 2.2 A and AA, and what axe-core calls good practice beside them.
+#: The rules of WCAG 2.2 A and AA, and those that axe-core calls best practices.
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 #: Seconds to wait for what a page does at once on any machine.
 PATIENCE = 20
@@ -134,11 +134,11 @@ class Browser:
         return float(self.run("return document.documentElement.scrollWidth - window.innerWidth"))
 
     def shift(self) -> float:
-        """The page's cumulative layout shift, once it stands still."""
+        """The page's cumulative layout shift, once it has settled."""
         return float(self.driver.execute_async_script(_SHIFT))
 
     def violations(self) -> list[str]:
-        """What axe-core finds wrong with the page as it stands, closed parts opened."""
+        """What axe-core finds wrong with the current page, with closed parts opened."""
         self.run("document.querySelectorAll('details').forEach(part => { part.open = true })")
         self.run(AXE.read_text("utf-8"))
         found = self.driver.execute_async_script(_AUDIT, list(RULES))

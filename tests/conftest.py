@@ -50,7 +50,7 @@ shared_module("watched")
 
 
 def mirror_folder() -> Path | None:
-    """The mirror of upstream's files: BENCH_MIRROR, else ../shared/mirror beside the checkout."""
+    """The mirror of upstream's files: BENCH_MIRROR, else ../shared/mirror next to the checkout."""
     named = os.environ.get("BENCH_MIRROR")
     folder = Path(named).expanduser() if named else ROOT.parent / "shared" / "mirror"
     return folder.resolve() if folder.is_dir() else None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Rooms beside `bench/`, which are imported as a part of it.
+#: Folders next to `bench/` that are imported as parts of it.
 BESIDE = ("methods", "datasets", "leaderboard")
 #: Who may import what is else found by name through the registry.
 BY_NAME = {"methods": {"training", "cli", "datasets"}, "datasets": {"cli"}}

@@ -48,7 +48,7 @@ def test_a_graph_completes_the_tool_sets_of_apibank(mirror: Path, tmp_path: Path
 
 
 def test_past_queries_answer_most_of_rectools_when_it_is_split_at_random(mirror: Path, tmp_path: Path) -> None:
-    # A bundle stands behind several queries, so its twin is in the history: what a random split gives away.
+    # Several queries share a bundle, so a twin is in the history: what a random split leaks.
     result = run(tmp_path, "rectools(split=random)", "nearest-query")
     assert result.metrics.n == 200
     assert mean(result, "tracc") > 0.75

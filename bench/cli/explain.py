@@ -1,4 +1,4 @@
-"""`bench explain`: why one query's gold tools stand where they stand."""
+"""`bench explain`: why each gold tool of a query has its rank."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _METRICS = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "mmrr@100", "tracc")
 _MOST_PARTS = 6
 #: A tool's id takes no more of a line; a longer one goes on below.
 _ID_WIDTH = 36
-#: A method's spec stands in the head of a column up to this length.
+#: Longest method spec shown in a column heading.
 _NAME_WIDTH = 24
 #: A note is cut to what the other columns leave of a line, but not to less than this.
 _LEAST_NOTE = 30
@@ -157,7 +157,7 @@ def _gold_table(explained: Explained) -> Table | str:
 
 
 def _because(explained: Explained, gold: ShownTool) -> str:
-    """Why a gold tool does not stand higher, in words."""
+    """Why a gold tool is not ranked higher, in words."""
     reason = None if explained.answer is None else explained.answer.explanation.reasons.get(gold.tool)
     why = "" if reason is None else reason.because
     if reason is not None and not why and _stands_first(explained, gold):
@@ -167,7 +167,7 @@ def _because(explained: Explained, gold: ShownTool) -> str:
 
 
 def _stands_first(explained: Explained, gold: ShownTool) -> bool:
-    """Whether nothing but gold stands above it."""
+    """Whether only gold tools are ranked above it."""
     above = explained.ranking[: gold.position.rank - 1] if gold.position.rank is not None else ("?",)
     return set(above) <= set(explained.query.gold)
 
@@ -182,7 +182,7 @@ def _rank(explained: Explained, gold: ShownTool) -> str:
 
 @dataclass(frozen=True)
 class _Row:
-    """One tool in a table: where it stands there, and why. `after_gap`: tools between it and the last are not shown."""
+    """One tool in a table: its rank, and why. `after_gap`: tools between it and the previous one are not shown."""
 
     rank: str
     entry: ShownTool

@@ -86,7 +86,7 @@ def command(
     """
     use_session(offline=offline)
     report = _gated(candidate, baseline, policy, results, mirror, offline)
-    # Files and the code first: neither hangs on whether somebody reads what is printed.
+    # Files and exit code first: neither depends on whether the output is read.
     code = report.exit_code
     for path, form in ((markdown_file, markdown), (junit_file, junit)):
         if path is None:
@@ -101,7 +101,7 @@ def command(
         shown = quoted_for_github(shown, secrets.token_hex(16)) + "\n"
     printed = _print(shown)
     if github:
-        # Beside JSON the commands go to standard error, which the runner reads as well.
+        # With JSON output the commands go to standard error, which the runner reads as well.
         printed = _print("\n".join(workflow_commands(report)) + "\n", to_stderr=as_json) and printed
     context.exit(code if printed else code or _NOT_RUN)
 

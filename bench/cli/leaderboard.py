@@ -102,7 +102,7 @@ def serve(out: Path, reproduction: Path | None, port: int, results: Path | None)
 
 
 def _module(name: str) -> Any:
-    # The folder is beside the package in a checkout; only the name `bench.leaderboard` holds everywhere.
+    # In a checkout the folder is next to the package; only the name `bench.leaderboard` holds everywhere.
     return importlib.import_module(f"bench.leaderboard.{name}")
 
 

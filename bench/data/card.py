@@ -84,7 +84,7 @@ class Card(StrictRecord):
     # Non-empty when the files cannot be fetched one by one and the user must bring them: what to bring, and from
     # where. `bench data add ID --from FOLDER` then reads them with the folder's importer.
     obtain: str = ""
-    # What the folder's loader is told to make (`load(..., variant=...)`); empty for a folder with one dataset.
+    # What the folder's loader is asked to build (`load(..., variant=...)`); empty for a folder with one dataset.
     variant: str = ""
 
     def files(self) -> dict[str, str]:

@@ -42,7 +42,7 @@ class SplitOptions(ParameterSet):
 
 
 class _HeldOptions(ParameterSet):
-    """What both derivations that hold something out of train can be told."""
+    """Parameters of both derivations that hold something out of train."""
 
     share: float = Field(default=0.2, gt=0, lt=1, description="Share of the parents in use that are kept out of train.")
     common: float = Field(
@@ -186,7 +186,7 @@ def held_units(
 ) -> frozenset[Unit]:
     """Choose units to hold out: whole sets, so that there are queries with nothing but held-out units.
 
-    Units drawn one by one would mostly leave queries with a held-out unit beside another. So the sets in which
+    Units drawn one by one would mostly leave queries that mix held-out units with others. So the sets in which
     queries use them are taken, in hash order, until `wanted` units or more have been chosen. A set with a common
     unit is passed over: to hold out what a tenth of all queries need would cost train those queries.
 

@@ -29,7 +29,7 @@ _LARGEST_TABLE = 4 << 30
 
 
 class DatasetManifest(Record):
-    """`dataset.json`: what the tables beside it are, with the sha256 of each."""
+    """`dataset.json`: the tables in the same folder, with the sha256 of each."""
 
     schema_name: Literal["dataset"] = "dataset"
     schema_version: Literal[1] = 1

@@ -90,7 +90,7 @@ class Sources:
         return paths
 
     def check(self, name: str, digest: str) -> None:
-        """Like `fetch` for one file, but a damaged file in the cache is told and stays."""
+        """Like `fetch` for one file, but a damaged file in the cache is reported and kept."""
         path = self.cache / "upstream" / name
         if self.mirror is None and path.is_file() and (actual := sha256_of(path)) != digest:
             raise DataError(_mismatch(str(path), actual, digest))

@@ -44,7 +44,7 @@ def score_run_file(
         command: the command, for the manifest.
         split: which queries are scored; None for the dataset's default.
         template: the text whose tokens are counted; None for the dataset's default.
-        metrics: metrics beside the default ones.
+        metrics: metrics in addition to the default ones.
 
     Raises:
         ResultError: the file does not fit the dataset.

@@ -40,7 +40,7 @@ def check_parts(method: Method) -> None:
     for part in hidden(method):
         raise MethodError(
             f"method {method.spec} hides a part of itself (self.{part}): declare it in __init__, with `context.build` "
-            "or `self.include`, so that its models and needs stand in the result."
+            "or `self.include`, so that its models and needs are recorded in the result."
         )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.models.trainingcard import read_card, text_digest, tool_digest
 
-#: Marks on the row; the sentences beside them give the numbers.
+#: Marks on the row; the sentences next to them give the numbers.
 LEAKED, SEEN = "trained on test", "tools seen"
 
 

@@ -86,7 +86,7 @@ def _processor() -> str:
 
 
 def reset_peak_memory() -> bool:
-    """Start counting peak memory anew, where the system can (Linux)."""
+    """Reset the peak memory counter, where the system supports it (Linux)."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

@@ -37,7 +37,7 @@ def up_to_date(result: Result, metrics: Sequence[Metric]) -> bool:
 
 
 def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Result:
-    """The result scored again with the default metrics, those it had beside them, and these; it takes its place.
+    """Score a stored result again with the default metrics, its other metrics and these, and replace it.
 
     The caller holds the result's lock.
     """

@@ -69,8 +69,8 @@ class Runner:
         build: gives a fresh method for a spec.
         progress: where work reports to.
         overwrite: what to do with a result that is there: `missing` keeps it and runs the rest, `never` refuses,
-            `always` runs it anew.
-        metrics: metrics beside the default ones.
+            `always` runs it again.
+        metrics: metrics in addition to the default ones.
     """
 
     results: Path

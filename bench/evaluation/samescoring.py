@@ -5,9 +5,9 @@ that it changed none: it scores the stored rankings again and compares every per
 and token count to the last bit. What is equal in all results of some older code is written to
 `bench/results/same_scoring.json`, which `bench.results.comparing` reads; what differs in one result is left out, and
 then older numbers of that measure do not compare with new ones. Results without a stored ranking (`run.parquet`), and
-those whose dataset is not at hand, show nothing either way. No result is changed.
+those whose dataset is not available, are skipped. No result is changed.
 
-The folder of results is `board/results` of the checkout if none is named. The file is made anew each time.
+The folder of results defaults to `board/results` of the checkout. The file is rewritten each time.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _results(folders: Iterable[Path], told: list[str]) -> Iterator[Result]:
 
 
 def main(folders: list[Path]) -> int:
-    """Make the file anew; 1 if some code gave other numbers."""
+    """Rewrite the file; return 1 if some code gave different numbers."""
     told: list[str] = []
     found = compared(folders or [RESULTS], told)
     if not found.results:

@@ -49,7 +49,7 @@ def score(
         rows: (queries,) which queries were asked, in the answers' order.
         answers: rankings and sets.
         template: the text whose tokens are counted.
-        wanted: metrics beside the default ones.
+        wanted: metrics in addition to the default ones.
         depth: where the ranking was cut; metrics that look deeper into a larger library are left out. None for a
             system's own ranking, however long.
     """

@@ -42,7 +42,7 @@ from bench.stats.tukey import randomised_tukey
 
 Tested = TypeVar("Tested", MetricReport, SliceReport)
 
-#: What is compared when nobody asks for anything else.
+#: Metrics compared by default.
 USUAL = ("recall@5", "ndcg@5", "pass@5", "recall@10", "ndcg@10", "pass@10")
 LEVEL = 0.05
 _CORRECTIONS: dict[Correction, Callable[[Sequence[float]], NDArray[np.float64]]] = {
@@ -74,11 +74,11 @@ def compared(fields: Sequence[Field], question: Question, load: Callable[[str], 
     Args:
         fields: one for each dataset. Of several, each has the same systems in the same order.
         question: what is asked.
-        load: a dataset by its spec, for the texts of queries and for slices; None where it is not at hand.
+        load: returns the dataset of a spec, for query texts and slices; None if it is not available.
 
     Raises:
         UsageError: fewer than two systems; systems that differ between datasets; no metric that all have; a slice of
-            a dataset that is not at hand, or that it does not have.
+            a dataset that is not available, or that it does not have.
     """
     names = fields[0].names
     for field in fields[1:]:
@@ -94,7 +94,7 @@ def compared(fields: Sequence[Field], question: Question, load: Callable[[str], 
         raise UsageError("the results share none of the default metrics: name one with --metric.")
     correct = _CORRECTIONS[question.correction]
     reports = [_on_dataset(field, metrics, question, load, correct) for field in fields]
-    # One family over everything that is tested against the baseline: whoever looks at all of it may be misled by any.
+    # One family over everything that is tested against the baseline: any of it may mislead a reader.
     every = [difference for report in reports for metric in report.metrics for difference in metric.differences]
     corrected = iter(correct([difference.p for difference in every]).tolist())
     reports = [

@@ -29,7 +29,7 @@ from bench.results.store import Result
 from bench.session import session
 from bench.specs.spec import Spec, parse
 
-#: How much of the ranking is shown, and how many of the tools right above a gold tool that stands deeper.
+#: How much of the ranking is shown, and how many tools directly above a gold tool that is ranked lower.
 FIRST = 10
 _RIGHT_ABOVE = 2
 _MOST_IDS = 5
@@ -68,7 +68,7 @@ class Explained:
         failed: whether the method failed on it, or gave no answer.
         recommended: ids of the recommended set, where the result has sets.
         ranking: ids of the stored ranking, best first.
-        shown: the first of the ranking, the gold tools and what stands right above them, by rank; gold that is not in
+        shown: the top of the ranking, the gold tools and the tools directly above them, by rank; gold that is not in
             the ranking comes last.
         answer: the method's answer today and why; None where there are only the stored numbers.
         missing: why there are only these, in a sentence.
@@ -212,7 +212,7 @@ def _slices(dataset: Dataset, query: Query) -> dict[str, str]:
 
 
 def _unexplainable(manifest: Manifest) -> str:
-    """Why a method is not made again at all, in a sentence; empty where it is."""
+    """Why a method is not rebuilt, in a sentence; empty if it is."""
     method = manifest.method
     if method.run_file is not None:
         return "A run file has only ranks and scores: its method is unknown."
@@ -235,7 +235,7 @@ def _writes(spec: Spec) -> bool:
 def _answer_today(
     result: Result, dataset: Dataset, row: int, shown: tuple[ShownTool, ...], progress: Progress
 ) -> tuple[ExplainedAnswer | None, str]:
-    """What the method answers today; or None, and why that cannot be shown beside the stored numbers."""
+    """What the method answers today; or None, and why that cannot be shown with the stored numbers."""
     identity = result.manifest.dataset
     library = Library.of(dataset, identity.template)
     history = History.of(dataset, library, dataset.rows(identity.split))

@@ -10,7 +10,7 @@ from bench.protocol.explanation import ExplainedAnswer
 
 
 def explained_json(explained: Explained) -> dict[str, Any]:
-    """An explained query for machines. `above` of a gold tool are the ids that stand above it, best first."""
+    """An explained query for machines. `above` of a gold tool are the ids ranked above it, best first."""
     manifest = explained.result.manifest
     gold = []
     for item in explained.gold:

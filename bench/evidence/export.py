@@ -48,11 +48,11 @@ class ExportedResult(Record):
     Attributes:
         label: `method @ dataset`.
         board: the board that it belongs to.
-        latest: false for one that a newer version of its method's code has answered anew.
+        latest: false if there is a result of a newer version of its method's code.
         marks: what a reader must know of the row.
-        cost_per_query: money, in the currency of the prices that the run was told; 0 without paid calls, none where the
-            price is not known.
-        page: where the site shows it, relative to this file; none where nobody said.
+        cost_per_query: money, in the currency of the configured prices; 0 without paid calls, null if the price is not
+            known.
+        page: where the site shows it, relative to this file; null if not given.
         manifest, metrics: as stored (schemas `manifest` and `metrics`).
     """
 

@@ -106,7 +106,7 @@ def _critical_differences(macro: MacroReport) -> str:
         y = below + _ROW * (i if on_left else count - 1 - i)
         edge = left if on_left else right
         parts.append(f'<path class="lead" d="M{x(row.rank):.1f},{top} V{y} H{edge}"/>')
-        # Over the line that leads to it: beside it there is no room for a long name.
+        # Above its line: next to it there is no room for a long name.
         label = f"{row.rank:.2f} {shortened(row.system, _LONGEST)}"
         parts.append(_text(edge, y - 5, label, "" if on_left else "end"))
     bottom = below + _ROW * half

@@ -24,7 +24,7 @@ class Standing(Record):
 
     Attributes:
         mean, low, high: over the queries, with its 95% interval (BCa); no interval for a single query.
-        tier: from 1; no two systems of a tier can be told apart.
+        tier: from 1; no two systems of a tier differ significantly.
         rank_low, rank_high: best and worst rank, 95% of the bootstrap's resamples of queries lie between.
     """
 
@@ -95,7 +95,7 @@ class SliceReport(Record):
 
 
 class Move(Record):
-    """A query on which a system and the baseline differ. `text` is none where the dataset is not at hand."""
+    """A query on which a system and the baseline differ. `text` is null if the dataset is not available."""
 
     query_id: str
     text: str | None

@@ -57,7 +57,7 @@ def bless(
         out: a file for a single result (a name with the ending `.json`), else a folder.
         reason: why; needed where a baseline is replaced.
         by: who; the git user's name, or the login, where nothing is given.
-        metrics: metrics beside the usual ones.
+        metrics: metrics in addition to the usual ones.
         progress: where the note goes that another process blesses into the folder.
 
     Raises:
@@ -129,7 +129,7 @@ def _evidence(baseline: Baseline) -> dict[str, object]:
 
 
 def _lock_of(folder: Path) -> Path:
-    """The lock of a folder of baselines. It lies in the cache: such a folder is under version control."""
+    """The lock of a folder of baselines. It is in the cache, because such a folder is under version control."""
     name = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return cache_folder() / ".locks" / f"bless-{name}.lock"
 

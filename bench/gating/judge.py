@@ -323,7 +323,7 @@ def _moved(
 
 
 def _texts(load: Loader, baseline: Baseline) -> dict[str, str]:
-    """Texts of queries, where the baseline's dataset is at hand."""
+    """Texts of queries, if the baseline's dataset is available."""
     try:
         dataset = load(True)
     except BenchError:

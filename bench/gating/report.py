@@ -28,7 +28,7 @@ class RuleReport(Record):
         n: queries.
         baseline, candidate, difference: means (or seconds, or tokens), and candidate - baseline.
         lower, upper: one-sided bounds of the difference, or of the mean; None for a single query.
-        detectable: how far past the threshold a true change must lie to be decided with the policy's power.
+        detectable: how far beyond the threshold a true change must be to be decided with the policy's power.
         needed: queries that would decide with that power.
         better, worse: queries whose value is better or worse than the baseline's.
         note: why it could not be judged, or what a reader must know.
@@ -54,7 +54,7 @@ class RuleReport(Record):
 
 
 class MovedQuery(Record):
-    """A query that fails now or no longer; its text where the dataset is at hand."""
+    """A query that fails now or no longer; its text if the dataset is available."""
 
     query_id: str
     text: str | None = None

@@ -15,7 +15,7 @@ from bench.text import one_line
 HEADINGS = ("verdict", "rule", "limit", "baseline", "candidate", "difference", "one-sided bounds", "detectable", "n")
 #: Longest text of a query in a report.
 LONGEST_TEXT = 200
-#: A number of queries beyond which nobody asks for more.
+#: Largest number of queries that is suggested.
 _MOST_QUERIES = 10_000_000
 
 MEANING = {
@@ -90,7 +90,7 @@ def explanation(rule: RuleReport) -> str:
         else:
             words.append(f"more than {rule.threshold:g}")
     elif rule.verdict == "inconclusive" and rule.lower is not None:
-        # Of too few queries the note speaks: their bounds may well exclude the limit.
+        # The note explains too few queries: their bounds may well exclude the limit.
         enclosed = ["the bounds contain the limit"] if (rule.n or 0) >= FEWEST_QUERIES else []
         words.append("; ".join([*enclosed, _counts(rule), _needed(rule)]))
     if rule.note:

@@ -3,7 +3,7 @@
 A version number that people must remember to raise would let a changed method pass for the old one, and a stored
 result for the new. So the hash covers the method's module and every module of ours or of the author's that it can
 reach by imports, late imports and the packages on the way included. The standard library and other installed packages
-are left out: their versions stand in the manifest.
+are left out: their versions are in the manifest.
 
 Modules of bench are hashed without comments, docstrings and blank lines; modules of an author byte for byte (line ends
 aside). Sources are read as text and never run or compiled, so the hash is the same on every version of Python.
@@ -29,7 +29,7 @@ import bench
 from bench.errors import UsageError
 from bench.identity.syntax import syntax_tree
 
-#: Where installed packages lie, the user's own and those of the system's packager among them.
+#: Folders of installed packages, including the user's own and those of the system's package manager.
 _INSTALLED = tuple(
     Path(place).resolve()
     for place in (
@@ -197,7 +197,7 @@ _TEXT = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-#: A string that stands alone: documentation, or nothing at all.
+#: A string on its own: documentation, or nothing.
 _ALONE = re.compile(r'[ru]?""(?:[ru]?"")*', re.IGNORECASE)
 _OPENING, _CLOSING = re.compile(r"[(\[{]"), re.compile(r"[)\]}]")
 _SPACE = re.compile(r"\s+")
@@ -231,7 +231,7 @@ def _normal(source: bytes) -> bytes:
 
 
 def _statements(source: bytes) -> tuple[list[tuple[str, str]], list[str]]:
-    """The logical lines of a source as (indentation, text), and the strings that stand as `""` in them, in order."""
+    """The logical lines of a source as (indentation, text), and the strings replaced by `""` in them, in order."""
     text = source.decode("utf-8", "surrogateescape").removeprefix("\ufeff").replace("\f", " ")
     strings: list[str] = []
 

@@ -121,7 +121,7 @@ class LanguageModel:
             UsageError: a setting is wrong.
             DataError: the journal is damaged.
         """
-        # Read in any case: damage is told before work, not in the middle of it.
+        # Read in any case: damage is reported before any work, not in the middle of it.
         recorded = self._journal.endpoints(self.model)
         if self._reachable:
             require("openai", what=f"the language model {self.model}")
@@ -167,7 +167,7 @@ class LanguageModel:
         done: _Queue[tuple[str, Answer] | BaseException | None] = queue.SimpleQueue()
         stop = threading.Event()
         working = min(self._settings.concurrency, len(missing))
-        # Daemons: after Ctrl-C nobody waits for an endpoint that does not answer.
+        # Daemons: after Ctrl-C do not wait for an endpoint that does not answer.
         threads = [threading.Thread(target=self._work, args=(todo, done, stop), daemon=True) for _ in range(working)]
         failed: BaseException | None = None
         try:
@@ -191,7 +191,7 @@ class LanguageModel:
             for thread in threads:
                 if thread.ident is not None:
                     thread.join(max(0.0, until - time.monotonic()))
-            # What is still under way was sent, and nobody waits for what it has cost.
+            # What is still under way was sent; its cost is not awaited.
             for held in list(self._under_way):
                 self._settle(held, held.lost + held.fresh)
             raise

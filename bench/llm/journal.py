@@ -2,8 +2,8 @@
 
 A line is on the disk before its reply is used, and ends with a checksum over what is before it. What a killed
 process left at the end is no whole line: it is not read, and the next writer cuts it off. A line in the middle that
-fails its checksum is damage, and told. Two processes may share a journal: lines are appended under a lock, each sees
-what the other has appended, and for a request that both have asked the first answer stays the answer.
+fails its checksum is damage, and is reported. Two processes may share a journal: lines are appended under a lock, each
+sees what the other has appended, and for a request that both have asked the first answer stays the answer.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Journal:
                 raise
 
     def _mend(self, handle: int) -> None:
-        """Cut off what a killed process left behind the last whole line; the lock is ours, so nobody is writing it."""
+        """Cut off what a killed process left behind the last whole line; we hold the lock, so nothing is writing it."""
         with storage_errors(str(self.path)):
             size = os.lseek(handle, 0, os.SEEK_END)
             tail = b""

@@ -18,7 +18,7 @@ N = TypeVar("N", int, float)
 #: Where OpenAI's own service is; taken where no URL is named.
 OPENAI_URL = "https://api.openai.com/v1"
 
-#: Why nobody is asked.
+#: Why no endpoint is asked.
 OFFLINE = "bench is offline (--offline or BENCH_OFFLINE)"
 
 _OPENAI_KEY = "OPENAI_API_KEY"
@@ -44,7 +44,7 @@ class Settings:
     Attributes:
         url: where it is, without a slash at its end.
         key: the secret it wants; empty for none. Never printed, never recorded.
-        url_name, key_name: the variables of the environment to mend when it refuses.
+        url_name, key_name: the environment variables to correct if it refuses.
         named: whether the user named the endpoint, by a URL or by OpenAI's own key.
         journal: the file of requests and replies.
         price: None where the user gave none.
@@ -114,7 +114,7 @@ def _settings(
         url=_checked_url(url_name, url),
         key=key,
         url_name=url_name or url_names[0],
-        # Nobody is told to put another's key into OpenAI's own variable.
+        # Never suggest putting another provider's key into OpenAI's variable.
         key_name=key_names[0] if key_name == _OPENAI_KEY and (url_name or not key) else key_name,
         named=bool(url_name) or (key_name == _OPENAI_KEY and bool(key)),
         journal=Path(journal).expanduser() if journal else cache_folder() / "llm" / "journal.jsonl",

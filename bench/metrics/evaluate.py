@@ -58,7 +58,7 @@ def evaluate(
         metrics: what to compute; those on recommended sets need `sets` and are NaN without.
         sets: recommended sets of the same queries.
         unanswered: (queries,) True where the query failed; it scores 0 (rule 2), and its set is taken as empty. A query
-            with an empty ranking scores 0 on rankings without being told.
+            with an empty ranking scores 0 on rankings in any case.
 
     Returns:
         The values, (queries, metrics).

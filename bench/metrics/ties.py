@@ -86,7 +86,7 @@ def tie_band(
 
     Args:
         tools: (queries, depth) in the protocol's order, -1 padded.
-        scores: (queries, depth) beside them.
+        scores: (queries, depth) scores of these tools.
         gold: judgements of the same queries; those without gold are left out.
         beyond: what ties with the last returned tool but did not fit.
         metrics: any metrics; those on recommended sets, and those that are not monotone, are left out.

@@ -154,7 +154,7 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
 
     @property
     def _loaded_key(self) -> tuple[str, str, str, Backend]:
-        # With the revision: a model may be trained anew in its place.
+        # With the revision: the model may be retrained in the same place.
         return "sequences", str(self.folder), self._files, self.backend
 
 

@@ -27,7 +27,7 @@ from bench.storage.vectorcache import text_key
 
 __all__ = ["EMBEDDED", "Encoder", "embedded_model"]
 
-#: Packages whose code turns text into vectors beside the model.
+#: Packages, other than the model, whose code affects the vectors.
 _PACKAGES = ("sentence-transformers", "transformers", "tokenizers")
 _SAVE_EVERY = 64
 
@@ -183,7 +183,7 @@ class _LocalModel:
 
     @property
     def _key(self) -> tuple[str, str, str]:
-        # With the revision: a model may be trained anew in its place.
+        # With the revision: the model may be retrained in the same place.
         return "encoder", str(self.folder), self.revision
 
 

@@ -119,7 +119,7 @@ class EndpointModel:
         return vectors
 
     def _record(self, held: Held, tokens: int, *, estimated: bool) -> None:
-        """Note what a call has cost beside the replies: one limit holds for both."""
+        """Record the cost of a call with those of the replies: one limit holds for both."""
         price = self._settings.price
         if price is None:
             return

@@ -1,7 +1,7 @@
 """Training cards: digests of a model's training data, to detect training on test queries.
 
-A trained model's folder holds `training.json` beside the model. Texts are in it as digests: enough to find a query
-again, and nothing of a dataset is copied.
+A trained model's folder contains `training.json` next to the model. It stores digests of texts: enough to recognise a
+query, without a copy of the dataset.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a method explains its answer to one query: the case it is asked about, and the reasons it gives.
 
-A method overrides `Method.explain`. `bench explain` shows the reasons beside the stored ranks and scores, and only
-where they agree with what the method answers:
+A method overrides `Method.explain`. `bench explain` shows the reasons next to the stored ranks and scores, and only if
+they agree with what the method answers:
 
     def explain(self, case):
         counts = {tool: float(self.loudness[tool]) for tool in case.tools}
@@ -79,7 +79,7 @@ class Explanation:
     Attributes:
         title: what the parts and notes are.
         columns: names of the values that every reason has.
-        reasons: tool code -> reason; one for each tool of the case, or none at all.
+        reasons: tool code -> reason; one for each tool of the case, or none.
         order: the tools of the case in the order that the explanation arrives at; None where scores give it.
         notes: sentences about the query as a whole.
         bases: answers of the methods this one is built on (`Case.answer`).

@@ -200,7 +200,7 @@ class OracleMethod(Method):
 
 @runtime_checkable
 class RecommendingMethod(Protocol):
-    """A method that also decides how many tools: it returns tool sets beside rankings."""
+    """A method that also decides how many tools to recommend: it returns tool sets as well as rankings."""
 
     def recommend(self, queries: Queries) -> ToolSets:
         """The tool set R(q) of each query; an empty one abstains."""

@@ -58,7 +58,7 @@ def merged(method: Method, ask: Callable[[Part], Mapping[str, T]], *, shared: bo
     Args:
         method: the method.
         ask: gives what one part says.
-        shared: whether parts that say the same under one name speak of one thing, as they do of models.
+        shared: whether equal values under one name denote the same thing, as for models.
     """
     told = [(part, ask(part)) for part in tree(method)]
     values: dict[str, list[T]] = {}

@@ -21,7 +21,7 @@ class Ranking:
     Attributes:
         tools: (queries, width) int32 tool codes, best first, padded at the end with -1.
         scores: (queries, width) numbers, or None when the method returns an order and no scores. They are compared
-            as they are. Values beside padding are ignored.
+            as they are. Values at padded positions are ignored.
         failed: (queries,) bool, True where the method could not answer (an error, a time-out, a reply
             that does not parse). Such a query scores 0 and is counted.
         tied_beyond: (queries, ceil(library / 8)) uint8, `numpy.packbits` of the tools that did not fit
@@ -181,7 +181,7 @@ def _no_duplicates(tools: NDArray[np.int32]) -> None:
 
 
 def _checked_scores(scores: NDArray[Any], tools: NDArray[np.int32], present: NDArray[np.bool_]) -> Scores:
-    """Finite scores, -inf beside padding; single precision stays single, all else becomes double."""
+    """Finite scores, -inf at padded positions; single precision is kept, everything else becomes double."""
     with np.errstate(over="ignore"):  # a longer float that overflows is refused below as infinite
         kept = scores if scores.dtype == np.float32 else scores.astype(np.float64)
     bad = present & ~np.isfinite(kept)

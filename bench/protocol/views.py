@@ -68,7 +68,7 @@ class History:
     """Past queries with their gold: the train and dev splits, less any query under evaluation.
 
     Attributes:
-        library: the tools that `gold` speaks of.
+        library: the tools that `gold` refers to.
         texts: (queries,) query texts.
         gold: judgements of these queries; a row is a bundle.
         split: (queries,) index into ("train", "dev", "test").

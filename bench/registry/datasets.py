@@ -135,7 +135,7 @@ def installed_entries() -> dict[str, DatasetEntry]:
 
 
 def dataset_entries() -> dict[str, DatasetEntry]:
-    """Every dataset by id, sorted; the user's own beside the built-in ones."""
+    """Every dataset by id, sorted: built-in and added ones."""
     return dict(sorted({**_installed().entries, **_added().entries}.items()))
 
 
@@ -148,7 +148,7 @@ def dataset_entry(name: str) -> DatasetEntry:
     """The dataset of an id or alias.
 
     Raises:
-        UsageError: there is none; the sentence has the nearest id.
+        UsageError: there is no such dataset; the message suggests the nearest id.
         DataError: there is one, and it is damaged.
     """
     entries = dataset_entries()
@@ -240,7 +240,7 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, so
 
 
 def _run_loader(module: str, files: Files, options: ParameterSet, card: Card) -> Tables:
-    """Call a loader; whatever it raises is told as a sentence that names the dataset."""
+    """Call a loader; whatever it raises is reported as a sentence that names the dataset."""
     try:
         tables = importlib.import_module(module).load(files, options, card)
     except BenchError:

@@ -18,7 +18,7 @@ class Verification:
     Attributes:
         spec: the dataset.
         files: how many upstream files match their checksums.
-        content_hash: of the tables built anew from those files.
+        content_hash: of the tables rebuilt from those files.
         problems: what does not agree; empty when all is well.
     """
 
@@ -29,9 +29,9 @@ class Verification:
 
 
 def verify_dataset(spec: str, sources: Sources) -> Verification:
-    """Check every file's sha256, the stored tables, and that tables built anew are the same (counts are checked).
+    """Check every file's sha256, the stored tables and their counts, and that rebuilt tables are the same.
 
-    What is wrong is reported, not mended.
+    Problems are reported, not repaired.
 
     Raises:
         UnavailableError: a file is missing and may not or could not be fetched.

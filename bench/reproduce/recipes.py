@@ -1,7 +1,7 @@
 """Recipes: which spec measures a table row, and how the setup differs from the paper.
 
 A cell is measured by the first of its recipes that can run here. The faithful one comes first, so that a cell moves
-up by itself once a model, dataset or endpoint is at hand.
+up automatically once a model, dataset or endpoint is available.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Recipe(Question):
         follows: the paper's own ways that this measurement follows on purpose; `standard` shows the number without.
         differences: in what the measurement differs from the paper's.
         needs: what may be lacking here: a model, data, an endpoint.
-        runnable: false where no run of bench gives these cells, whatever is here: it is told and never tried. `needs`
-            says why, and `commands` what comes nearest.
+        runnable: false if no run of bench can give these cells: the recipe is reported and never tried. `needs` says
+            why, and `commands` what comes nearest.
         note: what else a reader must know.
     """
 
@@ -183,7 +183,7 @@ def read_recipes(path: Path) -> list[Recipe]:
 
 
 class _Kept(dict[str, str]):
-    """Leaves a placeholder that it has no word for as it stands."""
+    """Leaves unknown placeholders unchanged."""
 
     def __missing__(self, key: str) -> str:
         return f"{{{key}}}"

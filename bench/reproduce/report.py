@@ -169,7 +169,7 @@ class ClaimTestReport(Record):
 
 
 class PrintedReport(Record):
-    """A claim beside the paper's own cells: how many of them agree, and which do not."""
+    """A claim checked against the paper's own cells: how many of them agree, and which do not."""
 
     agree: int
     cells: int

@@ -91,7 +91,7 @@ class Answers:
 
 @dataclass
 class MethodRuns:
-    """Runs what recipes ask, once each, and keeps what went wrong beside what came out.
+    """Runs what recipes ask, once each, and keeps errors as well as results.
 
     Attributes:
         results: the folder of results; what is there is not run again.
@@ -193,7 +193,7 @@ def plans(method: str, question: Question) -> list[Plan]:
     """One plan for each dataset; artefacts named in the method must be there.
 
     Raises:
-        UnavailableError: the method names an artefact that nobody has made yet.
+        UnavailableError: the method names an artefact that does not exist yet.
         UsageError: the method is no spec, or names an artefact that is not known.
     """
     for name in named_in(method):
@@ -204,7 +204,7 @@ def plans(method: str, question: Question) -> list[Plan]:
 
 
 def _known(text: str) -> Metric | None:
-    """The metric of a string; None for one that does not exist, which is told to those who ask for it."""
+    """The metric of a string; None for one that does not exist, which is reported when it is requested."""
     try:
         return parse_metric(text)
     except UsageError:

@@ -7,7 +7,7 @@ from bench.results.manifest import Manifest
 
 
 def money_per_query(manifest: Manifest) -> float | None:
-    """The price of one query's calls, in the currency of the prices that the run was told.
+    """The price of one query's calls, in the currency of the configured prices.
 
     0 for a method that pays for no calls. None where the price is not known: of a run file, of a model without prices
     or asked by a part of the run alone, of embeddings from an endpoint, which the cache keeps and nobody counts.

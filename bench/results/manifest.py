@@ -1,4 +1,4 @@
-"""What is written beside a result: the manifest (rule 7) and the metrics, as versioned, strict models."""
+"""What is stored with a result: the manifest (rule 7) and the metrics, as versioned, strict models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.storage.records import Record
 SCHEMA_VERSION = 1
 
 
-#: What a mark is about. `method` is what a method says of itself, such as that rules stand in for a language model.
+#: What a mark is about. `method` is what a method says of itself, such as that rules replace a language model.
 MarkKind = Literal[
     "method",
     "trained on test",
@@ -80,8 +80,8 @@ class MethodIdentity(Record):
     #: What every table must say of it: rules in place of a language model, a model that knew the test. Plain texts in
     #: results of versions whose `warnings` held the sentences; read them by `Manifest.marks`.
     marks: list[Mark | str] = []
-    #: Whether it, or a method that it is built on, learnt from past queries; None where nobody can know, as of a run
-    #: file, and in results of versions that did not say.
+    #: Whether it, or a method that it is built on, learnt from past queries; None if unknown: for a run file, and in
+    #: results of versions that did not record it.
     learns: bool | None = None
     #: How a set was cut from the ranking, when the method recommends none: `size=3`, `threshold=0.41`, ...
     cut: str | None = None
@@ -99,9 +99,9 @@ class Latency(Record):
 class ModelUse(Record):
     """What language models were asked for the ranking of all queries, learning and indexing left out.
 
-    Requests are counted once, those answered from the journal too. `cost` is that of all their tokens at the prices
-    that the run was told, in the currency of these; None where it was told none, or where a part of the queries was
-    answered by an earlier process.
+    Requests are counted once, including those answered from the journal. `cost` is that of all their tokens at the
+    configured prices, in their currency; None if no prices were configured, or if an earlier process answered some
+    of the queries.
     """
 
     requests: int

@@ -1,6 +1,6 @@
 """JSON Schemas of every file that bench writes.
 
-`python -m bench.schemas.build` writes them anew from the models; a test holds the shipped ones against the models.
+`python -m bench.schemas.build` regenerates them from the models; a test compares the shipped ones with the models.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def _column(kind: Any) -> dict[str, Any]:
 
 
 def write_schemas() -> None:
-    """Write the shipped files anew."""
+    """Rewrite the shipped files."""
     for name, schema in build_schemas().items():
         (FOLDER / f"{name}.json").write_text(json.dumps(schema, indent=1, sort_keys=True) + "\n", "utf-8")
 

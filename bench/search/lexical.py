@@ -40,7 +40,7 @@ class Counts:
 
     @property
     def document_frequency(self) -> NDArray[np.int64]:
-        """(words,) in how many documents each word stands."""
+        """(words,) number of documents that contain each word."""
         return np.bincount(self.matrix.indices, minlength=self.matrix.shape[1])
 
 

@@ -64,7 +64,7 @@ def non_inferiority(
         differences: (queries, columns), finite.
         margin: the largest loss that is acceptable, at least 0.
         level: chance of each error: passing a loss of `margin`, reporting one of `margin` as more.
-        power: probability that `detectable` and `needed` speak of.
+        power: probability to which `detectable` and `needed` refer.
         seed: of the bootstrap; the same seed gives the same bounds.
 
     Raises:

@@ -146,7 +146,7 @@ def _sampled(values: NDArray[np.float64], unit: NDArray[np.float64], flips: int,
     small enough to be exact, of which it is known how far they are from the values. The few sums that it leaves open
     are added up in float64, so that the p-values are those of a float64 product, to the last bit.
     """
-    # Queries without a difference take part: a p-value must not depend on what else is tested beside it.
+    # Queries without a difference are included: a p-value must not depend on what else is tested.
     queries = len(values)
     totals = values.sum(axis=0)
     coarse, step, slack = _coarse(values, unit)

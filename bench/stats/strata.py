@@ -30,8 +30,8 @@ def centred_values(values: NDArray[np.float64], groups: NDArray[np.int64]) -> ND
     """Values whose plain mean is the mean of the groups' means, and whose spread is that within groups alone.
 
     y = w (x - mean of the group) + mean of the groups' means, with the weights w of `weighted_values`. Resampling rows
-    of y gives the mean the variance Σ_g s_g² / (G² n_g), which is that of drawing each group's queries anew: the groups
-    stay as they are.
+    of y gives the mean the variance Σ_g s_g² / (G² n_g), which is that of resampling the queries within each group: the
+    groups stay as they are.
 
     Args and returns as `weighted_values`.
     """

@@ -11,7 +11,7 @@ from bench.stats.bootstrap import RESAMPLES, as_integers, resampled_sums
 def rank_intervals(
     values: NDArray[np.float64], level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> NDArray[np.int64]:
-    """The ranks that a system's mean takes when the queries are drawn anew (Goldstein and Spiegelhalter 1996).
+    """The ranks that a system's mean takes when the queries are resampled (Goldstein and Spiegelhalter 1996).
 
     All systems are ranked on the same resamples of queries. The best rank is the lower quantile at (1 - level) / 2 of
     the number of better systems plus one, the worst rank the upper quantile at (1 + level) / 2 of the number of systems
@@ -70,7 +70,7 @@ def tiers(means: NDArray[np.float64], p: NDArray[np.float64], level: float = 0.0
     Args:
         means: (systems,) finite; higher is better. Systems of the same mean are taken in the order given.
         p: (systems, systems) symmetric p-values of the pairs.
-        level: below it, a pair can be told apart.
+        level: significance level below which a pair differs.
 
     Returns:
         (systems,) from 1, the tier of the best.

@@ -53,7 +53,7 @@ def locked(path: Path, what: str, progress: Progress = QUIET, longest: float = _
 
 @contextmanager
 def replaced_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `folder`; on success it takes its place, which until then stays as it is.
+    """Yield an empty folder next to `folder`; on success it replaces `folder`, which is unchanged until then.
 
     The caller holds the lock of `folder`.
 
@@ -61,7 +61,7 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
         StorageError: the disk is full or the place cannot be written; the previous content is kept.
     """
     with storage_errors(str(folder)):
-        # What a killed process left; the lock is ours, so nobody is writing it.
+        # Left by a killed process; we hold the lock, so no process is writing it.
         for left in folder.parent.glob(f".new-{glob.escape(folder.name)}-????????"):
             shutil.rmtree(left, ignore_errors=True)
         recover(folder)

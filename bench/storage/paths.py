@@ -88,7 +88,7 @@ def storage_errors(what: str) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it is flushed to disk and renamed into place.
+    """Yield a temporary path next to `path`; on success it is flushed to disk and renamed into place.
 
     A reader sees the old file or the new one, whole; a crash leaves the old one.
 

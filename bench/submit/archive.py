@@ -62,7 +62,7 @@ def pack(result: Result) -> bytes:
         same = Manifest.model_validate_json(parts[MANIFEST]) == manifest
     except ValidationError:
         raise ResultError(f"{result.folder / MANIFEST} has an invalid id or hash; run it again.") from None
-    # Whoever makes the result anew meanwhile must not get half of each.
+    # The result may have been replaced in the meantime: never pack a mix of both.
     if not same or any(submission.files[name] != digest for name, digest in manifest.files.items()):
         raise ResultError(f"{result.folder} was changed while it was packed; pack it again.")
     return written({**parts, SUBMISSION: json_text(submission).encode()})

@@ -17,7 +17,7 @@ from bench.submit.submission import PARTS
 
 
 def archive_name(manifest: Manifest) -> str:
-    """What the archive of a result is called when nobody says: `apibank-tgr-0123456789ab.zip`."""
+    """Default name of a result's archive: `apibank-tgr-0123456789ab.zip`."""
     place = _belongs(Path(), manifest)
     return f"{place.parent.name}-{place.name}.zip"
 
@@ -30,7 +30,7 @@ def _belongs(results: Path, manifest: Manifest) -> Path:
 
 
 def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[CheckedSubmission]:
-    """Check what is at a path, and what lies below it where it is a folder of results.
+    """Check a path and, if it is a folder of results, everything below it.
 
     Two with the same result id cannot both be accepted: the later one, by path, is refused. Of two with the same
     ranking, the later one has a note.

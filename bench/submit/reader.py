@@ -76,7 +76,7 @@ def main(rows: int, cells: int, size: int, columns: list[str]) -> None:
         _refuse(f"is not a readable Parquet file ({ascii(lines[0][:160]) if lines else type(error).__name__})")
     if table.num_rows > rows:
         _refuse(f"has {table.num_rows} rows, where {rows} are possible")
-    # What a writer may hide beside the columns goes no further.
+    # Anything else that a writer may hide in the file is dropped here.
     table = table.replace_schema_metadata(None)
     out = io.BytesIO()
     with pa.ipc.new_stream(out, table.schema) as writer:

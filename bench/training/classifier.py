@@ -56,7 +56,7 @@ class ClassifierTrainer(SequenceTrainer):
         return float((self.classified(self._validation).argmax(axis=1) == self._wanted).mean())
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        # What an accuracy is to be read beside: that of always saying the more frequent label.
+        # The accuracy to compare with: that of always predicting the more frequent label.
         share = float(self._wanted.mean())
         return {
             **super().facts(),

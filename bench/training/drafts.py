@@ -152,13 +152,13 @@ def drafts_in(
 
     Args:
         path: lines of JSON, the first with the identity.
-        identity: what the drafts depend on; a file of another one is begun anew.
+        identity: what the drafts depend on; a file with another identity is overwritten.
         rows: what drafts are wanted of.
         make: gives the drafts of some rows.
         block: rows that are made at once.
     """
     found = dict(_read_drafts(path, identity))
-    # Written anew, so that a line that was cut short does not precede others.
+    # Rewritten, so that a truncated line does not precede others.
     write_text(path, json.dumps(identity) + "\n" + _lines(found))
     missing = [row for row in rows if row not in found]
     for start in range(0, len(missing), block):

@@ -69,7 +69,7 @@ def drawn(mined: NDArray[np.int32], count: int, random: np.random.Generator) -> 
 
 
 def kept_in(path: Path, make: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
-    """What lies in the file, else what `make` gives, which is put there.
+    """The content of the file; if there is none, what `make` returns, which is stored there.
 
     A training that was killed finds in it what the model, which by then is another, mined before.
     """

@@ -77,7 +77,7 @@ def train_model(
         DataError: the base has a training card that cannot be read.
     """
     require("torch", "transformers", "sentence_transformers", "tokenizers", what="training")
-    # A name to put others beside: `.` has none.
+    # A name from which the names of neighbouring folders are derived: `.` has none.
     out = Path(os.path.abspath(expanded(out)))
     found = trainer_class(kind)
     parameters = check_parameters(found.Parameters, Spec(kind, settings.arguments if settings else ()), "training")

@@ -134,5 +134,5 @@ class Trainer(ABC):
         return
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        """What the card should say beside the rest."""
+        """Additional entries of the card."""
         return {}

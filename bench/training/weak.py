@@ -99,7 +99,7 @@ def weak_pairs(
 
     Args:
         tools: the library.
-        variants: renamed copies of each labelled pair, beside the pair as it is.
+        variants: renamed copies of each labelled pair, in addition to the pair itself.
         random: draws the new names and the pairs of one parent.
     """
     edges = weak_edges(tools)

@@ -45,7 +45,7 @@ from .parsing import (
 DATASET = "apibank-full"
 SOURCE = "api-bank/lv3_apis"
 NO_TOOLS = frozenset({"__init__.py", "api.py", "tool_search.py"})
-# Where level-3.json may lie: the hub's layout beside or inside the repository, the repository's older layout.
+# Where level-3.json may be: the hub's layout next to or inside the repository, or the repository's older layout.
 SCENES = (
     "test-data/level-3.json",
     "api-bank/test-data/level-3.json",

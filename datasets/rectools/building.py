@@ -148,7 +148,7 @@ def sample_bundles(ids: Sequence[str], settings: BuildSettings) -> list[tuple[in
                 f"{len(ids)} tools make {math.comb(len(ids), size)} different sets of {size}, fewer than the "
                 f"{settings.bundles} asked for; ask for fewer bundles, or for other sizes."
             )
-        # A draw that comes out a second time is made anew, under the next number.
+        # A duplicate draw is repeated under the next number.
         chosen: dict[tuple[int, ...], None] = {}
         number = 0
         while len(chosen) < settings.bundles:

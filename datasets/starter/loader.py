@@ -14,9 +14,9 @@ from bench.specs.parameters import ParameterSet
 
 
 def load(files: Files, options: ParameterSet, card: Card) -> Tables:
-    """The three files beside this one.
+    """The three files next to this one.
 
-    The slice `prerequisite` is `unnamed` where a gold tool is needed that the query does not speak of, else `none`;
+    The slice `prerequisite` is `unnamed` if the query needs a gold tool that it does not mention, else `none`;
     queries without gold have no such slice. The slice `parent` says how new the parents of a dev or test query's gold
     are (see `bench.data.novelty`): nine providers are never gold in train.
     """

@@ -29,7 +29,7 @@ class Record:
 
 
 class Library:
-    """The pooled tools, each leaf (category, parent, name) once: where records differ, the first one stands."""
+    """The pooled tools, each leaf (category, parent, name) once: where records differ, the first one is kept."""
 
     def __init__(self) -> None:
         self._tools: dict[Leaf, Tool] = {}

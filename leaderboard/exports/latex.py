@@ -72,7 +72,7 @@ def _method(row: Result, marks: Mapping[str, Sequence[str]], notes: dict[str, in
 
 
 def _best(rows: Sequence[Result], metric: str) -> str | None:
-    """The best printed value of a column; none where nobody can say what is better."""
+    """The best printed value of a column; None if it is not known which direction is better."""
     means = [row.metrics.metrics[metric].mean for row in rows if metric in row.metrics.metrics]
     try:
         higher = parse_metric(metric).measure.higher_is_better

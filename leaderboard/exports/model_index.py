@@ -24,7 +24,7 @@ def model_index(
     Args:
         method: its name.
         results: its results, in the order of the entries.
-        marks: result id -> its marks, which are beside a result's name.
+        marks: result id -> its marks, which are shown next to a result's name.
         links: result id -> its page, relative to the site.
         base: address of the site; without it entries name no source.
     """

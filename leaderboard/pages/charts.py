@@ -176,7 +176,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
 
 
 def _placed(text: str, x: float, y: float, right: float, taken: list[tuple[float, float, float]]) -> str:
-    """A point's name beside it, where it meets no other name; left out where there is no room."""
+    """A point's label next to it, where it overlaps no other; omitted if there is no room."""
     width = 6.6 * len(text)
     for dx, dy, end in ((9, 4, False), (-9, 4, True), (9, -10, False), (-9, 18, True), (9, 20, False), (-9, -10, True)):
         start = x + dx - (width if end else 0)

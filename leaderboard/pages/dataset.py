@@ -25,7 +25,7 @@ from bench.text import label
 
 #: Methods in a picture and in a matrix.
 MOST_SHOWN = 30
-#: Methods beside each other in slices; values of one slice.
+#: Methods side by side in slices; values of one slice.
 _MOST_SLICED, _MOST_VALUES = 12, 16
 
 
@@ -63,7 +63,7 @@ def write_dataset(
 
     Args:
         board: the board.
-        data: its dataset, as far as it is at hand.
+        data: its dataset, as far as it is available.
         explorer: what `write_explorer` made.
         query_ids: of the judged queries, in the order of the rows' values.
         bundles: how many of them have a gold set that occurs in train, of how many; None where that is not known.

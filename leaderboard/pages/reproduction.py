@@ -1,4 +1,4 @@
-"""The page of a reproduction: published numbers and claims beside what was measured."""
+"""The page of a reproduction: published numbers and claims next to measured ones."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class Dialogue:
 
     Args:
         model: answers with a reply or a failure for each request.
-        library: the tools that bundles speak of, by code.
+        library: the tools that bundles refer to, by code.
     """
 
     def __init__(self, model: LanguageModel, library: Sequence[Tool]) -> None:

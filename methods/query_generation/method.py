@@ -188,7 +188,7 @@ class QueryGeneration(Method):
             model.prompt(lambda part: query_prompt(prompt, part, chosen.queries), text, chosen.most_tokens)
             for text in texts
         ]
-        # By the text, so that a query is answered alike wherever it stands.
+        # By the text, so that a query's answer does not depend on its position.
         seeds = [
             (int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]),) for text in texts
         ]

@@ -1,7 +1,7 @@
 """The trained dependency classifier: candidate pairs in, edges out.
 
-`bench train discriminator` makes the models. A folder holds, beside the transformer, `discriminator.json` with the
-threshold above which a pair is taken for an edge, which was chosen on the pairs that the training validated on.
+`bench train discriminator` makes the models. A model folder contains the transformer and `discriminator.json` with
+the threshold above which a pair is an edge, chosen on the pairs that the training validated on.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Discriminator:
         self._encoder = Encoder(EMBEDDED, progress=progress)
 
     def revisions(self) -> dict[str, str]:
-        """What the edges depend on beside the library: the classifier, and the encoder that proposes pairs."""
+        """What the edges depend on besides the library: the classifier, and the encoder that proposes pairs."""
         return {self.name: self._model.revision, EMBEDDED: self._encoder.revision}
 
     @cached_property

@@ -2,7 +2,7 @@
 
 Two rules, from TGR's two conditions for "a depends on b":
 
-result        a requires a *handle* (an id, a token, a key, ...) that only a few tools hand out. A handle is what a
+result        a requires a *handle* (an id, a token, a key, ...) that only a few tools return. A handle is what a
               user cannot make up: names, dates, places and free text are stated in the request and prove nothing.
 verification  b verifies something (its name begins with verify, validate, check, ...), a changes something, both
               belong to the same parent, and all that b checks are inputs that a requires.
@@ -56,7 +56,7 @@ def rule_edges(tools: Sequence[Tool], most_producers: int = 3) -> Edges:
 
     Args:
         tools: the library, in code order.
-        most_producers: a handle that more tools hand out than this is too common to tell a dependency by.
+        most_producers: a handle that more tools return than this is too common to indicate a dependency.
 
     Returns:
         (edges, 2) int32 [dependent, prerequisite], sorted, distinct.
@@ -79,7 +79,7 @@ def _results(tools: Sequence[Tool], most_producers: int) -> set[tuple[int, int]]
     for code, tool in enumerate(tools):
         for name in tool.return_names():
             handle = handle_of(name)
-            # A tool that takes a handle in and gives it back does not hand it out.
+            # A tool that takes a handle and gives it back does not produce it.
             if handle is not None and handle not in accepted[code]:
                 producers[handle].add(code)
     pairs: set[tuple[int, int]] = set()

@@ -155,7 +155,7 @@ def test_queries_that_spell_out_the_name_of_a_gold_tool_are_counted(text: str, g
 def test_test_queries_that_stand_in_train_are_counted() -> None:
     more = [query("q6", "write to MY aunt", "a b"), query("q7", "to the mill and a bed there", "b")]
     found = findings(queries=[*QUERIES, *more])["leaked-query"]
-    # q7 stands in dev, not in train.
+    # q7 is in dev, not in train.
     assert (found.count, found.total, found.examples) == (1, 4, ("q6",))
 
 

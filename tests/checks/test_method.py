@@ -146,7 +146,7 @@ class NotANumber(Good):
 
 
 class Moody(Good):
-    """Draws anew at every call."""
+    """Gives another random order at every call."""
 
     draws: ClassVar[Iterator[int]] = count()
 

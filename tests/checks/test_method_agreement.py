@@ -1,4 +1,4 @@
-"""The conformance kit: when two answers count as the same, what may stand in a manifest, small datasets, oracles."""
+"""The conformance kit: when two answers count as the same, what a manifest may store, small datasets, oracles."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_answers_that_differ_otherwise_do_not_agree(together: Answer, alone: Ans
     assert problems(lambda: TwoFaced(alone, together)) == {"batches": sentence}
 
 
-# What may stand in a manifest ---------------------------------------------------------------------------------------
+# What may be stored in a manifest ------------------------------------------------------------------------------------
 
 
 class Plain(Method):

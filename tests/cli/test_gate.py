@@ -29,7 +29,7 @@ POLICY = 'margin = 0.02\n[[rule]]\nmetric = "recall@5"\n[[rule]]\nmetric = "ndcg
 
 @pytest.fixture
 def blessed(bench: Bench) -> Path:
-    """A baseline of bm25 on starter, a policy beside it, and results of bm25 and random, in the working folder."""
+    """A baseline of bm25 on starter, a policy next to it, and results of bm25 and random, in the working folder."""
     bench("run", "-q", "-m", "bm25", "-m", "random", "-d", "starter")
     Path("gate.toml").write_text(POLICY)
     bench("bless", "bm25@starter", "--out", "b.json", "--by", "a person")

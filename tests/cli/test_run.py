@@ -54,7 +54,7 @@ def test_bench_run_alone_runs_tgr_on_starter(bench: Bench) -> None:
         "per_query.parquet",
         "run.parquet",
     ]
-    # Again, it is there already; and anew, nothing needs to be encoded.
+    # The second time the result exists; with `always`, nothing needs to be encoded.
     assert bench("run", "--limit", 8).out == said.out
     again = bench("run", "--limit", 8, "--overwrite", "always", "--json").json[0]
     assert again["manifest"]["facts"]["texts_encoded"] == 0
@@ -158,7 +158,7 @@ def test_an_experiment_file_says_what_to_run(bench: Bench) -> None:
 
 
 def test_several_methods_are_one_table_best_first_and_an_oracle_last(bench: Bench) -> None:
-    # Of 8 queries the oracle finds everything; it stands below all the same.
+    # Of 8 queries the oracle finds everything; it is still shown last.
     said = bench("run", "-m", "oracle", "-m", "random", "-m", "bm25", "--limit", 40, "--metric", "ndcg@7")
     assert said.out.startswith("starter (test, ")
     rows = [line.split() for line in said.out.splitlines() if line.startswith((" oracle", " random", " bm25"))]
@@ -215,7 +215,7 @@ def test_tables_fit_the_terminal(bench: Bench, columns: int) -> None:
     bench("run", *METHODS, "--limit", 9, "-q")
     compared = on_a_terminal(columns, "run", *METHODS, "--limit", "9", "-q")
     assert longest(compared) <= columns
-    # Every row stands with its numbers in one line: nothing was squeezed until it broke.
+    # Every row has its numbers on one line: no column was squeezed until it wrapped.
     assert re.search(r"^ bm25 +0\.\d{3} +0\.\d{3} .* 0 *$", compared, re.M)
     assert re.search(r"^ oracle \(oracle\) +\d\.\d{3} ", compared, re.M)
     shown = on_a_terminal(columns, "show", "oracle@starter")

@@ -128,7 +128,7 @@ def test_a_judgement_of_0_claims_a_query_that_has_no_gold(folder: Path, grade: s
 def test_the_metadata_may_name_the_split_of_a_query_that_nobody_judged(folder: Path) -> None:
     more = [
         {"_id": "q3", "text": "x", "metadata": {"split": "dev"}},
-        # What is judged stands where it is judged.
+        # Judged tools stay in the split in which they are judged.
         {"_id": "q4", "text": "y", "metadata": {"split": "dev"}},
     ]
     qrels = {"test": QRELS["test"] + "q4\tcrm.find\t1\n", "train": QRELS["train"]}

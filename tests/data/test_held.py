@@ -31,7 +31,7 @@ shares = st.floats(0.01, 0.4)
 
 @st.composite
 def tables(draw: st.DrawFn, dev: bool = False) -> Tables:
-    """50 queries of one to four tools, mostly neighbours, so that parents stand together as they do in life."""
+    """50 queries of one to four tools, mostly neighbours, so that parents occur together as in real data."""
     random = Random(draw(st.integers(0, 2**32)))
     queries = []
     for number in range(50):

@@ -1,4 +1,4 @@
-"""A result that is there: kept if it is whole, scored again where its numbers are not those of today, made anew if it
+"""A result that is there: kept if it is whole, scored again where its numbers are not those of today, rerun if it
 is damaged."""
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def test_a_scoring_that_fails_leaves_the_result_as_it_was(run: Run, tiny: Datase
     assert [path.name for path in result.folder.parent.iterdir()] == [result.folder.name]
 
 
-# Made anew ----------------------------------------------------------------------------------------------------------
+# Rerun ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [*FILES, "manifest.json"])

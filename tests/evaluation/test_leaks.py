@@ -123,7 +123,7 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     from bench.specs.spec import Spec
 
     class Marked(Method):
-        """Stands for something that it is not."""
+        """A method with a misleading name."""
 
         name = "marked"
 

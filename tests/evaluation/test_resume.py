@@ -162,7 +162,7 @@ def test_a_batch_that_does_not_fit_is_asked_again(run: Run, monkeypatch: pytest.
     assert stored == tables(run(Halting, overwrite="always"))
 
 
-# Anew ---------------------------------------------------------------------------------------------------------------
+# From the beginning --------------------------------------------------------------------------------------------------
 
 
 def test_always_forgets_the_batches_of_an_earlier_attempt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,13 +174,13 @@ def test_always_forgets_the_batches_of_an_earlier_attempt(run: Run, monkeypatch:
 def test_always_continues_what_always_began(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     first = run(Halting)
     stopped(run, monkeypatch, 9, overwrite="always")
-    # Until the new one is whole the old one stands.
+    # Until the new one is complete, the old one remains.
     assert Result.read(first.folder).manifest == first.manifest
     again = run(Halting, overwrite="always")
     assert [rows[0] for rows in Halting.asked] == [8, 12, 16, 20]
     assert again.manifest.resumed
     assert partial(tmp_path) == []
-    # It is done: the next one begins anew.
+    # It is complete: the next run starts from the beginning.
     Halting.asked.clear()
     assert not run(Halting, overwrite="always").manifest.resumed
     assert [rows[0] for rows in Halting.asked] == [0, 4, 8, 12, 16, 20]

@@ -80,7 +80,7 @@ def ids(answers: Answers, dataset: Dataset, row: int) -> list[str]:
 
 
 def numbers(queries: Queries) -> list[int]:
-    """i of the query `qi`, which stands in its text: what `rows` tells is the order of asking."""
+    """i of the query `qi`, which is in its text: what `rows` tells is the order of asking."""
     return [int(text.split()[1].rstrip(":")) for text in queries.texts]
 
 

@@ -24,7 +24,7 @@ FIXED = set(PER_QUERY_SCHEMA.names)
 
 
 def numbers(queries: Queries) -> list[int]:
-    """i of the query `qi`, which stands in its text: what `rows` tells is the order of asking."""
+    """i of the query `qi`, which is in its text: what `rows` tells is the order of asking."""
     return [int(text.split()[1].rstrip(":")) for text in queries.texts]
 
 

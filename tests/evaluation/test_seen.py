@@ -144,7 +144,7 @@ def test_the_order_of_asking_is_that_of_the_ids_whatever_the_gold_and_the_other_
     changed = Dataset.build("tiny", tiny.card, replace(rows, queries=other))
     tested = tiny.rows("test")
     assert asking_order(changed, tested).tolist() == asking_order(tiny, tested).tolist()
-    # A part is asked in the order in which it stands in the whole.
+    # A part is asked in its order in the whole.
     whole = tested[asking_order(tiny, tested)].tolist()
     part = tested[::3]
     assert part[asking_order(tiny, part)].tolist() == [row for row in whole if row in part]

@@ -1,4 +1,4 @@
-"""Comparisons made by hand, so that what is drawn and printed can be held against what stands in them."""
+"""Comparisons made by hand, so that drawings and printed output can be compared with their values."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def reason_of(explained: Explained, tool: str) -> Reason:
 def test_words_and_their_shares_are_those_of_the_formula(run: Run) -> None:
     dataset = made({"send": "send the letter", "box": "post box", "token": "gives access"})
     explained = explain(run("bm25(b=0.0)", dataset), dataset, "asked")
-    # Each word stands in one of three texts, once: ln(1 + 2.5 / 1.5) / (1 + 1.2).
+    # Each word occurs in one of three texts, once: ln(1 + 2.5 / 1.5) / (1 + 1.2).
     share = np.log(1 + 2.5 / 1.5) / 2.2
     parts = {part.name: part.value for part in reason_of(explained, "send").parts}
     assert parts == pytest.approx({"the": share, "letter": share})

@@ -34,7 +34,7 @@ from bench.protocol import Method, Ranking
 
 
 class Silent(Method):
-    """Ranks by the length of a reply, and asks anew for every text."""
+    """Ranks by the length of a reply, and asks again for every text."""
 
     def index(self, library):
         self.tools = len(library)

@@ -1,4 +1,4 @@
-"""Explanations of rerankers, on planted vectors and logits whose answers are worked out beside them."""
+"""Explanations of rerankers, on planted vectors and logits whose answers are worked out by hand."""
 
 from __future__ import annotations
 

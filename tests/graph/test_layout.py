@@ -16,7 +16,7 @@ def edges_of(*pairs: tuple[int, int]) -> Edges:
 
 
 def crossings(layout: Layout) -> int:
-    """Pairs of edges that cross between the columns: their ends stand in opposite orders."""
+    """Pairs of edges that cross between the columns: their ends are in opposite orders."""
     segments: dict[float, set[tuple[float, float]]] = {}
     for (dependent, prerequisite), route in layout.routes.items():
         points = [layout.places[dependent], *route, layout.places[prerequisite]]
@@ -54,7 +54,7 @@ def test_graphs_that_can_be_drawn_without_a_crossing_are(pairs: list[tuple[int, 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_trees_are_drawn_without_crossings(seed: int) -> None:
-    """A tree whose nodes all stand in the column of their depth can be drawn so; codes are shuffled."""
+    """A tree whose nodes are all in the column of their depth can be drawn so; codes are shuffled."""
     random = np.random.default_rng(seed)
     parents = [0, 0, 0, *(int(random.integers(1, 4)) for _ in range(8))]
     names = random.permutation(12)

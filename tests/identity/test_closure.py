@@ -113,7 +113,7 @@ def test_a_statement_in_any_module_of_the_closure_is_another_hash(module: str, m
 
 
 def tokenised(source: bytes) -> list[tuple[int, list[str]]]:
-    """Logical lines as Python's tokeniser sees them, (column, tokens), without what stands for nothing."""
+    """Logical lines as Python's tokeniser sees them, (column, tokens), without what has no meaning."""
     lines: list[tuple[int, list[str]]] = []
     begun: list[tokenize.TokenInfo] = []
     for token in tokenize.tokenize(io.BytesIO(source).readline):

@@ -115,7 +115,7 @@ def test_the_hash_of_a_method_built_on_others_changes_with_theirs(copied: Path) 
 
 
 def test_the_hash_of_the_code_that_learns_cuts_changes_with_it(copied: Path) -> None:
-    # It stands in the id of a plan with a cut.
+    # It is part of the id of a plan with a cut.
     found = hashes(copied, "code", ["bench.evaluation.cut"], ["bench/evaluation/cut.py", "bench/cli/run.py"])
     before, after, same = (item["bench.evaluation.cut"] for item in found)
     assert before != after == same

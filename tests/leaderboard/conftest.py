@@ -1,4 +1,4 @@
-"""Results to build sites from, a reader of pages, and a hand that edits results."""
+"""Results to build sites from, a reader of pages, and helpers that edit results."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _edit(folder: Path, **changes: Any) -> None:
 
 
 def _rehash(folder: Path, name: str) -> None:
-    """Let the manifest name the table that stands there now."""
+    """Update the manifest to the current table."""
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     manifest["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
     (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
@@ -159,7 +159,7 @@ def edit() -> Callable[..., None]:
 
 @pytest.fixture
 def rehash() -> Callable[[Path, str], None]:
-    """Lets a manifest name the table that stands there now."""
+    """Updates a manifest to the current table."""
     return _rehash
 
 
@@ -250,7 +250,7 @@ def browser(chromium: Browser) -> Iterator[Browser]:
     chromium.reset()
     yield chromium
     spoken, left = chromium.words(), [address for address in chromium.requests() if off_site(address)]
-    # What a page stored is cleared where it stands; about:blank has no store.
+    # A page's storage is cleared on that page; about:blank has no store.
     chromium.run("try { localStorage.clear() } catch { /* none here */ }")
     assert not spoken, spoken
     assert not left, left
@@ -258,7 +258,7 @@ def browser(chromium: Browser) -> Iterator[Browser]:
 
 @pytest.fixture
 def axe(browser: Browser) -> Browser:
-    """The browser, with axe-core at hand."""
+    """The browser, with axe-core loaded."""
     from browser import lacking
 
     _need(lacking(axe=True))

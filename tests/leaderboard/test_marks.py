@@ -1,4 +1,4 @@
-"""What a reader must know of a row stands on it: on its pages, and in every export."""
+"""What a reader must know about a row is shown on it: on its pages, and in every export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Money as a cost beside latency and tokens: what a result states, nothing that is guessed."""
+"""Money as a cost, like latency and tokens: what a result states, and nothing that is guessed."""
 
 from __future__ import annotations
 

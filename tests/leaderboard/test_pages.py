@@ -1,4 +1,4 @@
-"""What stands on the pages is what stands in the results."""
+"""The pages show what the results contain."""
 
 from __future__ import annotations
 

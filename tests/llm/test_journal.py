@@ -359,7 +359,7 @@ def test_two_processes_that_write_at_once_lose_nothing_and_agree(path: Path, pro
     for i in range(60):
         shared = journal.find(f"shared{i}")
         assert shared is not None
-        # Both were told the answer that stands.
+        # Both got the stored answer.
         assert seen[0][f"shared{i}"] == seen[1][f"shared{i}"] == shared.text[0]
         assert [journal.find(f"{name}{i}") is not None for name in "xy"] == [True, True]
 

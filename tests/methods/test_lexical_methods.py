@@ -1,4 +1,4 @@
-"""BM25, the papers' BM25 and TF-IDF: beside reference implementations on `starter`; what a score of zero means."""
+"""BM25, the papers' BM25 and TF-IDF: against reference implementations on `starter`; what a score of zero means."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_the_papers_bm25_returns_the_whole_library_and_the_rest_in_the_order_of_
 
 
 def test_in_the_papers_bm25_a_perfect_match_can_tie_with_noise() -> None:
-    # `common` stands in half of the tools: ln((4 - 2 + 0.5) / (2 + 0.5)) = 0, so it counts nothing.
+    # `common` occurs in half of the tools: ln((4 - 2 + 0.5) / (2 + 0.5)) = 0, so it counts nothing.
     assert scores_of("bm25-okapi", HALF, "common") == {0: 0.0, 1: 0.0, 2: 0.0, 3: 0.0}
     assert returned("bm25", HALF, "common") == [0, 1]
 

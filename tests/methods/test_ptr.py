@@ -134,7 +134,7 @@ def test_each_part_can_be_switched_off(ptr: Callable[..., Method], parameters: s
 
 def test_lists_are_merged_in_the_order_direct_history_context(ptr: Callable[..., Method]) -> None:
     # `settle the rent`, two tools or past queries a view. Direct: pay, book. History: book, pay (of `bills and novels`;
-    # `bills` has pay again). Context of pay: pay, and book as the first of equals. Both stand in all three lists, and
+    # `bills` has pay again). Context of pay: pay, and book as the first of equals. Both are in all three lists, and
     # pay comes first.
     assert sets(ptr("view_size=2")) == [[MAIL, PAY]]
     # Without the direct view book comes first.

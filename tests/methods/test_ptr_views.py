@@ -21,7 +21,7 @@ lists_of_tools = st.lists(st.lists(st.integers(0, 9), unique=True, max_size=7), 
     [
         ([], []),
         ([[], [], []], []),
-        # 4 stands in three lists, 1 and 5 in two; 1 comes first in the first list.
+        # 4 is in three lists, 1 and 5 in two; 1 comes first in the first list.
         ([[1, 4, 2], [5, 4], [4, 5, 1]], [4, 1, 5, 2]),
         # Once each: the order of the lists, then of the list.
         ([[3], [1, 2], [0]], [3, 1, 2, 0]),

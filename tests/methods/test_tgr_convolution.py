@@ -1,4 +1,4 @@
-"""The propagation matrix beside TGR's equation 3 written with dense arrays, and worked by hand."""
+"""The propagation matrix compared with TGR's equation 3 on dense arrays, and worked by hand."""
 
 from __future__ import annotations
 

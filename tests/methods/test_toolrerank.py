@@ -1,4 +1,4 @@
-"""Reranking methods on planted vectors and scores, whose answers are worked out beside them."""
+"""Reranking methods on planted vectors and scores, whose answers are worked out by hand."""
 
 from __future__ import annotations
 

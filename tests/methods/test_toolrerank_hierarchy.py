@@ -1,4 +1,4 @@
-"""Hierarchy-aware reranking on lists made by hand, whose answers are worked out beside them."""
+"""Hierarchy-aware reranking on lists and answers worked out by hand."""
 
 from __future__ import annotations
 

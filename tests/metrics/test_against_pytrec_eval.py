@@ -1,4 +1,4 @@
-"""Every metric that trec_eval has, on 200 random runs, beside trec_eval itself.
+"""Every metric that trec_eval has, on 200 random runs, compared with trec_eval itself.
 
 trec_eval orders by score and breaks ties by its own rule, so it is given our order as strictly falling scores.
 """

@@ -84,7 +84,7 @@ def test_tracc_of_a_recommended_set(chosen: list[int], gold: list[int], expected
     ],
 )
 def test_tracc_at_k_takes_the_first_k_of_the_ranking_as_the_set(k: int, expected: float) -> None:
-    # A recommended set beside it does not matter.
+    # A recommended set does not matter.
     assert value(f"tracc@{k}", [1, 9, 2], [1, 2]) == pytest.approx(expected, rel=1e-12)
     assert value(f"tracc@{k}", [1, 9, 2], [1, 2], chosen=[4]) == pytest.approx(expected, rel=1e-12)
 

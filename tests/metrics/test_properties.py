@@ -162,7 +162,7 @@ def test_a_perfect_ranking_scores_1(case: Case) -> None:
 @checked
 def test_moving_a_gold_tool_up_never_lowers(name: str, case: Case, data: st.DataObject) -> None:
     ranking = case.ranking
-    # Places where a tool stands directly above one that is more relevant.
+    # Positions where a tool is directly above a more relevant one.
     below = [i for i in range(1, len(ranking)) if case.gold.get(ranking[i], 0) > case.gold.get(ranking[i - 1], 0)]
     assume(below)
     place = data.draw(st.sampled_from(below))

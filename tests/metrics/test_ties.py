@@ -1,4 +1,4 @@
-"""The tie band beside every order that the ties allow."""
+"""The tie band compared with every order that the ties allow."""
 
 from __future__ import annotations
 

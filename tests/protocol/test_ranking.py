@@ -119,7 +119,7 @@ def test_scores_must_be_numbers_in_the_shape_of_the_tools(scores: Any) -> None:
 
 
 def test_scores_must_have_the_shape_of_the_tools_before_these_are_cut_to_the_depth() -> None:
-    # Ten columns of tools, eight of them padding, beside three of scores.
+    # Ten columns of tools, eight of them padding, with three of scores.
     wide = np.pad(GOOD, ((0, 0), (0, 8)), constant_values=-1)
     assert refusal(Ranking(wide, np.ones((2, 3), dtype=np.float32))) == (NO_SCORES, None, None)
 

@@ -203,7 +203,7 @@ print([tool.description for tool in load_dataset("shouts").tools])
 
 
 def package(folder: Path, group: str, points: dict[str, str], files: dict[str, str]) -> Path:
-    """An installed package as pip leaves it: its modules beside its `dist-info` with the entry points."""
+    """An installed package as pip leaves it: its modules next to its `dist-info` with the entry points."""
     about = folder / "broken_plugin-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-plugin\nVersion: 1.0\n")

@@ -148,7 +148,7 @@ def test_stored_tables_of_other_rows_are_told_and_stay(sources: Sources) -> None
     folder = stored(sources.cache)
     rows = replace(loaded.rows_again(), queries=loaded.queries[1:])
     other = Dataset.build("metatool", loaded.card, rows)
-    # Whole, and signed: only building them anew shows it.
+    # Complete, and signed: only rebuilding them shows it.
     write_dataset(other, folder)
     before = contents(folder)
     report = verify_dataset("metatool", sources)

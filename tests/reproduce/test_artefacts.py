@@ -104,7 +104,7 @@ def test_another_model_in_an_artefacts_folder_is_told() -> None:
     assert is_there(name)
     settings = read_card(folder_of(name))
     assert settings is not None
-    # Where the models stood that it was made from, and how often it was saved, make no other model.
+    # The location of its source models, and how often it was saved, do not make it another model.
     _made(name, base="/elsewhere", settings={**settings.settings, "retriever": "/elsewhere", "checkpoint_every": 1})
     assert is_there(name)
     for changes, sentence in (

@@ -173,7 +173,7 @@ def test_a_direction_that_two_rows_show_is_one_test(written: Written, run: Calla
     assert second
     assert even
     assert first.difference == -second.difference
-    # The fourth cell has no printed row to stand against, so it is not run and no test.
+    # The fourth cell has no printed row to compare with, so it is not run and no test.
     assert cells[3].verdict == "not run"
     assert first.corrected == second.corrected == pytest.approx(2 * 2 / 2**16)
     # Of the even queries Most wins 12: the larger p of the two tests.
@@ -257,7 +257,7 @@ def test_the_protocol_s_own_way_stands_beside_the_paper_s(written: Written, run:
     assert by["B", "recall@1"].standard is None
     assert by["B", "ndcg@1"].standard is not None
     assert by["B", "ndcg@1"].standard.metric == "recall@1"
-    # A metric that no recipe measures is not run, beside one that is.
+    # A metric that no recipe measures is not run, next to one that is.
     assert by["A", "mrr"].verdict == "not run"
 
 

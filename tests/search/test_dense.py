@@ -1,4 +1,4 @@
-"""Similarities of vectors beside scipy's `cdist`; ties of equal vectors; search."""
+"""Similarities of vectors compared with scipy's `cdist`; ties of equal vectors; search."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_similarities_equal_scipy_s(similarity: Similarity, queries: int, tools:
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("size", [3, 33, 384])
 def test_equal_vectors_tie_exactly_wherever_they_stand(similarity: Similarity, size: int) -> None:
-    # 131 tools from 10 vectors: copies stand in different places of the kernels that multiply matrices.
+    # 131 tools from 10 vectors: copies are in different positions of the kernels that multiply matrices.
     origin = np.random.default_rng(4).integers(10, size=131)
     tools, queries = vectors(5, 10, size)[origin], vectors(6, 17, size)
     found = similarities(queries, tools, similarity).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Lexical scores beside reference implementations: plain formulas, rank_bm25, bm25s, scikit-learn."""
+"""Lexical scores compared with reference implementations: plain formulas, rank_bm25, bm25s, scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact top-k beside Python's `sorted`, under the tie rule."""
+"""Exact top-k compared with Python's `sorted`, under the tie rule."""
 
 from __future__ import annotations
 

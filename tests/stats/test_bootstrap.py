@@ -1,4 +1,4 @@
-"""BCa intervals beside scipy's, at their borders, and their coverage in a simulation."""
+"""BCa intervals compared with scipy's, at their limits, and their coverage in a simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Friedman's test, average ranks and Nemenyi's difference: by hand, beside scipy, and beside Demšar's table."""
+"""Friedman's test, average ranks and Nemenyi's difference: by hand, and compared with scipy and Demšar's table."""
 
 from __future__ import annotations
 

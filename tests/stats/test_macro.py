@@ -1,4 +1,4 @@
-"""Macro means: by hand, beside a plain two-level bootstrap, at their borders."""
+"""Macro means: by hand, compared with a plain two-level bootstrap, and at their limits."""
 
 from __future__ import annotations
 

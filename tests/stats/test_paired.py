@@ -1,4 +1,4 @@
-"""The paired randomisation test: by hand, beside scipy's, at its borders; and what belongs beside its p-value."""
+"""The paired randomisation test: by hand, against scipy's, at its limits; and what is reported with its p-value."""
 
 from __future__ import annotations
 

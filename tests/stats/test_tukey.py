@@ -1,4 +1,4 @@
-"""Randomised Tukey HSD: by enumeration, beside the test of two systems, at its borders, and its error rate."""
+"""Randomised Tukey HSD: by enumeration, compared with the test of two systems, at its limits, and its error rate."""
 
 from __future__ import annotations
 

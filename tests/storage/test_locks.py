@@ -1,4 +1,4 @@
-"""Folders that are replaced whole: what stands at every moment, also after a kill; one process at a time."""
+"""Folders that are replaced as a whole: what exists at every moment, also after a kill; one process at a time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def python(program: str, *arguments: object) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A folder that stands, with one file."""
+    """An existing folder with one file."""
     folder = tmp_path / "place" / "folder"
     folder.mkdir(parents=True)
     (folder / "file").write_text("old")

@@ -39,7 +39,7 @@ class Made:
         """The members of an archive after changes to `manifest`, `metrics`, `run`, `per_query`, or the `submission`.
 
         A change gets the JSON value or the table and returns another (or None where it changed the value in place).
-        All hashes are made after it: this is what somebody who cheats would hand in.
+        All hashes are made after it: this is what a cheater would submit.
         """
         parts = dict(self.parts)
         for name, change in changes.items():

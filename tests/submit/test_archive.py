@@ -36,7 +36,7 @@ def rewritten(
     """An archive by Python's own writer, with further members."""
     buffer = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w", compression) as out:
-        warnings.simplefilter("ignore")  # of names that stand twice
+        warnings.simplefilter("ignore")  # about duplicate names
         for name in MEMBERS:
             if name in members:
                 out.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), members[name], compression)

@@ -164,7 +164,7 @@ def test_a_killed_process_loses_at_most_one_step(tmp_path: Path, every: int) -> 
     state = run_loop(Counted(settings(epochs=30, checkpoint_every=every)), tmp_path / "killed", "same", QUIET)
     assert state.step == 30 * 7
     # What was begun and is not in the checkpoint: the step that was running, and by default, where the writing goes on
-    # beside the next step, one that was finished.
+    # next to the next step, one that was finished.
     assert 30 * 7 - begun <= steps <= 30 * 7 - begun + (1 if every else 2)
 
 

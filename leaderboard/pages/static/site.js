@@ -67,7 +67,7 @@
       button.type = "button";
       const link = head.querySelector("a");
       if (link) {
-        /* The name stays a link; the button beside it sorts. */
+        /* The name stays a link; the button next to it sorts. */
         button.setAttribute("aria-label", "sort by " + head.textContent.trim());
         head.prepend(button);
       } else {
