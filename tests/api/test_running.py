@@ -15,6 +15,7 @@ import bench
 from bench.api.results import Results
 from bench.errors import BenchError, UnavailableError, UsageError
 from bench.protocol import Method
+from bench.registry import build_method
 
 RUN: Any = bench.run  # for calls that its types do not allow
 COMPARE: Any = bench.compare
@@ -155,9 +156,9 @@ def test_a_built_in_class_is_known_by_its_own_name() -> None:
 
 
 def test_an_instance_is_of_its_class_whatever_that_calls_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = type("Mine", (Local,), {"__module__": __name__, "__qualname__": "Mine", "name": "bm25"})
+    kind: Any = type("Mine", (Local,), {"__module__": __name__, "__qualname__": "Mine", "name": "bm25"})
     monkeypatch.setattr(sys.modules[__name__], "Mine", kind, raising=False)
-    mine = kind(kind.Parameters(), bench.Context(bench.build_method))
+    mine = kind(kind.Parameters(), bench.Context(build_method))
     with pytest.raises(BenchError) as caught:
         bench.build_method(mine, k1=1.5)
     assert f"{__name__}:Mine" in str(caught.value)

@@ -67,6 +67,7 @@ def change(**fields: Any) -> Callable[[dict[str, Any]], Any]:
         (change(values={"ndcg@5": {"levels": [0.5], "codes": [0, 1, 0]}}), "code without a level"),
         (change(values={"ndcg@5": {"levels": [0.5], "codes": [0, -2, 0]}}), "does not follow its schema"),
         (change(values={"ndcg@5": {"levels": [math.nan], "codes": [0, 0, 0]}}), "does not follow its schema"),
+        (change(scoring={"measures": {}, "intervals": "a", "tokens": "b"}), "which code computed recall@5"),
         (change(surplus=1), "surplus"),
         (change(n="3"), "does not follow its schema"),
         (lambda raw: {key: raw[key] for key in raw if key != "sha256"}, "sha256"),

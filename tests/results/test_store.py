@@ -162,6 +162,17 @@ def test_edited_metrics_are_refused(run: Run, edit: str) -> None:
     )
 
 
+def test_a_result_that_hides_what_code_computed_a_number_is_refused(run: Run) -> None:
+    # Without it, its numbers would compare with those of any code.
+    path = run("bm25").folder / "manifest.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    del manifest["scoring"]["measures"]["recall"]
+    path.write_text(json.dumps(manifest), "utf-8")
+    with pytest.raises(ResultError) as caught:
+        Result.read(path.parent)
+    assert str(caught.value) == f"{path} does not say which code computed 'recall@1'; run it again."
+
+
 def test_the_manifest_holds_the_sha256_of_every_other_file(run: Run) -> None:
     result = run("bm25")
     expected = {name: hashlib.sha256((result.folder / name).read_bytes()).hexdigest() for name in FILES[1:]}

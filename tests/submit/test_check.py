@@ -52,6 +52,14 @@ def test_token_counts_are_taken_as_they_are_where_they_cannot_be_counted(
     assert checked(made.members()).outcome == "accepted"
 
 
+@pytest.mark.parametrize("part", ["measures", "intervals", "tokens"])
+def test_a_submission_cannot_name_other_code_than_made_its_numbers(made: Any, checked: Checked, part: str) -> None:
+    # What it names decides which rows of a board compare with the newest.
+    where = ("measures", "recall") if part == "measures" else (part,)
+    found = reasons(checked(made.members(manifest=put("scoring", *where, value="0" * 64))))
+    assert "its numbers were made by another version of the scoring code" in found
+
+
 def test_every_reason_is_listed(made: Any, checked: Checked) -> None:
     members = made.members(
         metrics=put("metrics", "recall@5", "mean", value=0.99),
