@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.util
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from bench.identity.sources import source_file
 from bench.identity.syntax import syntax_tree
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -140,18 +139,8 @@ def _lambda(line: int) -> str:
     return f"<lambda> at {line}"
 
 
-@cache
-def _source(module: str) -> Path | None:
-    loaded = sys.modules.get(module)
-    origin = getattr(loaded, "__file__", None)
-    if loaded is None:
-        try:
-            spec = importlib.util.find_spec(module)
-        except (ImportError, ValueError, AttributeError):
-            return None
-        origin = spec.origin if spec is not None else None
-    path = Path(origin) if origin else None
-    return path if path is not None and path.suffix == ".py" and path.is_file() else None
+#: The file of a module, found once.
+_source = cache(source_file)
 
 
 def _bindings(node: ast.stmt) -> Iterator[str]:

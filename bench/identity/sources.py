@@ -71,7 +71,7 @@ def closure(*modules: str) -> dict[str, bytes]:
         name = pending.pop()
         around = places.get(name.rpartition(".")[0])
         # What lies in no package is no module: a class or function of the module around it.
-        path = places[name] = None if around is not None and around.name != "__init__.py" else _source(name)
+        path = places[name] = None if around is not None and around.name != "__init__.py" else source_file(name)
         if path is not None and name != "bench":
             source = _scanned(path, _stamp(path))
             found[name] = source.code if _within(name, "bench") else source.raw
@@ -124,8 +124,8 @@ def _parents(name: str) -> Iterator[str]:
         yield name
 
 
-def _source(module: str) -> Path | None:
-    """The file of a module, found without importing anything."""
+def source_file(module: str) -> Path | None:
+    """The source file of a module, found without importing anything; None where there is none."""
     loaded = sys.modules.get(module)
     if loaded is not None:
         origin = getattr(loaded, "__file__", None)

@@ -82,8 +82,8 @@ def test_whatever_a_method_imports_is_hashed(name: str) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=300)
     found = json.loads(done.stdout)
     # A package without an `__init__.py` has no code.
-    assert {key for key in found["imported"] if sources._source(key)} <= sources.closure(module).keys()
-    assert {key for key in found["ran"] if sources._source(key)} <= sources.closure(
+    assert {key for key in found["imported"] if sources.source_file(key)} <= sources.closure(module).keys()
+    assert {key for key in found["ran"] if sources.source_file(key)} <= sources.closure(
         *found.get("methods", [module])
     ).keys()
 
@@ -95,7 +95,7 @@ def test_a_statement_in_any_module_of_the_closure_is_another_hash(module: str, m
     reached = sources.closure(module)
     assert "bench.data.parents" in reached
     for name in reached:
-        changed = sources._source(name)
+        changed = sources.source_file(name)
         assert changed is not None
 
         def edited(path: Path, changed: Path = changed) -> bytes:
