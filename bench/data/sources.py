@@ -99,7 +99,7 @@ class Sources:
     def _from_mirror(self, mirror: Path, name: str, digest: str) -> Path:
         path = mirror / name
         if not path.is_file():
-            raise UnavailableError(f"the mirror {mirror} has no file {name}; complete it, or unset BENCH_MIRROR.")
+            raise UnavailableError(f"the mirror {mirror} has no file {name}; complete it, or do without a mirror.")
         actual = sha256_of(path)
         if actual != digest:
             raise DataError(_mismatch(f"{path} in the mirror", actual, digest))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.errors import BenchError
+from bench.text import shortened
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -47,10 +48,13 @@ class Fault(NamedTuple):
 
 def faults(error: ValidationError) -> list[Fault]:
     """All that is wrong, in pydantic's order."""
-    return [
-        Fault(item["loc"], item["type"], item["msg"].removeprefix("Value error, ").rstrip("."))
-        for item in error.errors(include_url=False, include_context=False)
-    ]
+    found = []
+    for item in error.errors(include_url=False, include_context=False):
+        message = item["msg"].removeprefix("Value error, ").rstrip(".")
+        if item["type"] == "literal_error":
+            message += f", not {shortened(repr(item['input']), 60)}"
+        found.append(Fault(item["loc"], item["type"], message))
+    return found
 
 
 def first_fault(error: ValidationError, whole: str = "the file") -> str:

@@ -60,8 +60,14 @@ metrics = ["ndcg@7", "pass@2"]
         ('methods = ["bm25"]\ndatasets = ["a"]\ndepth = "9"', "depth: Input should be a valid integer."),
         ('methods = ["bm25"]\ndatasets = ["a"]\ndepth = 0', "depth: Input should be greater than or equal to 1."),
         ('methods = ["bm25"]\ndatasets = ["a"]\nlimit = 0', "limit: Input should be greater than or equal to 1."),
-        ('methods = ["bm25"]\ndatasets = ["a"]\nsplit = "tset"', "split: Input should be 'train', 'dev', 'test' or"),
-        ('methods = ["bm25"]\ndatasets = ["a"]\ncut = "knife"', "cut: Input should be 'none', 'size', 'threshold' or"),
+        (
+            'methods = ["bm25"]\ndatasets = ["a"]\nsplit = "tset"',
+            "split: Input should be 'train', 'dev', 'test' or 'all', not 'tset'",
+        ),
+        (
+            'methods = ["bm25"]\ndatasets = ["a"]\ncut = "knife"',
+            "cut: Input should be 'none', 'size', 'threshold' or 'gap', not 'knife'",
+        ),
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_valid_is_told_with_its_key(tmp_path: Path, text: str, fault: str) -> None:
