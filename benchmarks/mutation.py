@@ -136,7 +136,7 @@ def changes(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
         elif isinstance(node, ast.Name) and node.id in _CALLS and isinstance(node.ctx, ast.Load):
             yield node, _CALLS[node.id]
         elif isinstance(node, ast.Attribute) and node.attr in {**_CALLS, **_METHODS}:
-            yield node, f"{ast.unparse(node.value)}.{ {**_CALLS, **_METHODS}[node.attr] }"
+            yield node, f"({ast.unparse(node.value)}).{ {**_CALLS, **_METHODS}[node.attr] }"
         if isinstance(node, ast.If | ast.While) and not isinstance(node.test, ast.Compare | ast.UnaryOp):
             yield node.test, f"(not ({ast.unparse(node.test)}))"
 
@@ -259,7 +259,7 @@ def drawn(count: int, seed: int, covered: dict[str, dict[int, set[str]]]) -> lis
     rooms: dict[str, list[Mutant]] = collections.defaultdict(list)
     for file in sorted(covered):
         path = ROOT / file
-        if covered[file] and path.is_file():
+        if covered[file] and path.suffix == ".py" and path.is_file():
             rooms[next(room for room in ROOMS if file.startswith(room))] += mutants_of(path, set(covered[file]))
     chance = random.Random(seed)
     for members in rooms.values():
