@@ -20,6 +20,7 @@ from bench.evidence.report import Comparison as Report
 from bench.evidence.report import Correction, MetricReport
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
+from bench.results.units import sample
 from bench.text import clean
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Comparison:
 
     def _tables(self) -> list[tuple[str, list[list[str]]]]:
         return [
-            (f"{metric.metric} on {dataset.dataset} ({dataset.split}), n = {metric.n}", _rows(metric))
+            (f"{metric.metric} on {dataset.dataset} ({dataset.split}), {sample(metric.n, metric.units)}", _rows(metric))
             for dataset in self.report.datasets
             for metric in dataset.metrics
         ]

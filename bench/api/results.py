@@ -12,6 +12,7 @@ from bench.errors import BenchError, UsageError
 from bench.evidence.contestants import open_result
 from bench.results.manifest import MetricValue
 from bench.results.store import Result as StoredResult
+from bench.results.units import judged_sample
 from bench.storage.paths import expanded, results_folder
 from bench.text import clean
 
@@ -86,8 +87,8 @@ class Result:
     def metrics(self) -> pandas.DataFrame:
         """One row a metric, indexed by its name.
 
-        Columns: `mean`; `low` and `high`, the 95% BCa bootstrap interval over queries; `n`, the queries it is taken
-        on; `tie_low`, `tie_expected` and `tie_high`, the mean if ties were broken against the method, at random and for
+        Columns: `mean`; `low` and `high`, the 95% bootstrap interval over groups of dependent queries; `n`, the queries
+        it is taken on; `tie_low`, `tie_expected` and `tie_high`, the mean if ties were broken against the method, at random and for
         it. A value that does not exist is NaN.
 
         Raises:
@@ -142,7 +143,7 @@ class Result:
             for name in SHOWN
             if name in values
         ]
-        title = f"{self.stored.label} ({data.split}): {self.n} judged queries, {self.n_failed} failed"
+        title = f"{self.stored.label} ({data.split}): {judged_sample(data)}, {self.n_failed} failed"
         return title, rows, [*(f"note: {warning}" for warning in self.warnings), f"stored in {self.folder}"]
 
     def __repr__(self) -> str:

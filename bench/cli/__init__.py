@@ -14,6 +14,7 @@ _VERBS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run methods on datasets and store the results."),
     "show": ("show", "Show a stored result, or export its run as TREC or JSON lines."),
     "score": ("score", "Score the run file of any system and store it as a result."),
+    "rescore": ("rescore", "Bring stored results to the newest rules, without running methods."),
     "compare": ("compare", "Compare systems: differences, intervals, corrected tests, tiers."),
     "explain": ("explain", "Explain the rank of each gold tool of a query."),
     "bless": ("bless", "Store a result as a baseline for the regression gate."),

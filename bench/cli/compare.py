@@ -19,11 +19,13 @@ from bench.evidence.contestants import by_dataset, open_result
 from bench.evidence.pictures import draw
 from bench.evidence.render import (
     FEW_DATASETS,
+    INDEPENDENT,
     LONGEST_TEXT,
     SLICE_SIGNS,
     csv_text,
     dagger,
     difference_cells,
+    few_units,
     interval,
     latex,
     legend,
@@ -34,6 +36,7 @@ from bench.evidence.render import (
 from bench.evidence.report import Comparison, Correction, DatasetReport, Difference, MetricReport
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
+from bench.results.units import sample
 from bench.storage.paths import results_folder, write_text
 from bench.text import one_line
 
@@ -60,6 +63,11 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
     help="Number of queries to list with the largest change.",
 )
 @click.option(
+    "--unit",
+    type=click.Choice(["none"]),
+    help="none: also show what differences look like if queries are taken as independent.",
+)
+@click.option(
     "--correction", type=click.Choice(["holm", "benjamini-hochberg"]), default="holm", show_default=True,
     help="Multiple-testing correction of the p-values.",
 )  # fmt: skip
@@ -78,6 +86,7 @@ def command(
     metrics: tuple[str, ...],
     slices: tuple[str, ...],
     moved: int,
+    unit: str | None,
     correction: Correction,
     form: str,
     as_json: bool,
@@ -95,8 +104,9 @@ def command(
 
       bench compare tgr dense bm25 -d apibank -d starter
 
-    Every difference has a 95% interval, a paired randomisation test, and the minimum detectable effect (MDE). Results
-    on different queries are refused.
+    Every difference has a 95% interval, a paired randomisation test, and the minimum detectable effect (MDE). Queries
+    that share a gold set, a dialogue or a template are resampled together, as their dataset's unit of independence says
+    (`bench data info`). Results on different queries are refused.
     """
     use_session(offline=offline)
     folder = results or results_folder()
@@ -113,7 +123,7 @@ def command(
 
     found = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
-    report = compared(by_dataset(found), Question(wanted, slices, moved, correction), load)
+    report = compared(by_dataset(found), Question(wanted, slices, moved, correction, unit == "none"), load)
     if picture is not None:
         write_text(picture, draw(report))
     if as_json or form == "json":
@@ -155,14 +165,15 @@ def _print(report: Comparison) -> None:
         out.print(SLICE_SIGNS, style="dim")
     out.print(legend(report), style="dim")
     doubtful = [
-        (item.system, metric.metric, abs(item.difference), item.needed)
+        (item.system, metric.metric, abs(item.difference), item.needed, metric.units)
         for dataset in report.datasets
         for metric in dataset.metrics
         for item in metric.differences
-        if not dagger(item) and item.needed is not None and item.needed > metric.n
+        if not dagger(item) and item.needed is not None and item.needed > metric.units
     ]
-    for system, name, size, needed in doubtful[:_MOST_HINTS]:
-        out.print(f"{system}, {name}: detecting a difference of {size:.3f} takes about {needed} queries", style="dim")
+    for system, name, size, needed, units in doubtful[:_MOST_HINTS]:
+        hint = f"detecting a difference of {size:.3f} takes about {needed - units} more groups of queries"
+        out.print(f"{system}, {name}: {hint}", style="dim")
 
 
 #: More would bury the tables.
@@ -172,23 +183,26 @@ _MOST_HINTS = 3
 def _print_dataset(dataset: DatasetReport, baseline: str) -> None:
     out = console()
     limit = "" if dataset.limit is None else f", limit {dataset.limit}"
-    title = f"{dataset.dataset} ({dataset.split}{limit}, {dataset.n} judged queries), differences from {baseline}"
+    size = sample(dataset.n, dataset.units, dataset.effective, "judged queries")
+    title = f"{dataset.dataset} ({dataset.split}{limit}; {size}), differences from {baseline}"
     out.print(Text(title, style="bold"))
     for system in dataset.systems:
         notes = [*system.marks, *([f"{system.n_failed} queries failed"] if system.n_failed else [])]
         if notes:
             out.print(Text(f"{system.name}: {', '.join(notes)}", style="yellow"))
-    for warning in dataset.warnings:
+    for warning in [*dataset.warnings, *few_units(dataset)]:
         out.print(Text(f"note: {warning}", style="yellow"))
     _print_metrics(dataset.metrics, dataset.n)
+    _print_independent(dataset.metrics)
     for name in dict.fromkeys(item.slice for item in dataset.slices):
         own = [item for item in dataset.slices if item.slice == name]
         systems = [item.name for item in dataset.systems]
-        table = plain_table(f"{own[0].metric} by {name}", "n", *systems, right=tuple(range(1, len(systems) + 2)))
+        heads = (f"{own[0].metric} by {name}", "n", "groups", *systems)
+        table = plain_table(*heads, right=tuple(range(1, len(heads))))
         for item in own:
             signs = {difference.system: dagger(difference) for difference in item.differences}
             means = [f"{item.means[system]:.3f}{signs.get(system, '')}" for system in systems]
-            table.add_row(item.value, str(item.n), *means)
+            table.add_row(item.value, str(item.n), str(item.units), *means)
         out.print(table)
     for moves in dataset.moves:
         for title, found in (("gained", moves.gained), ("lost", moves.lost)):
@@ -216,6 +230,21 @@ def _print_metrics(metrics: Sequence[MetricReport], n: int) -> None:
             rank = ranks(standing.rank_low, standing.rank_high)
             table.add_row(standing.system, mean, str(standing.tier), rank, *_narrow_cells(difference))
     console().print(table)
+
+
+def _print_independent(metrics: Sequence[MetricReport]) -> None:
+    """What differences look like without units, where it was asked for."""
+    rows = [(item.system, metric.metric, item) for metric in metrics for item in metric.differences]
+    if not any(item.independent for _, _, item in rows):
+        return
+    table = plain_table("as if queries were independent", "metric", "difference", "p", right=(2, 3))
+    for system, name, item in rows:
+        if item.independent is not None:
+            found = item.independent
+            table.add_row(system, name, interval(item.difference, found.low, found.high), p_text(found.p))
+    out = console()
+    out.print(table)
+    out.print(INDEPENDENT, style="yellow")
 
 
 def _narrow_cells(difference: Difference | None) -> list[str]:

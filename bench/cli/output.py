@@ -14,6 +14,7 @@ import click
 from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
 from bench.results.manifest import MetricValue
 from bench.results.store import Result
+from bench.results.units import judged_sample
 from bench.text import clean
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     manifest, scored = result.manifest, result.metrics
     data = manifest.dataset
     out.print(Text(result.label, style="bold"))
-    counts = f"{scored.n} judged queries ({data.split}), {scored.n_failed} failed"
+    counts = f"{judged_sample(data)} ({data.split}), {scored.n_failed} failed"
     if scored.n_no_gold:
         counts += f", {scored.n_no_gold} without gold"
     depth = "from a run file" if manifest.method.run_file else f"depth {manifest.depth}"
@@ -190,7 +191,7 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
     for members in comparable(results):
         data = members[0].manifest.dataset
         limit = "" if data.limit is None else f", limit {data.limit}"
-        out.print(Text(f"{data.spec} ({data.split}{limit}, {members[0].metrics.n} judged queries)", style="bold"))
+        out.print(Text(f"{data.spec} ({data.split}{limit}; {judged_sample(data)})", style="bold"))
         labels = [_method_label(member, usual_template(members)) for member in members]
         names = _fitting(members, metrics, labels, out.width)
         if not names:
@@ -213,7 +214,7 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
         out.print(Text(f"note: {warning}", style="yellow"))
     if doubtful:
         out.print("~ the lead over the next row depends only on tie-breaking")
-    out.print(Text("below each mean: its 95% interval over queries; `bench show RESULT` prints the rest", style="dim"))
+    out.print(Text("below each mean: its 95% interval; `bench show RESULT` prints the rest", style="dim"))
 
 
 def _fitting(members: Sequence[Result], metrics: Sequence[str], labels: Sequence[str], width: int) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.evaluation.plan import EvaluatedSplit, Plan
+from bench.evaluation.plan import RANKING_RULES, EvaluatedSplit, Plan
 from bench.evaluation.runfile import parse_run
 from bench.evaluation.runner import dataset_identity, environment
 from bench.evaluation.scoring import score, scoring_code
@@ -54,7 +54,7 @@ def score_run_file(
     answers = parse_run(data, file, dataset, rows)
     digest = hashlib.sha256(data).hexdigest()
     asked = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
-    identity = f"{PROTOCOL_VERSION} {dataset.content_hash} {asked} {name} {digest}"
+    identity = f"{RANKING_RULES} {dataset.content_hash} {asked} {name} {digest}"
     identifier = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     scored = score(identifier, dataset, rows, answers, plan.tool_text(dataset), metrics)
     manifest = Manifest(

@@ -16,7 +16,7 @@ from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.identity.sources import code_hash
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.protocol import PROTOCOL_VERSION, Method
+from bench.protocol import Method
 from bench.protocol.parts import methods_of, revisions
 from bench.specs.spec import Spec
 
@@ -100,13 +100,18 @@ def method_code(method: Method) -> str:
     return code_hash(*sorted({type(part).__module__ for part in methods_of(method)}))
 
 
+#: The version of the rules that a ranking depends on: what a method may see, depth, ties, text. Protocol 2.0 changed
+#: only what is computed from a ranking, so a ranking of 1.0 is scored again, not made again.
+RANKING_RULES = "1.0"
+
+
 def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:
     """Twelve hexadecimal digits that two runs share only if they must give the same rankings.
 
     (Up to the last bits of embeddings, which depend on the texts that were encoded together.)
     """
     identity = {
-        "protocol": PROTOCOL_VERSION,
+        "protocol": RANKING_RULES,
         "dataset": dataset.content_hash,
         "split": plan.evaluated_split(dataset),
         "limit": plan.limit,

@@ -1,4 +1,4 @@
-"""Re-scoring a stored ranking for new metrics or changed scoring code."""
+"""Re-scoring a stored result for new metrics, changed scoring code or a newer protocol."""
 
 from __future__ import annotations
 
@@ -7,23 +7,38 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
-from bench.errors import UsageError
+from bench.errors import ResultError, UsageError
 from bench.evaluation.answers import Answers
-from bench.evaluation.scoring import Scored, score, scoring_code
-from bench.metrics import Metric, parse_metric
+from bench.evaluation.scoring import Scored, score, scoring_code, unit_names
+from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond
 from bench.models.tokens import can_count_tokens
-from bench.protocol import Ranking, ToolSets
+from bench.protocol import PROTOCOL_VERSION, Ranking, ToolSets
 from bench.results.comparing import code_of, interval_code, token_code
-from bench.results.store import Result, write_result
+from bench.results.intervals import means_and_intervals
+from bench.results.manifest import Metrics
+from bench.results.store import PER_QUERY_SCHEMA, Result, write_result
+from bench.results.units import unit_counts
+
+#: Of the rankings' scores, which are not in the per-query values.
+_BANDS = ("tie_low", "tie_expected", "tie_high")
 
 
-def up_to_date(result: Result, metrics: Sequence[Metric]) -> bool:
-    """Whether a result has these metrics, and all its numbers by the code of today, or by code that gives the same."""
+def up_to_date(result: Result, dataset: Dataset, metrics: Sequence[Metric] = ()) -> bool:
+    """Whether a result has these metrics, and all its numbers by the rules, units and code of today.
+
+    Older code counts as today's if it is known to give the same numbers.
+    """
+    if result.manifest.protocol != PROTOCOL_VERSION or result.manifest.dataset.unit != dataset.unit:
+        return False
+    rows = np.array([dataset.query_codes[name] for name in result.per_query["query_id"].to_pylist()], dtype=np.int64)
+    if result.per_query["unit"].to_pylist() != unit_names(dataset, rows).to_pylist():
+        return False
     known = result.per_query.column_names
     has_sets = not result.per_query["recommended"].null_count
     if not all(str(metric) in known for metric in metrics if has_sets or not metric.needs_sets):
@@ -39,11 +54,58 @@ def up_to_date(result: Result, metrics: Sequence[Metric]) -> bool:
 def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Result:
     """Score a stored result again with the default metrics, its other metrics and these, and replace it.
 
-    The caller holds the result's lock.
+    Without its ranking (a folder of results may keep large ones elsewhere) its per-query values are kept, and means and
+    intervals are computed again. The caller holds the result's lock.
+
+    Raises:
+        ResultError: it is of other data; or its ranking is not there, and without it not all can be computed.
     """
-    scored, manifest = rescored(result, dataset, metrics), result.manifest
-    fresh = manifest.model_copy(update={"scoring": scoring_code(scored.metrics.metrics)})
-    return write_result(result.folder, fresh, scored.metrics, scored.run, scored.per_query)
+    manifest = result.manifest
+    if manifest.dataset.content_hash != dataset.content_hash:
+        raise ResultError(f"{result.label} is of {dataset.spec} as it was before it changed; run it again.")
+    run: pa.Table | None = None
+    if result.has_run:
+        scored = rescored(result, dataset, metrics)
+        found, per_query, run = scored.metrics, scored.per_query, scored.run
+    else:
+        found, per_query = _from_values(result, dataset, metrics)
+    judged = np.array(per_query["n_gold"].to_pylist()) > 0
+    rows = np.array([dataset.query_codes[name] for name in per_query["query_id"].to_pylist()], dtype=np.int64)
+    count, effective = unit_counts(dataset.units[rows[judged]])
+    units = {"unit": dataset.unit, "units": count, "effective": effective, "source": dataset.source}
+    fresh = manifest.model_copy(
+        update={
+            "protocol": PROTOCOL_VERSION,
+            "dataset": manifest.dataset.model_copy(update=units),
+            "scoring": scoring_code(found.metrics),
+        }
+    )
+    return write_result(result.folder, fresh, found, run, per_query)
+
+
+def _from_values(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> tuple[Metrics, pa.Table]:
+    """Means and intervals of the stored per-query values, and these with the units of today."""
+    had, own = _had(result), result.manifest.scoring
+    now = scoring_code(map(str, had))
+    changed = [str(metric) for metric in had if code_of(own, str(metric)) != code_of(now, str(metric))]
+    lacking = [str(metric) for metric in metrics if str(metric) not in result.metrics.metrics]
+    if changed or lacking or len(had) != len(result.metrics.metrics):
+        raise ResultError(
+            f"{result.label} cannot be scored again: its ranking is not in {result.folder}; run it again."
+        )
+    table = result.per_query
+    rows = np.array([dataset.query_codes[name] for name in table["query_id"].to_pylist()], dtype=np.int64)
+    values = np.column_stack([result.values(str(metric)) for metric in had])
+    stored = result.metrics.metrics
+    made = {
+        name: value.model_copy(update={band: getattr(stored[name], band) for band in _BANDS})
+        for name, value in means_and_intervals(Scores(tuple(had), values), dataset.units[rows]).items()
+    }
+    if "unit" in table.column_names:
+        table = table.drop_columns(["unit"])
+    place = PER_QUERY_SCHEMA.get_field_index("unit")
+    table = table.add_column(place, PER_QUERY_SCHEMA.field("unit"), unit_names(dataset, rows))
+    return result.metrics.model_copy(update={"metrics": made}), table
 
 
 def rescored(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Scored:

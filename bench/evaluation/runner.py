@@ -35,6 +35,7 @@ from bench.protocol.parts import is_oracle, methods_of, models, needs_history, n
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, Mark, MethodIdentity, ModelUse
 from bench.results.store import Result, check_writable, is_complete, result_folder, result_lock, write_result
+from bench.results.units import unit_counts
 from bench.session import Meter, current_session, metered, session, uncached_queries
 from bench.specs.spec import Spec
 from bench.storage.locks import recover
@@ -160,11 +161,12 @@ class Runner:
     def _kept(self, result: Result, plan: Plan) -> Result:
         """A stored result, scored again if it lacks a metric or the scoring code has changed."""
         made = result.manifest.environment.created
-        if up_to_date(result, self.metrics):
+        dataset = self._dataset(plan)
+        if up_to_date(result, dataset, self.metrics):
             self.progress.note(f"{result.label}: kept from {made}; use --overwrite always to run it again")
             return result
         self.progress.note(f"{result.label}: ranking kept from {made}, re-scored")
-        return rescore(result, self._dataset(plan), self.metrics)
+        return rescore(result, dataset, self.metrics)
 
     def _make(self, item: _Prepared) -> Result:
         plan, method, dataset = item.plan, item.method, self._dataset(item.plan)
@@ -261,7 +263,9 @@ def views(plan: Plan, dataset: Dataset) -> tuple[Library, History]:
 
 def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], history: int) -> DatasetIdentity:
     """The dataset's part of a manifest."""
-    judged = int((dataset.gold.counts[rows] > 0).sum())
+    has_gold = dataset.gold.counts[rows] > 0
+    judged = int(has_gold.sum())
+    count, effective = unit_counts(dataset.units[rows[has_gold]])
     return DatasetIdentity(
         spec=dataset.spec,
         title=dataset.card.title,
@@ -274,6 +278,10 @@ def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], hist
         tools=len(dataset.tools),
         history=history,
         template=plan.tool_text(dataset),
+        unit=dataset.unit,
+        units=count,
+        effective=effective,
+        source=dataset.source,
     )
 
 

@@ -69,7 +69,7 @@ def score(
     band = None
     if ranking.scores is not None:
         band = tie_band(ranking.tools, ranking.scores, gold, answers.beyond, metrics)
-    values = means_and_intervals(scores)
+    values = means_and_intervals(scores, dataset.units[rows])
     if band is not None:
         for i, metric in enumerate(band.metrics):
             ends = {"tie_low": band.low[i], "tie_expected": band.expected[i], "tie_high": band.high[i]}
@@ -132,12 +132,19 @@ def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers) -> p
     return pa.table(columns, RUN_SCHEMA)
 
 
+def unit_names(dataset: Dataset, rows: NDArray[np.int64]) -> pa.Array:
+    """The unit of independence of each query, called by the first of its queries."""
+    _, first = np.unique(dataset.units, return_index=True)
+    return arrow.strings(_query_ids(dataset, first)).take(arrow.numbers(dataset.units[rows]))
+
+
 def _per_query_table(
     dataset: Dataset, rows: NDArray[np.int64], answers: Answers, scores: Scores, silent: NDArray[np.bool_]
 ) -> pa.Table:
     beyond, sets = answers.beyond, answers.sets
     columns = {
         "query_id": arrow.strings(_query_ids(dataset, rows)),
+        "unit": unit_names(dataset, rows),
         "n_gold": arrow.numbers(dataset.gold.take(rows).counts.astype(np.int32)),
         "failed": arrow.booleans(silent),
         "tied_beyond": arrow.numbers(beyond.counts.astype(np.int32)),

@@ -18,6 +18,7 @@ from bench.evidence.report import (
     Correction,
     DatasetReport,
     Difference,
+    Independent,
     MacroReport,
     MacroStanding,
     MetricReport,
@@ -30,15 +31,15 @@ from bench.evidence.report import (
 from bench.metrics import parse_metric
 from bench.results.comparing import marks, usual_template
 from bench.results.slices import values_of
+from bench.results.units import unit_counts
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import macro_intervals
 from bench.stats.multiple import benjamini_hochberg, holm
+from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.paired import Paired, compare
-from bench.stats.power import queries_needed
-from bench.stats.tiers import rank_intervals, tiers
-from bench.stats.tukey import randomised_tukey
+from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
 
 Tested = TypeVar("Tested", MetricReport, SliceReport)
 
@@ -60,12 +61,14 @@ class Question:
         slices: names of slices by which the first metric is split, too.
         moved: how many of the queries that moved most are listed, each way.
         correction: how the family is corrected.
+        independent: whether differences are also shown as if queries were independent.
     """
 
     metrics: tuple[str, ...] = ()
     slices: tuple[str, ...] = ()
     moved: int = 5
     correction: Correction = "holm"
+    independent: bool = False
 
 
 def compared(fields: Sequence[Field], question: Question, load: Callable[[str], Dataset | None]) -> Comparison:
@@ -93,7 +96,7 @@ def compared(fields: Sequence[Field], question: Question, load: Callable[[str], 
     if not metrics:
         raise UsageError("the results share none of the default metrics: name one with --metric.")
     correct = _CORRECTIONS[question.correction]
-    reports = [_on_dataset(field, metrics, question, load, correct) for field in fields]
+    reports = [_on_dataset(field, metrics, question, load) for field in fields]
     # One family over everything that is tested against the baseline: any of it may mislead a reader.
     every = [difference for report in reports for metric in report.metrics for difference in metric.differences]
     corrected = iter(correct([difference.p for difference in every]).tolist())
@@ -129,9 +132,9 @@ def _on_dataset(
     metrics: Sequence[str],
     question: Question,
     load: Callable[[str], Dataset | None],
-    correct: Callable[[Sequence[float]], NDArray[np.float64]],
 ) -> DatasetReport:
     identity = field.results[0].manifest.dataset
+    units, effective = unit_counts(field.units[field.judged])
     dataset = load(identity.spec) if question.slices or question.moved else None
     if question.slices and dataset is None:
         raise UsageError(f"{identity.spec} is not available, so its slices are unknown; see `bench data info`.")
@@ -145,6 +148,9 @@ def _on_dataset(
         split=identity.split,
         limit=identity.limit,
         n=int(field.judged.sum()),
+        unit=identity.unit,
+        units=units,
+        effective=effective,
         systems=[
             System(
                 name=name,
@@ -154,8 +160,8 @@ def _on_dataset(
             )
             for name, result in zip(field.names, field.results, strict=True)
         ],
-        metrics=[_on_metric(field, metric) for metric in metrics],
-        slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, dataset, correct)],
+        metrics=[_on_metric(field, metric, question) for metric in metrics],
+        slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, question, dataset)],
         moves=_moves(field, metrics[0], question.moved, dataset),
         warnings=sorted({warning for result in field.results for warning in result.manifest.notes}),
     )
@@ -165,16 +171,17 @@ def _direction(metric: str) -> float:
     return 1.0 if parse_metric(metric).measure.higher_is_better else -1.0
 
 
-def _on_metric(field: Field, metric: str) -> MetricReport:
+def _on_metric(field: Field, metric: str, question: Question) -> MetricReport:
     rows, values = field.values(metric)
     if not len(rows):
         raise UsageError(f"{metric} covers none of the queries, so there is nothing to compare.")
-    sign = _direction(metric)
-    pairs = randomised_tukey(values)
+    sign, units = _direction(metric), field.units_of(rows)
+    systems = values.shape[1]
+    pairs = pairwise_tests(values, units=units) if _enough(units) else np.ones((systems, systems))
     means = values.mean(axis=0)
     groups = tiers(sign * means, pairs, LEVEL)
-    ranks = rank_intervals(sign * values)
-    ends = bca_intervals(values)
+    ranks = rank_intervals(sign * values, units=units)
+    ends = bca_intervals(values, units=units)
     standings = [
         Standing(
             system=name,
@@ -191,25 +198,37 @@ def _on_metric(field: Field, metric: str) -> MetricReport:
         metric=metric,
         higher_is_better=sign > 0,
         n=len(rows),
+        units=_count_of(units),
         standings=sorted(standings, key=lambda item: (-sign * item.mean, item.system)),
-        differences=_differences(field.names, values, sign),
+        differences=_differences(field.names, values, units, sign, question.independent),
         pairs=pairs.tolist(),
     )
 
 
-def _differences(names: Sequence[str], values: NDArray[np.float64], sign: float) -> list[Difference]:
+def _count_of(units: NDArray[np.int64]) -> int:
+    return int(units.max()) + 1
+
+
+def _enough(units: NDArray[np.int64]) -> bool:
+    return _count_of(units) >= FEWEST_UNITS
+
+
+def _differences(
+    names: Sequence[str], values: NDArray[np.float64], units: NDArray[np.int64], sign: float, independent: bool
+) -> list[Difference]:
     """Every system less the first; p-values not yet corrected."""
     d = values[:, 1:] - values[:, :1]
-    t, signed_rank = paired_t(d), wilcoxon(d)
+    t, signed_rank = paired_t(d, units=units), wilcoxon(d, units=units)
+    plain = [Independent(low=pair.low, high=pair.high, p=pair.p) for pair in compare(d)] if independent else None
     return [
-        _difference(
-            name, pair, sign, float(t[i]), float(signed_rank[i]), float(d[:, i].std(ddof=1)) if len(d) > 1 else 0
+        _difference(name, pair, sign, float(t[i]), float(signed_rank[i])).model_copy(
+            update={"decided": _enough(units), "independent": None if plain is None else plain[i]}
         )
-        for i, (name, pair) in enumerate(zip(names[1:], compare(d), strict=True))
+        for i, (name, pair) in enumerate(zip(names[1:], compare(d, units=units), strict=True))
     ]
 
 
-def _difference(name: str, pair: Paired, sign: float, t: float, signed_rank: float, sd: float) -> Difference:
+def _difference(name: str, pair: Paired, sign: float, t: float, signed_rank: float) -> Difference:
     wins, losses = (pair.wins, pair.losses) if sign > 0 else (pair.losses, pair.wins)
     return Difference(
         system=name,
@@ -225,7 +244,8 @@ def _difference(name: str, pair: Paired, sign: float, t: float, signed_rank: flo
         ties=pair.ties,
         losses=losses,
         detectable=pair.detectable,
-        needed=None if pair.n < 2 else queries_needed(pair.difference, sd),
+        needed=pair.needed,
+        decided=True,
     )
 
 
@@ -233,23 +253,25 @@ def _by_slice(
     field: Field,
     metric: str,
     name: str,
+    question: Question,
     dataset: Dataset | None,
-    correct: Callable[[Sequence[float]], NDArray[np.float64]],
 ) -> list[SliceReport]:
     assert dataset is not None
+    correct = _CORRECTIONS[question.correction]
     rows, values = field.values(metric)
     found = []
     own = values_of(dataset, name, [field.query_ids[row] for row in rows])
     for value, members in own.items():
-        inside = values[members]
+        inside, units = values[members], field.units_of(rows[members])
         found.append(
             SliceReport(
                 slice=name,
                 value=value,
                 metric=metric,
                 n=len(inside),
+                units=_count_of(units),
                 means=dict(zip(field.names, inside.mean(axis=0).tolist(), strict=True)),
-                differences=_differences(field.names, inside, _direction(metric)),
+                differences=_differences(field.names, inside, units, _direction(metric), question.independent),
             )
         )
     corrected = iter(correct([item.p for report in found for item in report.differences]).tolist())
@@ -287,12 +309,18 @@ def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> lis
 
 def _over_datasets(fields: Sequence[Field], metrics: Sequence[str]) -> list[MacroReport]:
     names = fields[0].names
+    sources = [field.results[0].manifest.dataset.source for field in fields]
+    by_source: dict[str, list[int]] = {}
+    for i, source in enumerate(sources):
+        by_source.setdefault(source, []).append(i)
     found = []
     for metric in metrics:
-        values = [field.values(metric)[1] for field in fields]
-        means = np.array([table.mean(axis=0) for table in values])
+        taken = [field.values(metric) for field in fields]
+        values = [table for _, table in taken]
+        units = [field.units_of(rows) for field, (rows, _) in zip(fields, taken, strict=True)]
+        means = np.array([np.mean([values[i].mean(axis=0) for i in own], axis=0) for own in by_source.values()])
         sign = _direction(metric)
-        intervals = macro_intervals(values)
+        intervals = macro_intervals(values, units=units, sources=sources)
         ranks = average_ranks(sign * means)
         standings = [
             MacroStanding(
@@ -308,9 +336,10 @@ def _over_datasets(fields: Sequence[Field], metrics: Sequence[str]) -> list[Macr
             MacroReport(
                 metric=metric,
                 datasets=[field.results[0].manifest.dataset.spec for field in fields],
+                sources=sources,
                 standings=sorted(standings, key=lambda item: (item.rank, item.system)),
                 friedman=friedman(means) if len(names) > 2 else None,
-                critical=nemenyi_difference(len(names), len(fields)),
+                critical=nemenyi_difference(len(names), len(by_source)),
             )
         )
     return found

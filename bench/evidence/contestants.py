@@ -16,6 +16,7 @@ from bench.progress import QUIET, Progress
 from bench.registry import load_dataset
 from bench.results.comparing import differences, metric_difference
 from bench.results.store import Result, find_result
+from bench.results.units import numbered
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,14 @@ class Field:
         names: (systems,) what each is called in a table: its method, and its id where two methods are the same.
         query_ids: (queries,) sorted.
         judged: (queries,) whether a query has gold.
+        units: (queries,) the unit of independence of each query, by code.
     """
 
     results: tuple[Result, ...]
     names: tuple[str, ...]
     query_ids: tuple[str, ...]
     judged: NDArray[np.bool_]
+    units: NDArray[np.int64]
 
     @property
     def dataset(self) -> str:
@@ -61,6 +64,10 @@ class Field:
         table = np.column_stack([result.values(metric) for result in self.results])
         rows = np.flatnonzero(~np.isnan(table).any(axis=1))
         return rows, table[rows]
+
+    def units_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(rows,) the units of some of the queries, by codes from 0 without gaps."""
+        return numbered(self.units[rows])
 
     def shared_metrics(self, wanted: Sequence[str]) -> list[str]:
         """Those of the metrics that every result has, computed by the same code."""
@@ -138,10 +145,16 @@ def on_same_queries(results: Sequence[Result]) -> Field:
             )
     ids = first.per_query["query_id"].to_pylist()
     counts = first.per_query["n_gold"].to_pylist()
+    units = first.units
     for result in results[1:]:
         if result.per_query["query_id"].to_pylist() != ids or result.per_query["n_gold"].to_pylist() != counts:
             raise ResultError(f"{first.label} and {result.label} cannot be compared: they are not on the same queries.")
-    return Field(tuple(results), _names(results), tuple(ids), np.array(counts, dtype=np.int64) > 0)
+        if not np.array_equal(result.units, units):
+            raise ResultError(
+                f"{first.label} and {result.label} cannot be compared: their queries are in other units of "
+                "independence; `bench rescore` computes them again."
+            )
+    return Field(tuple(results), _names(results), tuple(ids), np.array(counts, dtype=np.int64) > 0, units)
 
 
 def by_dataset(results: Sequence[Result]) -> list[Field]:

@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterable, Sequence
 
 from bench.evidence.report import Comparison, DatasetReport, Difference, MetricReport
+from bench.results.units import sample
+from bench.stats.noninferiority import FEWEST_UNITS
 from bench.text import one_line
 
 #: Characters of a query that a report shows.
@@ -17,6 +19,11 @@ FEW_DATASETS = (
     "differ much, nominal 95% intervals cover the true value in about 60%, 80% and 87% of "
     "cases for two, three and five datasets."
 )
+#: Of `bench compare --unit none`.
+INDEPENDENT = (
+    "These numbers take queries as independent. Where queries share a group they are wrong: intervals are too narrow and "
+    "p-values too small."
+)
 SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 #: p-values below these get these signs.
 DAGGERS = ((0.01, "‡"), (0.05, "†"))
@@ -24,8 +31,8 @@ _LATEX_DAGGERS = {"‡": r"\ddagger", "†": r"\dagger", "": ""}
 
 
 def dagger(difference: Difference | None) -> str:
-    """The sign of a corrected p-value; none for the baseline."""
-    if difference is None:
+    """The sign of a corrected p-value; none for the baseline, and where there are too few units for a conclusion."""
+    if difference is None or not difference.decided:
         return ""
     return next((sign for level, sign in DAGGERS if difference.corrected < level), "")
 
@@ -42,9 +49,20 @@ def signs(report: Comparison) -> str:
 def legend(report: Comparison) -> str:
     """What is in the tables."""
     return (
-        f"{signs(report)} Intervals are 95% BCa bootstrap intervals over queries, not corrected. Tiers come from the "
-        "randomised Tukey test over all pairs, one metric at a time."
+        f"{signs(report)} Intervals are 95% bootstrap intervals over groups of dependent queries, not corrected. No two "
+        "systems of a tier differ in a paired randomisation test of all pairs, corrected by Holm, one metric at a time."
     )
+
+
+def few_units(dataset: DatasetReport) -> list[str]:
+    """What to say where there are too few units for conclusions."""
+    few = {metric.units for metric in dataset.metrics if metric.units < FEWEST_UNITS}
+    if not few:
+        return []
+    return [
+        f"{min(few)} {'group' if few == {1} else 'groups'} of dependent queries are too few for conclusions (at least "
+        f"{FEWEST_UNITS} are needed): nothing is marked as different, and intervals are approximate"
+    ]
 
 
 def markdown(report: Comparison) -> str:
@@ -52,14 +70,16 @@ def markdown(report: Comparison) -> str:
     parts = [f"# Compared with {_cell(report.baseline)}", _cell(legend(report))]
     for dataset in report.datasets:
         limit = "" if dataset.limit is None else f", limit {dataset.limit}"
-        parts.append(f"## {_cell(dataset.dataset)} ({dataset.split}{limit}, {dataset.n} judged queries)")
+        parts.append(f"## {_cell(dataset.dataset)} ({dataset.split}{limit}; {_size(dataset)})")
         notes = [f"{item.name}: {', '.join(item.marks)}" for item in dataset.systems if item.marks]
         notes += [f"{item.name}: {item.n_failed} queries failed" for item in dataset.systems if item.n_failed]
+        notes += few_units(dataset)
         if notes:
             parts.append("\n".join(f"- {_cell(note)}" for note in notes))
         for metric in dataset.metrics:
             parts.append(f"### {metric.metric}" + ("" if metric.n == dataset.n else f" (n = {metric.n})"))
             parts.append(_markdown_metric(metric, report.baseline))
+        parts += _markdown_independent(dataset)
         parts += _markdown_slices(dataset)
         parts += _markdown_moves(dataset, report.baseline)
     if report.macro:
@@ -95,6 +115,28 @@ def _markdown_metric(metric: MetricReport, baseline: str) -> str:
     return _grid(heads, rows)
 
 
+def _size(dataset: DatasetReport) -> str:
+    return sample(dataset.n, dataset.units, dataset.effective, "judged queries")
+
+
+def _markdown_independent(dataset: DatasetReport) -> list[str]:
+    rows = [
+        [
+            d.system,
+            metric.metric,
+            interval(d.difference, d.independent.low, d.independent.high),
+            p_text(d.independent.p),
+        ]
+        for metric in dataset.metrics
+        for d in metric.differences
+        if d.independent is not None
+    ]
+    if not rows:
+        return []
+    head = ["system", "metric", "difference", "p"]
+    return ["### As if queries were independent", INDEPENDENT, _grid(head, rows)]
+
+
 def _markdown_slices(dataset: DatasetReport) -> list[str]:
     parts = []
     for name in dict.fromkeys(item.slice for item in dataset.slices):
@@ -104,9 +146,9 @@ def _markdown_slices(dataset: DatasetReport) -> list[str]:
         for item in own:
             by_system = {difference.system: difference for difference in item.differences}
             means = [f"{item.means[system]:.3f}{dagger(by_system.get(system))}" for system in systems]
-            rows.append([item.value, str(item.n), *means])
+            rows.append([item.value, str(item.n), str(item.units), *means])
         parts.append(f"### {own[0].metric} by {_cell(name)}")
-        parts.append(_grid([name, "n", *systems], rows))
+        parts.append(_grid([name, "n", "groups", *systems], rows))
         parts.append(SLICE_SIGNS)
     return parts
 
@@ -170,7 +212,7 @@ def _cell(text: str) -> str:
 
 #: Columns of a comparison as one flat table.
 COLUMNS = (
-    "dataset split metric n system result_id mean low high tier rank_low rank_high baseline difference "
+    "dataset split metric n units system result_id mean low high tier rank_low rank_high baseline difference "
     "difference_low difference_high p corrected p_t p_wilcoxon dz wins ties losses detectable needed"
 ).split()
 
@@ -183,7 +225,8 @@ def flat_rows(report: Comparison) -> list[list[object]]:
         for metric in dataset.metrics:
             differences = {item.system: item for item in metric.differences}
             for s in metric.standings:
-                head: list[object] = [dataset.dataset, dataset.split, metric.metric, metric.n, s.system, ids[s.system]]
+                head: list[object] = [dataset.dataset, dataset.split, metric.metric, metric.n, metric.units]
+                head += [s.system, ids[s.system]]
                 head += [s.mean, s.low, s.high, s.tier, s.rank_low, s.rank_high, report.baseline]
                 d = differences.get(s.system)
                 tail: list[object] = [None] * 13
@@ -229,7 +272,7 @@ def latex(report: Comparison) -> str:
         lines += [
             r"\bottomrule",
             r"\end{tabular}",
-            rf"\caption{{{_latex(dataset.dataset)} ({dataset.split}, $n={dataset.n}$). {caption}}}",
+            rf"\caption{{{_latex(dataset.dataset)} ({dataset.split}; {_size(dataset)}). {caption}}}",
             r"\end{table}",
         ]
         parts.append("\n".join(lines))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from bench.storage.records import Record
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 Correction = Literal["holm", "benjamini-hochberg"]
 
 
@@ -23,9 +23,9 @@ class Standing(Record):
     """A system on one metric.
 
     Attributes:
-        mean, low, high: over the queries, with its 95% interval (BCa); no interval for a single query.
+        mean, low, high: over the queries, with its 95% interval (cluster bootstrap); no interval for a single unit.
         tier: from 1; no two systems of a tier differ significantly.
-        rank_low, rank_high: best and worst rank, 95% of the bootstrap's resamples of queries lie between.
+        rank_low, rank_high: best and worst rank, 95% of the bootstrap's resamples of units lie between.
     """
 
     system: str
@@ -37,18 +37,33 @@ class Standing(Record):
     rank_high: int
 
 
+class Independent(Record):
+    """What a difference looks like if its queries are taken as independent, which they are not.
+
+    Attributes:
+        low, high, p: as those of `Difference`.
+    """
+
+    low: float | None
+    high: float | None
+    p: float
+
+
 class Difference(Record):
     """A system less the baseline on the same queries.
 
     Attributes:
-        low, high: 95% interval (BCa) of the mean difference, not corrected for the family.
-        p: two-sided paired randomisation test; `corrected` for the family.
-        p_t, p_wilcoxon: paired t and Wilcoxon signed-rank tests, not corrected.
+        low, high: 95% interval of the mean difference (cluster bootstrap), not corrected for the family.
+        p: two-sided paired randomisation test, signs flipped by unit; `corrected` for the family.
+        decided: whether there are enough units for a conclusion.
+        p_t, p_wilcoxon: t test with cluster-robust errors (CR2) and Wilcoxon's signed-rank test of unit means, not
+            corrected.
         dz: mean difference / standard deviation of the differences; none where they do not vary.
         wins, ties, losses: queries on which the system is better, equal and worse than the baseline.
-        detectable: the smallest difference that so many queries show with 80% power at the 5% level.
-        needed: queries that would show the difference found with that power; none for no difference. A single query
-            has neither.
+        detectable: the smallest difference that so many units show with 80% power at the 5% level.
+        needed: units that would show the difference found with that power; none for no difference. A single unit has
+            neither.
+        independent: the same without units, where it was asked for.
     """
 
     system: str
@@ -65,19 +80,23 @@ class Difference(Record):
     losses: int
     detectable: float | None
     needed: int | None
+    decided: bool
+    independent: Independent | None = None
 
 
 class MetricReport(Record):
     """One metric: standings best first, differences in the order of the systems, and all pairs.
 
     Attributes:
-        n: queries that the metric is taken on.
-        pairs: (systems, systems) p-values of the randomised Tukey test, in the order of the systems.
+        n, units: queries that the metric is taken on, and their units of independence.
+        pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm over the
+            pairs, in the order of the systems; 1 where there are too few units for a conclusion.
     """
 
     metric: str
     higher_is_better: bool
     n: int
+    units: int
     standings: list[Standing]
     differences: list[Difference]
     pairs: list[list[float]]
@@ -90,6 +109,7 @@ class SliceReport(Record):
     value: str
     metric: str
     n: int
+    units: int
     means: dict[str, float]
     differences: list[Difference]
 
@@ -113,12 +133,21 @@ class Moves(Record):
 
 
 class DatasetReport(Record):
-    """The systems on one dataset; the first is the baseline."""
+    """The systems on one dataset; the first is the baseline.
+
+    Attributes:
+        n: judged queries.
+        unit: what makes queries dependent, such as `gold+group`, or `none`.
+        units, effective: units of independence of the judged queries, and how many independent queries they are worth.
+    """
 
     dataset: str
     split: str
     limit: int | None
     n: int
+    unit: str
+    units: int
+    effective: float
     systems: list[System]
     metrics: list[MetricReport]
     slices: list[SliceReport]
@@ -130,8 +159,9 @@ class MacroStanding(Record):
     """A system over all datasets.
 
     Attributes:
-        mean, low, high: mean of the datasets' means; the interval resamples datasets, and queries within them.
-        rank: mean rank over datasets (1 is best; ties share).
+        mean, low, high: mean over sources of the mean over a source's datasets; the interval resamples sources, and
+            units within their datasets.
+        rank: mean rank over sources (1 is best; ties share).
     """
 
     system: str
@@ -142,15 +172,17 @@ class MacroStanding(Record):
 
 
 class MacroReport(Record):
-    """One metric over several datasets.
+    """One metric over several datasets. Datasets of one source, which share queries, count as one.
 
     Attributes:
+        sources: of the datasets, in their order.
         friedman: p-value of the Friedman test that all systems rank alike; none for fewer than three systems.
         critical: Nemenyi's critical difference of mean ranks at the 5% level.
     """
 
     metric: str
     datasets: list[str]
+    sources: list[str]
     standings: list[MacroStanding]
     friedman: float | None
     critical: float
@@ -164,7 +196,7 @@ class Comparison(Record):
     """
 
     schema_name: Literal["comparison"] = "comparison"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     baseline: str
     correction: Correction
     family: str

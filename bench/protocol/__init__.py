@@ -13,7 +13,7 @@ from bench.protocol.method import (
 from bench.protocol.ranking import Ranking, ToolSets
 from bench.protocol.views import History, Library, Queries
 
-PROTOCOL_VERSION = "1.0"
+PROTOCOL_VERSION = "2.0"
 
 __all__ = [
     "PROTOCOL_VERSION",

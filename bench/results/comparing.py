@@ -1,8 +1,9 @@
 """What compares with what (rule 8 of the protocol), and results side by side.
 
 Two results compare if they answer the same question: the same content of the dataset, split, limit of queries and
-version of the protocol. One of their metrics compares if the same code computed it. `differences` and
-`metric_difference` are the only places that decide this; everything that compares results uses them.
+version of the protocol, and unit of independence. One of their metrics compares if the same code computed it.
+`differences` and `metric_difference` are the only places that decide this; everything that compares results
+uses them.
 """
 
 from __future__ import annotations
@@ -62,12 +63,13 @@ class Question:
     split: str
     limit: int | None
     protocol: str
+    unit: str
 
     @staticmethod
     def of(item: Identified) -> Question:
         """The question of a manifest, a baseline or a candidate."""
         data = item.dataset
-        return Question(data.content_hash, data.split, data.limit, item.protocol)
+        return Question(data.content_hash, data.split, data.limit, item.protocol, data.unit)
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Difference:
 
 
 _SCORE_AGAIN = "`bench run` scores a stored ranking again, without running it"
+_RESCORE = "`bench rescore` brings a stored result to the rules of today, without running it"
 _SAME_QUERIES = "run both on the same queries of the same data"
 
 
@@ -115,8 +118,9 @@ def data_differences(first: Identified, second: Identified) -> list[Difference]:
     else:
         again = "the data has changed between them: run the older one again"
         found += _differing("the content of the dataset", one.content_hash[:12], other.content_hash[:12], again)
-    again = "run the older one again"
-    return found + _differing("the version of the protocol", one.protocol, other.protocol, again)
+    found += _differing("the version of the protocol", one.protocol, other.protocol, _RESCORE)
+    # Under protocol 1 there were no units, which has just been said.
+    return found or _differing("the unit of independence", one.unit, other.unit, _RESCORE)
 
 
 def metric_difference(first: Scored, second: Scored, metric: str) -> Difference | None:

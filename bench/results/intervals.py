@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.metrics import Scores
 from bench.metrics.evaluate import mean
 from bench.results.manifest import MetricValue
+from bench.results.units import numbered
 from bench.stats.bootstrap import bca_intervals
 
 BOOTSTRAP_SEED = 0
 
 
-def means_and_intervals(scores: Scores) -> dict[str, MetricValue]:
-    """Mean and interval of every metric that is taken on some query."""
+def means_and_intervals(scores: Scores, units: NDArray[np.int64]) -> dict[str, MetricValue]:
+    """Mean and interval of every metric that is taken on some query.
+
+    Args:
+        scores: the values.
+        units: (queries,) the unit of independence of each query, which is what is resampled.
+    """
     taken = ~np.isnan(scores.values)
     found: dict[str, MetricValue] = {}
     # Metrics over the judged queries share their resamples; those over queries without gold have their own.
@@ -23,7 +30,7 @@ def means_and_intervals(scores: Scores) -> dict[str, MetricValue]:
             continue
         columns = np.flatnonzero((taken == mask[:, None]).all(axis=0))
         values = scores.values[np.ix_(rows, columns)]
-        intervals = bca_intervals(values, seed=BOOTSTRAP_SEED)
+        intervals = bca_intervals(values, seed=BOOTSTRAP_SEED, units=numbered(units[rows]))
         for i, column in enumerate(columns):
             low, high = (None if np.isnan(end) else float(end) for end in intervals[i])
             name = str(scores.metrics[column])

@@ -63,6 +63,14 @@ class DatasetIdentity(Record):
     tools: int
     history: int
     template: Template
+    #: What makes queries dependent, such as `gold+group`, or `none`; empty in results of protocol 1, which took all
+    #: queries as independent.
+    unit: str = ""
+    #: Units of independence among the judged queries, and how many independent queries they are worth.
+    units: int | None = None
+    effective: float | None = None
+    #: Where the queries come from: datasets of one source are not independent of each other.
+    source: str = ""
 
 
 class MethodIdentity(Record):
@@ -167,7 +175,7 @@ class Manifest(Record):
 
 
 class MetricValue(Record):
-    """One metric over a result: mean over `n` queries with its 95% BCa interval and its tie band."""
+    """One metric over a result: mean over `n` queries with its 95% interval and its tie band."""
 
     mean: float
     low: float | None

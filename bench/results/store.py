@@ -48,6 +48,7 @@ RUN_SCHEMA = pa.schema(
 PER_QUERY_SCHEMA = pa.schema(
     [
         ("query_id", pa.string()),
+        ("unit", pa.string()),
         ("n_gold", pa.int32()),
         ("failed", pa.bool_()),
         ("tied_beyond", pa.int32()),
@@ -108,7 +109,23 @@ class Result:
     @cached_property
     def per_query(self) -> pa.Table:
         """One row per evaluated query, in the order of query ids."""
-        return _read_table(self.folder / PER_QUERY, self.manifest.files.get(PER_QUERY, ""), PER_QUERY_SCHEMA.names)
+        required = [name for name in PER_QUERY_SCHEMA.names if name != "unit" or self.manifest.dataset.unit]
+        return _read_table(self.folder / PER_QUERY, self.manifest.files.get(PER_QUERY, ""), required)
+
+    @cached_property
+    def units(self) -> NDArray[np.int64]:
+        """(queries,) the unit of independence of each query, by code.
+
+        Raises:
+            ResultError: it was made under protocol 1, which knows no units.
+        """
+        if not self.manifest.dataset.unit:
+            raise ResultError(
+                f"{self.label} was made under protocol {self.manifest.protocol}, which took queries as independent; "
+                f"`bench rescore {self.manifest.result_id}` computes its numbers again."
+            )
+        codes: NDArray[np.int64] = np.unique(self.per_query["unit"].to_pylist(), return_inverse=True)[1]
+        return codes.astype(np.int64)
 
     def values(self, metric: str) -> NDArray[np.float64]:
         """(queries,) values of one metric; NaN for queries it is not taken on."""
@@ -175,8 +192,12 @@ def result_folder(results: Path, dataset: str, method: str, result_id: str) -> P
     return results / slug(dataset) / f"{slug(method)}-{result_id}"
 
 
-def write_result(folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Table, per_query: pa.Table) -> Result:
+def write_result(
+    folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Table | None, per_query: pa.Table
+) -> Result:
     """Write a result folder and put it in its place whole. The caller holds the result's lock.
+
+    A result whose ranking is kept elsewhere (`run` is None) keeps the sha256 that its manifest has of it.
 
     Returns:
         The result, its manifest completed with the sha256 of each file.
@@ -185,10 +206,11 @@ def write_result(folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Tab
         StorageError: the disk is full or the folder cannot be written; the previous content is kept.
     """
     with replaced_folder(folder) as fresh:
-        for name, table in ((RUN, run), (PER_QUERY, per_query)):
+        tables = {PER_QUERY: per_query} if run is None else {RUN: run, PER_QUERY: per_query}
+        for name, table in tables.items():
             pq.write_table(table, fresh / name, compression="zstd")
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
-        files = {name: sha256_of(fresh / name) for name in (RUN, PER_QUERY, METRICS)}
+        files = manifest.files | {name: sha256_of(fresh / name) for name in (*tables, METRICS)}
         manifest = manifest.model_copy(update={"files": files})
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
     return Result(folder, manifest, metrics)

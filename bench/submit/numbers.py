@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bench.errors import ResultError, UsageError
 from bench.evaluation.rescore import stored_answers
-from bench.evaluation.scoring import Scored, score, scoring_code
+from bench.evaluation.scoring import Scored, score, scoring_code, unit_names
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
 from bench.metrics.measures import MEASURES
 from bench.results.comparing import code_of, interval_code, token_code
@@ -106,6 +106,8 @@ def mean_faults(
     faults = code_faults(manifest, metrics)
     if per_query["n_gold"].to_pylist() != counts.tolist():
         faults.append(f"{PER_QUERY} has another n_gold than the data.")
+    if per_query["unit"].to_pylist() != unit_names(asked.dataset, asked.rows).to_pylist():
+        faults.append(f"{PER_QUERY} has other units of independence than the data.")
     failed = np.array(per_query["failed"].to_pylist(), dtype=np.bool_)
     own = {"n": (counts > 0).sum(), "n_no_gold": (counts == 0).sum(), "n_failed": (failed & (counts > 0)).sum()}
     for name, value in own.items():
@@ -127,7 +129,7 @@ def mean_faults(
     ]
     if impossible:
         return [*faults, *impossible]
-    made = means_and_intervals(Scores(tuple(wanted), values))
+    made = means_and_intervals(Scores(tuple(wanted), values), asked.dataset.units[asked.rows])
     for name, value in metrics.metrics.items():
         if name in made:
             # Tie bands come from scores, which are not there.

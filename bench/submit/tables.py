@@ -129,7 +129,7 @@ def per_query_faults(table: pa.Table, asked: Asked) -> list[str]:
         return [f"{PER_QUERY} does not contain the {len(rows)} queries of the evaluated split: it {detail}."]
     faults = [
         f"{PER_QUERY} has an empty cell in the column {name}."
-        for name in ("n_gold", "failed", "tied_beyond", "tied_beyond_gold")
+        for name in ("unit", "n_gold", "failed", "tied_beyond", "tied_beyond_gold")
         if table[name].null_count
     ]
     if table["recommended"].null_count not in {0, len(rows)}:

@@ -1,0 +1,91 @@
+"""`bench rescore`: bring stored results to the rules, units and code of today."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import json_option, results_option, source_options, use_session
+from bench.cli.output import console, plain_table, print_json
+from bench.data.dataset import Dataset
+from bench.data.sources import Sources
+from bench.errors import BenchError, CheckFailed, ResultError
+from bench.evaluation.rescore import rescore, up_to_date
+from bench.registry import load_dataset
+from bench.results.store import Result, find_result, find_results, result_lock
+from bench.storage.paths import results_folder
+
+
+@click.command("rescore")
+@click.argument("names", metavar="[RESULT]...", nargs=-1)
+@results_option
+@source_options
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
+@json_option
+def command(
+    names: tuple[str, ...], results: Path | None, mirror: Path | None, offline: bool, quiet: bool, as_json: bool
+) -> None:
+    """Compute the numbers of stored results again, without running a method.
+
+    RESULT is an id, a folder or METHOD@DATASET; all results of the folder by default. A result of an older version of
+    the protocol becomes one of the newest: its ranking is kept, and its metrics and intervals are computed by today's
+    rules. Where only the per-query values are stored, they are kept. Results that are up to date are left as they are.
+
+    Exits with 1 if a result cannot be scored again: its dataset is not available or has changed, or its ranking is not
+    there.
+    """
+    use_session(offline=offline)
+    root = results or results_folder()
+    bars = progress(quiet)
+    sources = Sources.from_environment(mirror, offline, bars)
+    loaded: dict[str, Dataset | BenchError] = {}
+
+    def dataset_of(result: Result) -> Dataset:
+        spec = result.manifest.dataset.spec
+        if spec not in loaded:
+            try:
+                loaded[spec] = load_dataset(spec, sources)
+            except BenchError as error:
+                loaded[spec] = error
+        found = loaded[spec]
+        if isinstance(found, BenchError):
+            raise found
+        return found
+
+    every = [find_result(root, name) for name in names] if names else list(find_results(root))
+    rows: list[dict[str, str]] = []
+    with bars.stage("rescore", len(every), "results") as done:
+        for item in every:
+            rows.append(_outcome(item, dataset_of))
+            done.advance()
+    if as_json:
+        print_json(rows)
+    else:
+        table = plain_table("result", "outcome")
+        for row in rows:
+            table.add_row(row["result"], row["outcome"] if row["outcome"] != "failed" else row["error"])
+        console().print(table)
+    failed = sum(row["outcome"] == "failed" for row in rows)
+    if failed:
+        raise CheckFailed(f"{failed} of {len(rows)} results could not be scored again.")
+
+
+def _outcome(item: Result | ResultError, dataset_of: Callable[[Result], Dataset]) -> dict[str, str]:
+    """What became of one result, for the table."""
+    if isinstance(item, ResultError):
+        return {"result": str(item.folder), "outcome": "failed", "error": str(item)}
+    row = {"result": f"{item.manifest.result_id} {item.label}", "outcome": "rescored"}
+    try:
+        dataset = dataset_of(item)
+        with result_lock(item.folder.parent.parent, item.folder):
+            current = Result.read(item.folder)
+            if current.manifest.dataset.content_hash == dataset.content_hash and up_to_date(current, dataset):
+                row["outcome"] = "up to date"
+            else:
+                rescore(current, dataset, ())
+    except BenchError as error:
+        return row | {"outcome": "failed", "error": str(error)}
+    return row

@@ -1,0 +1,43 @@
+"""Units of independence as results show them: `269 queries, 82 groups (effective 55)`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.results.manifest import DatasetIdentity
+from bench.stats.units import effective_units
+
+
+def numbered(units: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The units of some of the queries, by codes from 0 without gaps."""
+    codes: NDArray[np.int64] = np.unique(units, return_inverse=True)[1]
+    return codes.astype(np.int64)
+
+
+def unit_counts(units: NDArray[np.int64]) -> tuple[int, float]:
+    """How many units queries form, and how many independent queries they are worth (`effective_units`).
+
+    Args:
+        units: (queries,) the unit of each query.
+    """
+    if not len(units):
+        return 0, 0.0
+    codes = numbered(units)
+    return int(codes.max()) + 1, round(effective_units(codes), 2)
+
+
+def sample(n: int, units: int | None, effective: float | None = None, what: str = "queries") -> str:
+    """The size of a sample in words: `269 queries, 82 groups (effective 55)`.
+
+    Groups are left out where each query is one, and where they are not known.
+    """
+    if units is None or units == n:
+        return f"{n} {what}"
+    words = f"{n} {what}, {units} {'group' if units == 1 else 'groups'}"
+    return words if effective is None else f"{words} (effective {effective:.0f})"
+
+
+def judged_sample(data: DatasetIdentity) -> str:
+    """The judged queries of a result in words."""
+    return sample(data.judged, data.units, data.effective, "judged queries")
