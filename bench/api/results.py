@@ -88,8 +88,8 @@ class Result:
         """One row a metric, indexed by its name.
 
         Columns: `mean`; `low` and `high`, the 95% bootstrap interval over groups of dependent queries; `n`, the queries
-        it is taken on; `tie_low`, `tie_expected` and `tie_high`, the mean if ties were broken against the method, at random and for
-        it. A value that does not exist is NaN.
+        it is taken on; `tie_low`, `tie_expected` and `tie_high`, the mean if ties were broken against the method, at
+        random and for it. A value that does not exist is NaN.
 
         Raises:
             UnavailableError: pandas is not installed.

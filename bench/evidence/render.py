@@ -21,8 +21,8 @@ FEW_DATASETS = (
 )
 #: Of `bench compare --unit none`.
 INDEPENDENT = (
-    "These numbers take queries as independent. Where queries share a group they are wrong: intervals are too narrow and "
-    "p-values too small."
+    "These numbers take queries as independent. Where queries share a group they are wrong: intervals are too narrow "
+    "and p-values too small."
 )
 SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 #: p-values below these get these signs.
@@ -49,8 +49,8 @@ def signs(report: Comparison) -> str:
 def legend(report: Comparison) -> str:
     """What is in the tables."""
     return (
-        f"{signs(report)} Intervals are 95% bootstrap intervals over groups of dependent queries, not corrected. No two "
-        "systems of a tier differ in a paired randomisation test of all pairs, corrected by Holm, one metric at a time."
+        f"{signs(report)} Intervals are 95% bootstrap intervals over groups of dependent queries, not corrected. No "
+        "two systems of a tier differ in a paired randomisation test of all pairs, corrected by Holm, one metric at a time."
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
@@ -25,7 +26,7 @@ from bench.storage.paths import write_text
 from bench.storage.records import StrictRecord, first_fault
 from bench.text import slug
 
-BASELINE_VERSION = 1
+BASELINE_VERSION = 2
 
 #: Values are kept to so many decimals, and a candidate's are rounded alike: what differs by less is no difference.
 DECIMALS = 9
@@ -78,13 +79,15 @@ class Baseline(StrictRecord):
         latency, hardware: seconds for a single query, and on what they were taken.
         query_ids: sorted; every other list is in their order.
         n_gold: gold tools of each query.
+        units: the unit of independence of each query, by code from 0 in order of first appearance.
+        rankings: sha256 over the rankings and sets, so that a candidate that answers the same is known.
         values: metric -> its values.
         sha256: of everything else. It detects accidents (a broken merge, an edit by hand), not deliberate changes,
             which are for the review of a change in version control.
     """
 
     schema_name: Literal["baseline"] = "baseline"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     result_id: str
     protocol: str
     scoring: ScoringCode | str
@@ -99,6 +102,8 @@ class Baseline(StrictRecord):
     blessed: Blessing
     query_ids: list[str]
     n_gold: list[Annotated[int, Field(ge=0)]]
+    units: list[Annotated[int, Field(ge=0)]]
+    rankings: str
     values: dict[str, Values]
     sha256: str
 
@@ -109,6 +114,8 @@ class Baseline(StrictRecord):
             raise ValueError("query_ids must be sorted, each there once, and at least one")
         if len(self.n_gold) != queries:
             raise ValueError(f"n_gold has {len(self.n_gold)} entries for {queries} queries")
+        if len(self.units) != queries or list(dict.fromkeys(self.units)) != list(range(len(set(self.units)))):
+            raise ValueError(f"units must have a code for each of the {queries} queries, from 0 as they appear")
         for name, values in self.values.items():
             if len(values.codes) != queries:
                 raise ValueError(f"values.{name} has {len(values.codes)} codes for {queries} queries")
@@ -136,6 +143,20 @@ class Baseline(StrictRecord):
         """Mean of a metric over the queries that it is taken on."""
         taken = self.values[metric].array()
         return float(np.nanmean(taken)) if not np.isnan(taken).all() else math.nan
+
+
+def in_order(units: NDArray[np.int64]) -> list[int]:
+    """Codes of units, from 0 in order of first appearance."""
+    codes: dict[int, int] = {}
+    return [codes.setdefault(unit, len(codes)) for unit in units.tolist()]
+
+
+def answers_digest(run: pa.Table, per_query: pa.Table) -> str:
+    """sha256 over what was answered to each query: its ranking without scores, and its set."""
+    digest = hashlib.sha256()
+    for column in (run["query_id"], run["tool_id"], per_query["query_id"], per_query["recommended"]):
+        digest.update(json.dumps(column.to_pylist(), ensure_ascii=True).encode())
+    return digest.hexdigest()
 
 
 def _payload_hash(raw: dict[str, Any]) -> str:
@@ -184,6 +205,8 @@ def make_baseline(result: Result, blessing: Blessing, metrics: Sequence[str] = (
         blessed=blessing,
         query_ids=result.per_query["query_id"].to_pylist(),
         n_gold=result.per_query["n_gold"].to_pylist(),
+        units=in_order(result.units),
+        rankings=answers_digest(result.run, result.per_query),
         # A metric taken on no query (tracc of a method without sets) has nothing to keep.
         values={name: found for name, found in values.items() if found.levels},
         sha256="",
@@ -213,7 +236,7 @@ def read_baseline(path: Path) -> Baseline:
     if raw.get("schema_version") != BASELINE_VERSION:
         raise ResultError(
             f"the baseline {path} has schema version {raw.get('schema_version')!r}; this bench reads "
-            f"{BASELINE_VERSION}."
+            f"{BASELINE_VERSION}. `bench rescore` brings the blessed result to today's rules, and `bench bless` stores it."
         )
     try:
         baseline = Baseline.model_validate(raw)

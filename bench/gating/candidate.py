@@ -18,7 +18,7 @@ from bench.evaluation.machine import hardware
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity
 from bench.evaluation.scoring import score, scoring_code
-from bench.gating.baseline import Baseline, label_of
+from bench.gating.baseline import Baseline, answers_digest, in_order, label_of
 from bench.metrics import Metric
 from bench.metrics.ties import Beyond
 from bench.protocol import PROTOCOL_VERSION, Ranking
@@ -41,7 +41,8 @@ class Candidate:
         result_id, method_hash: of a stored result; None for a search that was asked here.
         protocol, scoring: version of the rules, code that made the values.
         n_failed: judged queries that failed or were not answered.
-        per_query: a row for each query: query_id, n_gold, and a column for each metric.
+        rankings: sha256 over rankings and sets (`answers_digest`).
+        per_query: a row for each query: query_id, unit, n_gold, and a column for each metric.
     """
 
     label: str
@@ -55,6 +56,7 @@ class Candidate:
     latency: Latency | None
     hardware: dict[str, str | int]
     tokens: dict[str, float]
+    rankings: str
     per_query: pa.Table
 
     @staticmethod
@@ -73,8 +75,15 @@ class Candidate:
             latency=manifest.latency,
             hardware=manifest.environment.hardware,
             tokens=scored.tokens,
+            # Without its ranking it is not known whether it answers the same.
+            rankings=answers_digest(result.run, result.per_query) if result.has_run else "",
             per_query=result.per_query,
         )
+
+    @property
+    def units(self) -> list[int]:
+        """The unit of independence of each query, by code from 0 in order of first appearance."""
+        return in_order(np.unique(self.per_query["unit"].to_pylist(), return_inverse=True)[1])
 
     def values(self, metric: str) -> NDArray[np.float64] | None:
         """(queries,) values of a metric, NaN where it is not taken; None where they, or their code, are not known."""
@@ -131,6 +140,7 @@ def ask_search(
         latency=Latency(p50=round(float(p50), 6), p95=round(float(p95), 6), queries=len(seconds), cached=False),
         hardware=hardware(),
         tokens=scored.metrics.tokens,
+        rankings=answers_digest(scored.run, scored.per_query),
         per_query=scored.per_query,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -27,7 +28,8 @@ from bench.gating.report import (
 from bench.metrics import parse_metric
 from bench.results.comparing import Scored, differences, metric_difference
 from bench.results.slices import NO_VALUE, slice_values
-from bench.stats.noninferiority import FEWEST_QUERIES, Bounded, at_least, non_inferiority
+from bench.results.units import numbered
+from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, non_inferiority
 
 #: Gives the baseline's dataset; `True` where nothing may be downloaded for it.
 Loader = Callable[[bool], Dataset]
@@ -137,6 +139,8 @@ def _other_queries(candidate: Candidate, baseline: Baseline) -> list[str]:
         ]
     if candidate.per_query["n_gold"].to_pylist() != baseline.n_gold:
         return ["the queries differ in their number of gold tools"]
+    if candidate.units != baseline.units:
+        return ["the queries are in other units of independence; bless the baseline again"]
     return []
 
 
@@ -238,11 +242,15 @@ def _judged(
     sign = 1.0 if higher else -1.0
     # In the direction in which more is better.
     gains = sign * (now[taken] - then[taken])
+    units = numbered(np.array(baseline.units, dtype=np.int64)[taken])
+    measure = parse_metric(rule.metric).measure
+    same = bool(baseline.rankings) and candidate.rankings == baseline.rankings
     common = {
         "name": name,
         "higher_is_better": higher,
         "level": level,
         "n": int(taken.sum()),
+        "units": int(units.max()) + 1,
         "baseline": float(then[taken].mean()),
         "candidate": float(now[taken].mean()),
         "better": int((gains > 0).sum()),
@@ -252,11 +260,23 @@ def _judged(
     found = []
     for kind, limit in demands:
         if kind == "margin":
-            (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED)
-            note = _roughness(gains, differences=True)
+            span = (
+                None if measure.span is None else (measure.span[0] - measure.span[1], measure.span[1] - measure.span[0])
+            )
+            (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED, units=units, span=span)
+            note = _roughness(gains, units, differences=True)
+            if same and not gains.any():
+                # Not a sample of answers that happen to score alike: every answer is the same.
+                bounded = dataclasses.replace(bounded, lower=0.0, upper=0.0, verdict="pass", needed=None)
+                note = "all rankings are the baseline's"
         else:
-            (bounded,) = at_least(sign * now[taken][:, None], sign * limit, level, policy.power, SEED)
-            note = _roughness(now[taken], differences=False)
+            span = measure.span
+            if span is not None and sign < 0:
+                span = (-span[1], -span[0])
+            (bounded,) = at_least(
+                sign * now[taken][:, None], sign * limit, level, policy.power, SEED, units=units, span=span
+            )
+            note = _roughness(now[taken], units, differences=False)
         read = _as_read(bounded, sign) | {"note": note}
         found.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
     whole = rule.slice is None or all(other.metric != rule.metric or other.slice for other in policy.rule)
@@ -284,28 +304,34 @@ def _as_read(bounded: Bounded, sign: float) -> dict[str, object]:
     }
 
 
-def _roughness(values: NDArray[np.float64], differences: bool) -> str:
-    """What a reader must know of a mean's bounds; nothing where there are enough queries of more than one value.
+def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], differences: bool) -> str:
+    """What a reader must know of a mean's bounds; nothing where there are enough units of more than one value.
 
     Args:
         values: (queries,) whose mean is bounded.
+        units: (queries,) their units of independence.
         differences: whether they are differences from the baseline; all zero, they are no sample but a fact.
     """
     if differences and not values.any():
         return ""
-    if len(values) == 1:
-        return "a single query gives no estimate of the spread"
-    if len(values) < FEWEST_QUERIES:
-        return f"{len(values)} queries are too few; at least {FEWEST_QUERIES} are needed"
+    count = int(units.max()) + 1
+    what = "queries" if count == len(values) else "groups of dependent queries"
+    if count == 1:
+        return (
+            f"a single {'query' if len(values) == 1 else 'group of dependent queries'} gives no estimate of the spread"
+        )
+    if count < FEWEST_UNITS:
+        return f"{count} {what} are too few; at least {FEWEST_UNITS} are needed"
     # Differences of equal values may differ in their last bits.
     rounded = np.round(values, DECIMALS)
-    if differences and 0 < (changed := int((rounded != 0).sum())) < FEW_DIFFERING:
-        return f"the bounds are approximate: only {changed} queries differ"
-    other = len(values) - int(np.unique(rounded, return_counts=True)[1].max())
-    what = "difference" if differences else "value"
+    if differences and 0 < (changed := len(np.unique(units[rounded != 0]))) < FEW_DIFFERING:
+        return f"the bounds are approximate: only {changed} {what} differ"
+    levels, counts = np.unique(rounded, return_counts=True)
+    other = len(np.unique(units[rounded != levels[counts.argmax()]]))
+    kind = "difference" if differences else "value"
     if not other:
-        return f"the bounds are approximate: all queries have the same {what}"
-    return f"the bounds are approximate: only {other} queries have another {what}" if other < FEW_DIFFERING else ""
+        return f"the bounds are approximate: all queries have the same {kind}"
+    return f"the bounds are approximate: only {other} {what} have another {kind}" if other < FEW_DIFFERING else ""
 
 
 def _moved(

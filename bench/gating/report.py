@@ -25,11 +25,11 @@ class RuleReport(Record):
         threshold: the margin, the floor, or the budget.
         higher_is_better: False where a rise is a loss.
         level: of each one-sided bound.
-        n: queries.
+        n, units: queries, and their units of independence.
         baseline, candidate, difference: means (or seconds, or tokens), and candidate - baseline.
         lower, upper: one-sided bounds of the difference, or of the mean; None for a single query.
         detectable: how far beyond the threshold a true change must be to be decided with the policy's power.
-        needed: queries that would decide with that power.
+        needed: units that would decide with that power.
         better, worse: queries whose value is better or worse than the baseline's.
         note: why it could not be judged, or what a reader must know.
     """
@@ -41,6 +41,7 @@ class RuleReport(Record):
     higher_is_better: bool = True
     level: float | None = None
     n: int | None = None
+    units: int | None = None
     baseline: float | None = None
     candidate: float | None = None
     difference: float | None = None

@@ -106,7 +106,8 @@ def _needed(rule: RuleReport) -> str:
     if rule.needed is None:
         return "no number of queries would decide, because the mean equals the limit"
     number = f"{rule.needed}" if rule.needed <= _MOST_QUERIES else f"more than {_MOST_QUERIES}"
-    return f"with the same mean and spread, {number} queries would decide (there are {rule.n})"
+    what = "queries" if rule.units in {None, rule.n} else "groups of dependent queries"
+    return f"with the same mean and spread, {number} {what} would decide (there are {rule.units or rule.n})"
 
 
 def moved_lines(moved: Moved) -> list[tuple[str, int, Sequence[MovedQuery]]]:

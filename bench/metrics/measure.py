@@ -61,6 +61,8 @@ class Measure:
         on_no_gold: True for a measure that is taken over the queries without gold, and over no others (rule 3).
         monotone: False where moving a gold tool up can lower the value, so that the best and worst order of tied
             tools are not those of the gold; such a metric has no tie band.
+        span: the smallest and the largest value that it can have, which bounds of small samples respect; None where
+            there is no largest one, or nobody knows.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Measure:
     reproduction_only: bool = False
     on_no_gold: bool = False
     monotone: bool = True
+    span: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.on_no_gold and (self.chosen is None or self.cutoffs != {"none"}):

@@ -149,6 +149,8 @@ def nonempty(sets: SetSizes) -> Values:
     return np.where(sets.size > 0, 1.0, 0.0)
 
 
+#: Of values that are shares.
+_SHARE = (0.0, 1.0)
 _COLT = "Qu et al. 2024 (COLT), as COMP@k; Gao et al. 2025 (TGR), eq. 4, as Pass Rate"
 _PTR = "Gao et al. 2024 (PTR), section 4"
 _QUERY_GENERATION = "Kachuee et al. 2024 (query generation), eq. 2"
@@ -169,6 +171,7 @@ MEASURES: tuple[Measure, ...] = (
         "trec_eval `recall`; query-generation paper eq. 1; `@gold`: PTR section 5.1",
         ranked=recall,
         formula=r"\frac{|G \cap \{h_1, \dots, h_k\}|}{n}",
+        span=_SHARE,
     ),
     Measure(
         "precision",
@@ -179,6 +182,7 @@ MEASURES: tuple[Measure, ...] = (
         "trec_eval `P`",
         ranked=precision,
         formula=r"\frac{|G \cap \{h_1, \dots, h_k\}|}{k}",
+        span=_SHARE,
     ),
     Measure(
         "hit",
@@ -189,6 +193,7 @@ MEASURES: tuple[Measure, ...] = (
         "trec_eval `success`",
         ranked=hit,
         formula=_either("1", r"G \cap \{h_1, \dots, h_k\} \neq \emptyset"),
+        span=_SHARE,
     ),
     Measure(
         "ndcg",
@@ -199,6 +204,7 @@ MEASURES: tuple[Measure, ...] = (
         "Järvelin & Kekäläinen 2002; trec_eval `ndcg_cut`",
         ranked=ndcg,
         formula=r"\frac{\sum_{i=1}^{k} rel_i / \log_2(i + 1)}{\sum_{i=1}^{\min(k, n)} rel^*_i / \log_2(i + 1)}",
+        span=_SHARE,
     ),
     Measure(
         "map",
@@ -209,6 +215,7 @@ MEASURES: tuple[Measure, ...] = (
         "trec_eval `map_cut`; query-generation paper eq. 3",
         ranked=average_precision,
         formula=r"\frac{1}{n} \sum_{i=1}^{k} [h_i \in G] \cdot \frac{|G \cap \{h_1, \dots, h_i\}|}{i}",
+        span=_SHARE,
     ),
     Measure(
         "mrr",
@@ -219,6 +226,7 @@ MEASURES: tuple[Measure, ...] = (
         "trec_eval `recip_rank`, cut at k",
         ranked=reciprocal_rank,
         formula=_either(r"\frac{1}{\min_{g \in G} r_g}", r"\min_{g \in G} r_g \leq k"),
+        span=_SHARE,
     ),
     Measure(
         "mmrr",
@@ -231,6 +239,7 @@ MEASURES: tuple[Measure, ...] = (
         f"{_QUERY_GENERATION}, with the numerator that its text describes",
         ranked=multiple_mean_reciprocal_rank,
         formula=r"\frac{(n + 1) / 2}{\frac{1}{n} \sum_{g \in G} \min(r_g, k + 1)}",
+        span=_SHARE,
     ),
     Measure(
         "pass",
@@ -241,6 +250,7 @@ MEASURES: tuple[Measure, ...] = (
         _COLT,
         ranked=passed,
         formula=_either("1", r"G \subseteq \{h_1, \dots, h_k\}"),
+        span=_SHARE,
     ),
     Measure(
         "tracc",
@@ -252,6 +262,7 @@ MEASURES: tuple[Measure, ...] = (
         _PTR,
         chosen=tracc,
         formula=r"\left(1 - \frac{\left| |R| - n \right|}{|R \cup G|}\right) \cdot \frac{|R \cap G|}{n}",
+        span=_SHARE,
     ),
     Measure(
         "set_precision",
@@ -262,6 +273,7 @@ MEASURES: tuple[Measure, ...] = (
         "precision of a set",
         chosen=set_precision,
         formula=r"\frac{|R \cap G|}{|R|}",
+        span=_SHARE,
     ),
     Measure(
         "set_recall",
@@ -272,6 +284,7 @@ MEASURES: tuple[Measure, ...] = (
         "recall of a set",
         chosen=set_recall,
         formula=r"\frac{|R \cap G|}{n}",
+        span=_SHARE,
     ),
     Measure(
         "set_f1",
@@ -282,6 +295,7 @@ MEASURES: tuple[Measure, ...] = (
         "harmonic mean of set precision and set recall (van Rijsbergen 1979)",
         chosen=set_f1,
         formula=r"\frac{2 |R \cap G|}{|R| + n}",
+        span=_SHARE,
     ),
     Measure(
         "size_diff",
@@ -304,6 +318,7 @@ MEASURES: tuple[Measure, ...] = (
         chosen=empty,
         on_no_gold=True,
         formula=_either("1", r"R = \emptyset"),
+        span=_SHARE,
     ),
     Measure(
         "answered",
@@ -314,6 +329,7 @@ MEASURES: tuple[Measure, ...] = (
         "this protocol, rule 3",
         chosen=nonempty,
         formula=_either("1", r"R \neq \emptyset"),
+        span=_SHARE,
     ),
     Measure(
         "ndcg_ptr",
@@ -326,6 +342,7 @@ MEASURES: tuple[Measure, ...] = (
         formula=r"\frac{\sum_{i=1}^{n} rel_i / \log_2(i + 1)}{\sum_{i=1}^{n} rel^{\downarrow}_i / \log_2(i + 1)}",
         reproduction_only=True,
         monotone=False,
+        span=_SHARE,
     ),
     Measure(
         "mmrr_printed",
@@ -337,5 +354,6 @@ MEASURES: tuple[Measure, ...] = (
         ranked=multiple_mean_reciprocal_rank_printed,
         formula=r"\frac{n / 2}{\frac{1}{n} \sum_{g \in G} \min(r_g, k + 1)}",
         reproduction_only=True,
+        span=_SHARE,
     ),
 )
