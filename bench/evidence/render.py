@@ -50,7 +50,7 @@ def legend(report: Comparison) -> str:
     """What is in the tables."""
     return (
         f"{signs(report)} Intervals are 95% bootstrap intervals over groups of dependent queries, not corrected. No "
-        "two systems of a tier differ in a paired randomisation test of all pairs, corrected by Holm, one metric at a time."
+        "two systems of a tier differ in a paired randomisation test of all pairs, corrected by Holm for each metric."
     )
 
 

@@ -236,7 +236,7 @@ def read_baseline(path: Path) -> Baseline:
     if raw.get("schema_version") != BASELINE_VERSION:
         raise ResultError(
             f"the baseline {path} has schema version {raw.get('schema_version')!r}; this bench reads "
-            f"{BASELINE_VERSION}. `bench rescore` brings the blessed result to today's rules, and `bench bless` stores it."
+            f"{BASELINE_VERSION}. Bring the blessed result to today's rules with `bench rescore`, and bless it again."
         )
     try:
         baseline = Baseline.model_validate(raw)
