@@ -199,7 +199,7 @@ def _kept(done: Done, bundles: tuple[int, int] | None, out: Path) -> Kept:
         "sampled": [row.id for row in rows],
         "bundles": bundles,
         "standings": {
-            metric: {"ids": own.ids, "n": own.n, "permutations": own.permutations}
+            metric: {"ids": own.ids, "n": own.n, "units": own.units, "exact": own.exact}
             for metric, own in board.standings.items()
         },
         "kinds": list(done.masks),
@@ -258,7 +258,8 @@ def _restored(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]
         metric: RankedSystems(
             ids=tuple(own["ids"]),
             n=int(own["n"]),
-            permutations=int(own["permutations"]),
+            units=int(own["units"]),
+            exact=bool(own["exact"]),
             **{part: arrays[f"standing/{metric}/{part}"] for part in ("means", "tier", "ranks", "pairs")},
         )
         for metric, own in facts["standings"].items()

@@ -260,9 +260,8 @@ def _judged(
     found = []
     for kind, limit in demands:
         if kind == "margin":
-            span = (
-                None if measure.span is None else (measure.span[0] - measure.span[1], measure.span[1] - measure.span[0])
-            )
+            widest = None if measure.span is None else measure.span[1] - measure.span[0]
+            span = None if widest is None else (-widest, widest)
             (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED, units=units, span=span)
             note = _roughness(gains, units, differences=True)
             if same and not gains.any():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bench.errors import ResultError
 from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
-from bench.leaderboard.boards.tables import checked_values
+from bench.leaderboard.boards.tables import checked_values, read_columns
 from bench.leaderboard.numbers import count
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import PROTOCOL_VERSION
@@ -29,6 +29,8 @@ from bench.results.comparing import (
 )
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result, find_results, latest
+from bench.results.units import numbered
+from bench.stats.units import robust_mean
 from bench.text import label, one_line, unique_slug
 
 #: Metrics that methods are ranked by, the first of them by default.
@@ -113,6 +115,9 @@ class Board:
 
     Attributes:
         slug: names the board's files.
+        source: where the queries come from; boards of one source are not independent of each other.
+        units: (judged queries,) the unit of independence of each, by code from 0; None for older versions of the
+            protocol, which knew none.
         current: of the current protocol; others are kept and not ranked.
         rows: best first by the first of RANKED, oracles last.
         standings: metric -> tiers and ranks of the rows that are ranked by it.
@@ -127,6 +132,8 @@ class Board:
     content_hash: str
     protocol: str
     template: str
+    source: str
+    units: NDArray[np.int64] | None
     rows: tuple[Row, ...]
     standings: dict[str, RankedSystems] = field(default_factory=dict)
     superseded: tuple[Superseded, ...] = ()
@@ -248,18 +255,29 @@ def assembled(
         content_hash=data.content_hash,
         protocol=shown[0].manifest.protocol,
         template=template,
+        source=data.source,
+        units=_judged_units(shown[0]) if data.unit else None,
         rows=tuple(rows),
         standings=dict(standings or {}),
         superseded=tuple(_superseded(sound, shown, template, newest)),
     )
-    if board.current and standings is None:
+    if board.current and board.units is not None and standings is None:
         ranked = [i for i, row in enumerate(rows) if not row.oracle and row.values is not None]
         for column, metric in enumerate(RANKED):
             same = [i for i in ranked if metric not in rows[i].older]
             columns = [values[:, column] for i in same if (values := rows[i].values) is not None]
             if columns and len(columns[0]):
-                board.standings[metric] = ranked_systems([rows[i].id for i in same], np.column_stack(columns))
+                board.standings[metric] = ranked_systems(
+                    [rows[i].id for i in same], np.column_stack(columns), board.units
+                )
     return board
+
+
+def _judged_units(result: Result) -> NDArray[np.int64]:
+    table = read_columns(result, PER_QUERY, ["unit", "n_gold"])
+    names = np.array(table["unit"].to_pylist(), dtype=str)[table["n_gold"].to_numpy() > 0]
+    units: NDArray[np.int64] = np.unique(names, return_inverse=True)[1]
+    return units.astype(np.int64)
 
 
 def _row(
@@ -374,6 +392,14 @@ def _unfinished(results: Path) -> list[Rejected]:
     ]
 
 
+def _sample(values: NDArray[np.float64], units: NDArray[np.int64]) -> Sample:
+    if not len(values):
+        nothing = np.full(values.shape[1], np.nan)
+        return Sample(0, nothing, nothing)
+    means, errors, _ = robust_mean(values, numbered(units))
+    return Sample(len(values), means, errors)
+
+
 def sampled(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool) -> Board:
     """The board with its rows' samples.
 
@@ -383,14 +409,14 @@ def sampled(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool) ->
         keep: whether the rows keep their values, which large boards have no room for.
     """
 
+    count = max((len(row.values) for row in board.rows if row.values is not None), default=0)
+    units = np.arange(count) if board.units is None else board.units
+
     def of(row: Row) -> Row:
         if row.values is None or not len(row.values):
             return row
-        parts = {"all": row.values, **{kind: row.values[mask] for kind, mask in masks.items()}}
-        samples = {
-            kind: Sample(len(part), part.mean(axis=0), part.std(axis=0) / np.sqrt(len(part)))
-            for kind, part in parts.items()
-        }
+        every = np.ones(len(row.values), dtype=np.bool_)
+        samples = {kind: _sample(row.values[mask], units[mask]) for kind, mask in {"all": every, **masks}.items()}
         return replace(row, values=row.values if keep else None, samples=samples)
 
     return replace(board, rows=tuple(of(row) for row in board.rows))

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row
-from bench.leaderboard.boards.standings import over_datasets, over_datasets_limit, ranked_systems
+from bench.leaderboard.boards.standings import over_datasets, over_datasets_limit, ranked_over_datasets, ranked_systems
+from bench.results.units import numbered
 
 #: Values that are resampled one by one; more of them are resampled by their means and errors.
 MOST_VALUES = 20_000_000
@@ -95,9 +96,8 @@ def overall(
     ranked = [key for key, own in methods.items() if common and common <= own]
     own = [None if kind == "all" else masks[board.slug][kind] for board in used]
     limit = any(row.values is None for found in rows.values() for row in found.values())
-    spans = _spans(rows, common, set(ranked), _Taken(column, kind, own), limit)
-    means = np.array([[rows[key][place].samples[kind].means[column] for key in ranked] for place in sorted(common)])
-    ranks = _ranks(ranked, means)
+    spans = _spans(rows, common, set(ranked), _Taken(column, kind, own), used, limit)
+    ranks = _ranks(ranked, rows, sorted(common), _Taken(column, kind, own), used, limit)
     places = [_place(key, found, column, kind, spans[key], ranks.get(key), len(used)) for key, found in rows.items()]
     places.sort(key=_order)
     return Overall(metric, kind, tuple(used), tuple(sorted(common)), tuple(places), limit)
@@ -117,6 +117,11 @@ class _Taken:
         own = row.values[:, self.column]
         return own if mask is None else own[mask]
 
+    def units(self, place: int, board: Board) -> NDArray[np.int64]:
+        assert board.units is not None
+        mask = self.masks[place]
+        return board.units if mask is None else numbered(board.units[mask])
+
 
 def _order(place: OverallRow) -> tuple[bool, bool, int, float, str]:
     """Ranked ones by their mean; of the others, those on more datasets first; oracles last."""
@@ -132,7 +137,12 @@ def _common(sets: Sequence[frozenset[int]]) -> frozenset[int]:
 
 
 def _spans(
-    rows: Mapping[str, Mapping[int, Row]], common: frozenset[int], ranked: set[str], taken: _Taken, limit: bool
+    rows: Mapping[str, Mapping[int, Row]],
+    common: frozenset[int],
+    ranked: set[str],
+    taken: _Taken,
+    boards: Sequence[Board],
+    limit: bool,
 ) -> dict[str, tuple[tuple[int, ...], NDArray[np.float64]]]:
     """Key -> the datasets it is averaged over, and its mean with the interval."""
     groups: dict[tuple[int, ...], list[str]] = {}
@@ -146,20 +156,38 @@ def _spans(
             own = [[rows[key][place].samples[taken.kind] for key in keys] for place in over]
             means = np.array([[item.means[taken.column] for item in items] for items in own])
             errors = np.array([[item.errors[taken.column] for item in items] for items in own])
-            found_over = over_datasets_limit(means, errors)
+            found_over = over_datasets_limit(means, errors, [boards[place].source for place in over])
         else:
             found_over = over_datasets(
-                [np.column_stack([taken.values(place, rows[key][place]) for key in keys]) for place in over]
+                [np.column_stack([taken.values(place, rows[key][place]) for key in keys]) for place in over],
+                [taken.units(place, boards[place]) for place in over],
+                [boards[place].source for place in over],
             )
         spans |= {key: (over, found_over[i]) for i, key in enumerate(keys)}
     return spans
 
 
-def _ranks(ranked: Sequence[str], means: NDArray[np.float64]) -> dict[str, tuple[int, int, int]]:
-    """Key -> tier, best and worst rank: of the means on the common datasets, which are a sample."""
+def _ranks(
+    ranked: Sequence[str],
+    rows: Mapping[str, Mapping[int, Row]],
+    common: Sequence[int],
+    taken: _Taken,
+    boards: Sequence[Board],
+    limit: bool,
+) -> dict[str, tuple[int, int, int]]:
+    """Key -> tier, best and worst rank, on the common datasets."""
     if not ranked:
         return {}
-    found = ranked_systems(ranked, means)
+    sources = [boards[place].source for place in common]
+    if limit:
+        # The rows have no values: who is better on these datasets is not known, only how often on how many of them.
+        means = np.array(
+            [[rows[key][place].samples[taken.kind].means[taken.column] for key in ranked] for place in common]
+        )
+        found = ranked_systems(ranked, means, np.unique(sources, return_inverse=True)[1].astype(np.int64))
+    else:
+        values = [np.column_stack([taken.values(place, rows[key][place]) for key in ranked]) for place in common]
+        found = ranked_over_datasets(ranked, values, [taken.units(place, boards[place]) for place in common], sources)
     return {key: (int(found.tier[i]), int(found.ranks[i, 0]), int(found.ranks[i, 1])) for i, key in enumerate(ranked)}
 
 

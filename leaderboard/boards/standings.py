@@ -1,32 +1,32 @@
 """Tiers, rank intervals and macro intervals within the time budget of a site build.
 
-Up to a size that most boards are far from, the numbers are those of `bench.stats`. Beyond it, resampling takes
-minutes for one board, and what it converges to takes its place: the permuted means of systems that are alike are, for
-many queries, independent normal ones, so that their range has the distribution of a studentised range; and means over
-resampled queries are normal around the means found. The pages name it where it was done.
+Up to a size that most boards are far from, the numbers are those of `bench.stats`, and so those of `bench compare`.
+Beyond it, resampling takes minutes for one board, and what it converges to takes its place: means over resampled units
+are normal around the means found. The pages name it where it was done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.macro import macro_intervals
-from bench.stats.tiers import rank_intervals, tiers
-from bench.stats.tukey import randomised_tukey
+from bench.stats.multiple import holm
+from bench.stats.noninferiority import FEWEST_UNITS
+from bench.stats.paired import FLIPS
+from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
+from bench.stats.units import unit_sums
 
-#: Values that are permuted for one metric of one board: about half a second's work.
-PERMUTED = 30_000_000
-_FEWEST, _MOST = 1_000, 10_000
+#: Sums of units, times sign vectors, for one metric of one board: about a second's work.
+_FLIPPED = 40_000_000_000
+_MOST = 10_000
+_FEWEST = 1_000
 _DRAWN = 400_000_000
 _COMPARED = 80_000_000
 MACRO_RESAMPLES = 2_000
-#: Draws of the range of normal numbers.
-_NORMAL_DRAWS = 20_000
 _RANK_DRAWS = 2_000
 
 
@@ -38,10 +38,11 @@ class RankedSystems:
         ids: (systems,) what the systems are called.
         means: (systems,).
         tier: (systems,) from 1.
-        ranks: (systems, 2) best and worst rank, 95% of the resamples of queries lie between.
-        pairs: (systems, systems) p-values of the randomised Tukey test.
-        n: queries, or datasets.
-        permutations: of the test; 0 where its limit was taken.
+        ranks: (systems, 2) best and worst rank, 95% of the resamples of units lie between.
+        pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm; 1 where
+            there are too few units for a conclusion.
+        n, units: queries, and their units of independence.
+        exact: whether they are those of `bench compare`; False where the limit of many units was taken.
     """
 
     ids: tuple[str, ...]
@@ -50,28 +51,33 @@ class RankedSystems:
     ranks: NDArray[np.int64]
     pairs: NDArray[np.float64]
     n: int
-    permutations: int
+    units: int
+    exact: bool
 
     def place(self, name: str) -> int | None:
         """The position of a system; None where it is not ranked."""
         return self.ids.index(name) if name in self.ids else None
 
 
-def ranked_systems(ids: Sequence[str], values: NDArray[np.float64]) -> RankedSystems:
-    """Tiers and ranks of systems on the same queries, or on the same datasets.
+def ranked_systems(ids: Sequence[str], values: NDArray[np.float64], units: NDArray[np.int64]) -> RankedSystems:
+    """Tiers and ranks of systems on the same queries.
 
     Args:
         ids: (systems,).
         values: (queries, systems), finite; higher is better.
+        units: (queries,) the unit of independence of each query, by code from 0.
     """
-    permutations = min(_MOST, PERMUTED // values.size)
-    if permutations >= _FEWEST:
-        pairs = randomised_tukey(values, permutations)
+    count, systems = int(units.max()) + 1, values.shape[1]
+    exact = FLIPS * count * systems * (systems - 1) // 2 <= _FLIPPED
+    if exact:
+        pairs = pairwise_tests(values, units=units)
         # Each system is held against all others in every resample.
-        resamples = min(_MOST, _DRAWN // values.size, _COMPARED // values.shape[1] ** 2)
-        ranks = rank_intervals(values, resamples=max(_FEWEST, resamples))
+        resamples = min(_MOST, _DRAWN // (count * systems), _COMPARED // systems**2)
+        ranks = rank_intervals(values, resamples=max(_FEWEST, resamples), units=units)
     else:
-        permutations, pairs, ranks = 0, tukey_limit(values), ranks_limit(values)
+        pairs, ranks = pairs_limit(values, units), ranks_limit(values, units)
+    if count < FEWEST_UNITS:
+        pairs = np.ones_like(pairs)
     means = values.mean(axis=0)
     return RankedSystems(
         ids=tuple(ids),
@@ -80,22 +86,31 @@ def ranked_systems(ids: Sequence[str], values: NDArray[np.float64]) -> RankedSys
         ranks=ranks,
         pairs=pairs,
         n=len(values),
-        permutations=permutations,
+        units=count,
+        exact=exact,
     )
 
 
-def ranks_limit(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The ranks of `rank_intervals` in the limit of many queries: means of resamples are normal, with their covariance.
+def _covariance(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(systems, systems) covariance of the means of resampled units."""
+    sums, sizes = unit_sums(values, units)
+    centred = sums - sizes[:, None] * values.mean(axis=0)
+    found: NDArray[np.float64] = centred.T @ centred / len(values) ** 2
+    return found
+
+
+def ranks_limit(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The ranks of `rank_intervals` in the limit of many units: means of resamples are normal, with their covariance.
 
     Args:
         values: (queries, systems), finite.
+        units: (queries,) by code from 0.
 
     Returns:
         (systems, 2) best and worst rank.
     """
-    queries, systems = values.shape
-    centred = values - values.mean(axis=0)
-    sizes, directions = np.linalg.eigh(centred.T @ centred / queries**2)
+    systems = values.shape[1]
+    sizes, directions = np.linalg.eigh(_covariance(values, units))
     # The symmetric root, without what rounding alone has put there: it does not hang on which basis was found of a
     # space of equal sizes, so that neither the machine nor its number of threads shows in the ranks.
     sizes[sizes < 1e-12 * sizes.max(initial=0.0)] = 0.0
@@ -119,62 +134,92 @@ def ranks_limit(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.column_stack([low, np.quantile(worst, 0.975, axis=0, method="higher")]).astype(np.int64)
 
 
-def tukey_limit(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The p-values of `randomised_tukey` in the limit of many queries.
+def pairs_limit(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The p-values of `pairwise_tests` in the limit of many units: sums with flipped signs are normal.
 
-    Permuting a query's values among k systems gives each the variance s² of that query (its values' own, divided by
-    k), and every two the covariance -s² / (k - 1): for the range, the same as k independent variables of variance
-    s² k / (k - 1). Sums over many queries are normal.
+    Flipping the signs of units gives the sum of a pair's differences the variance Σ d_g², with the sums d_g of units.
 
     Args:
         values: (queries, systems), finite.
+        units: (queries,) by code from 0.
 
     Returns:
         (systems, systems), symmetric, with a diagonal of 1.
     """
-    queries, systems = values.shape
-    if systems < 2:
-        return np.ones((systems, systems))
-    spread = float(np.sqrt(values.var(axis=1, ddof=1).sum()))
-    means = np.round(values.mean(axis=0), 12)
-    differences = np.abs(means[:, None] - means[None, :]) * queries
-    if not spread:
-        return np.ones((systems, systems))
-    hits = _NORMAL_DRAWS - np.searchsorted(_normal_ranges(systems), (differences / spread).ravel())
-    p: NDArray[np.float64] = (1 + hits.reshape(systems, systems)) / (1 + _NORMAL_DRAWS)
-    p[differences == 0] = 1.0
-    return p
+    from scipy.stats import norm
+
+    sums, _ = unit_sums(values, units)
+    products = sums.T @ sums
+    squares = np.diag(products)
+    first, second = np.triu_indices(values.shape[1], k=1)
+    spread = np.sqrt(np.maximum(squares[first] + squares[second] - 2 * products[first, second], 0.0))
+    totals = np.round(sums.sum(axis=0), 9)
+    apart = np.abs(totals[first] - totals[second])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p = np.where(apart > 0, 2 * norm.sf(apart / spread), 1.0)
+    found = np.ones((values.shape[1], values.shape[1]))
+    found[first, second] = found[second, first] = holm(np.minimum(p, 1.0))
+    return found
 
 
-@cache
-def _normal_ranges(systems: int) -> NDArray[np.float64]:
-    """Sorted ranges of so many independent standard normal numbers."""
-    random = np.random.default_rng(0)
-    found = [np.ptp(random.standard_normal((1000, systems)), axis=1) for _ in range(_NORMAL_DRAWS // 1000)]
-    return np.sort(np.concatenate(found))
-
-
-def over_datasets(values: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """(columns, 3) mean of datasets' means with its interval, resampling datasets and queries.
+def over_datasets(
+    values: Sequence[NDArray[np.float64]], units: Sequence[NDArray[np.int64]], sources: Sequence[str]
+) -> NDArray[np.float64]:
+    """(columns, 3) mean over sources of their datasets' means with its interval, resampling sources and units.
 
     Args:
         values: for each dataset, (queries, columns) finite; a column is a system on a metric.
+        units: for each dataset, (queries,) by code from 0.
+        sources: where the queries of each dataset come from.
     """
-    return macro_intervals(values, resamples=MACRO_RESAMPLES)
+    return macro_intervals(values, resamples=MACRO_RESAMPLES, units=units, sources=sources)
 
 
-def over_datasets_limit(means: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same where the mean of each dataset's resampled queries is taken to be normal.
+def ranked_over_datasets(
+    ids: Sequence[str],
+    values: Sequence[NDArray[np.float64]],
+    units: Sequence[NDArray[np.int64]],
+    sources: Sequence[str],
+) -> RankedSystems:
+    """Tiers and ranks of systems by their means over sources, on these very datasets.
+
+    The units of all datasets are resampled, each dataset's among themselves: the tiers say who is better on these
+    datasets, whatever others there may be. The mean is linear in the units, so that a dataset's values are scaled to
+    the share that they have in it.
+
+    Args:
+        ids: (systems,).
+        values: for each dataset, (queries, systems) finite; higher is better.
+        units, sources: as `over_datasets`.
+    """
+    per_source = {name: sources.count(name) for name in sources}
+    total = sum(len(part) for part in values)
+    scaled, codes, first = [], [], 0
+    for part, own, source in zip(values, units, sources, strict=True):
+        scaled.append(part * (total / (len(part) * per_source[source] * len(per_source))))
+        codes.append(own + first)
+        first += int(own.max()) + 1
+    return ranked_systems(ids, np.concatenate(scaled), np.concatenate(codes))
+
+
+def over_datasets_limit(
+    means: NDArray[np.float64], errors: NDArray[np.float64], sources: Sequence[str]
+) -> NDArray[np.float64]:
+    """The same where the mean of each dataset's resampled units is taken to be normal.
 
     Args:
         means: (datasets, columns).
         errors: (datasets, columns) their standard errors.
+        sources: (datasets,).
     """
-    datasets, columns = means.shape
+    own = [[i for i, name in enumerate(sources) if name == source] for source in dict.fromkeys(sources)]
+    means = np.array([means[rows].mean(axis=0) for rows in own])
+    errors = np.array([np.sqrt((errors[rows] ** 2).sum(axis=0)) / len(rows) for rows in own])
+    count, columns = means.shape
     random = np.random.default_rng(0)
-    drawn = random.multinomial(MACRO_RESAMPLES * [datasets], np.full(datasets, 1 / datasets)).astype(np.float64)
-    noise = random.standard_normal((MACRO_RESAMPLES, datasets)) * np.sqrt(drawn)
-    samples = (drawn @ means + noise @ errors) / datasets
+    drawn = random.multinomial(MACRO_RESAMPLES * [count], np.full(count, 1 / count)).astype(np.float64)
+    noise = random.standard_normal((MACRO_RESAMPLES, count)) * np.sqrt(drawn)
+    samples = (drawn @ means + noise @ errors) / count
     found = np.empty((columns, 3))
     found[:, 0] = means.mean(axis=0)
     found[:, 1:] = np.quantile(samples, [0.025, 0.975], axis=0).T

@@ -59,10 +59,12 @@ def checked_values(
         ResultError: a table cannot be read, holds what no result of bench holds, or gives other means than the result
             says it has.
     """
-    table = read_columns(result, PER_QUERY, None if verify else ["query_id", "n_gold", "failed", *metrics])
+    table = read_columns(result, PER_QUERY, None if verify else ["query_id", "unit", "n_gold", "failed", *metrics])
     path = result.folder / PER_QUERY
-    check_types(table, {"query_id": pa.string(), "n_gold": pa.int32(), "failed": pa.bool_()}, str(path))
-    order = _order(table.select(["query_id", "n_gold"]), orders, str(path))
+    units = {"unit": pa.string()} if result.manifest.dataset.unit else {}
+    check_types(table, {"query_id": pa.string(), "n_gold": pa.int32(), "failed": pa.bool_(), **units}, str(path))
+    own = [name for name in ("query_id", "unit", "n_gold") if name in table.column_names]
+    order = _order(table.select(own), orders, str(path))
     judged = table["n_gold"].to_numpy() > 0
     failed = table["failed"].to_numpy(zero_copy_only=False)
     stated = result.metrics
