@@ -32,7 +32,7 @@ _TOOLS = pa.schema(
         ("source", pa.string()),
     ]
 )
-_QUERIES = pa.schema([("query_id", pa.string()), ("text", pa.string()), ("split", pa.string())])
+_QUERIES = pa.schema([("query_id", pa.string()), ("text", pa.string()), ("split", pa.string()), ("group", pa.string())])
 _GOLD = pa.schema([("query_id", pa.string()), ("tool_id", pa.string()), ("relevance", pa.int32())])
 _EDGES = pa.schema(
     [("dependent", pa.string()), ("prerequisite", pa.string()), ("reason", pa.string()), ("note", pa.string())]
@@ -70,6 +70,7 @@ def arrow_tables(tools: Sequence[Tool], queries: Sequence[Query], edges: Sequenc
             "query_id": [q.query_id for q in queries],
             "text": [q.text for q in queries],
             "split": [q.split for q in queries],
+            "group": [q.group for q in queries],
         },
         _QUERIES,
     )
@@ -108,6 +109,7 @@ def rows_from(tables: dict[str, pa.Table]) -> Tables:
                     for key, value in row.items()
                     if key.startswith(SLICE_PREFIX) and value is not None
                 },
+                row["group"],
             )
             for row in tables["queries"].to_pylist()
         ],

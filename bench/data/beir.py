@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from bench.data.card import DEFAULT_UNIT, DatasetId, Unit
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS, read_edges
 from bench.data.tables import SPLITS, Edge, Parameter, Query, Split, Tables, Template, Tool
@@ -57,6 +58,7 @@ class _Metadata(BaseModel):
     tool: _ToolFields | None = None
     split: Split | None = None
     slices: dict[str, str] = {}
+    group: str = ""
 
     @field_validator("tool", mode="before")
     @classmethod
@@ -68,6 +70,11 @@ class _Metadata(BaseModel):
     def _only_a_table(cls, value: Any) -> Any:
         return value if isinstance(value, dict) else {}
 
+    @field_validator("group", mode="before")
+    @classmethod
+    def _only_a_text(cls, value: Any) -> Any:
+        return value if isinstance(value, str) else ""
+
 
 class _About(Record):
     """`about.json` of an export: what a card says that the data does not."""
@@ -78,6 +85,8 @@ class _About(Record):
     template: Template
     split: Literal["test", "all"] = "test"
     known_issues: list[str]
+    unit: Unit = DEFAULT_UNIT
+    source: DatasetId | Literal[""] = ""
 
 
 class _Document(BaseModel):
@@ -98,7 +107,11 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
         for tool in dataset.tools
     ]
     queries: list[dict[str, Any]] = [
-        {"_id": query.query_id, "text": query.text, "metadata": {"split": query.split, "slices": dict(query.slices)}}
+        {
+            "_id": query.query_id,
+            "text": query.text,
+            "metadata": {"split": query.split, "slices": dict(query.slices), "group": query.group},
+        }
         for query in dataset.queries
     ]
     for name, rows in ((CORPUS, corpus), (QUERIES, queries)):
@@ -119,6 +132,8 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
         template=card.template,
         split=card.split,
         known_issues=card.known_issues,
+        unit=card.unit,
+        source=dataset.source,
     )
     write_text(folder / ABOUT, json.dumps(about.model_dump(), indent=1, ensure_ascii=False) + "\n")
 
@@ -174,7 +189,7 @@ def import_beir(folder: Path, *, drop_unknown_gold: bool = False) -> Tables:
         if split is None or (missing and not kept):
             left_out.append(document.id)
         else:
-            queries.append(Query(document.id, document.text or "", kept, split, metadata.slices))
+            queries.append(Query(document.id, document.text or "", kept, split, metadata.slices, metadata.group))
     strangers = sorted(judged.keys() - seen)
     if strangers:
         raise DataError(f"{folder / QRELS}: query {strangers[0]!r} is judged but not in {QUERIES}.")

@@ -8,7 +8,7 @@ from one source lists them under `[variants.ID]`; each variant's keys are laid o
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 
@@ -18,6 +18,10 @@ from bench.storage.records import StrictRecord, faults, toml_table
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 DatasetId = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
+
+#: What may make two queries dependent; `bench.data.units` defines each.
+Relation = Literal["gold", "group", "text", "parent"]
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
 
 class Paper(StrictRecord):
@@ -66,6 +70,32 @@ class Counts(StrictRecord):
     gold_max: int
 
 
+class Unit(StrictRecord):
+    """What makes queries of a dataset dependent, and the grounds for it.
+
+    Queries that a relation links, directly or through other queries, are one unit of independence. Tests and intervals
+    resample units, not queries. With an empty `by` every query is a unit.
+    """
+
+    by: list[Relation]
+    reason: Annotated[str, StringConstraints(pattern=r"\S")]
+
+    @field_validator("by")
+    @classmethod
+    def _each_once(cls, by: list[Relation]) -> list[Relation]:
+        if len(set(by)) < len(by):
+            raise ValueError("a relation is named twice")
+        return by
+
+
+#: The unit of a dataset whose card names none: one that a user added.
+DEFAULT_UNIT = Unit(
+    by=["gold"],
+    reason="The default: queries with the same gold set ask for the same tools, so methods tend to answer all of them "
+    "or none.",
+)
+
+
 class Card(StrictRecord):
     """The card of one dataset."""
 
@@ -81,6 +111,10 @@ class Card(StrictRecord):
     split: Literal["test", "all"] = "test"
     counts: Counts | None = None
     known_issues: list[str] = []
+    unit: Unit = DEFAULT_UNIT
+    # Which queries the dataset has: datasets with the same source share queries, or draw them from one pool, so
+    # results on them are not independent. Empty when no other dataset has them.
+    source: DatasetId | Literal[""] = ""
     # Non-empty when the files cannot be fetched one by one and the user must bring them: what to bring, and from
     # where. `bench data add ID --from FOLDER` then reads them with the folder's importer.
     obtain: str = ""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bench.data.card import Card
 from bench.data.gold import Gold
 from bench.data.tables import SPLITS, Edge, Query, Tables, Tool
+from bench.data.units import unit_codes, unit_name
 from bench.errors import DataError, require
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class Dataset:
     def content_hash(self) -> str:
         """sha256 over the normalised tables: tools, queries, gold, splits and edges.
 
-        Slices, the notes of edges, the card and the spec's spelling are left out: they do not change what is measured.
+        Slices, groups, the notes of edges, the card and the spec's spelling are left out: they do not change what is
+        measured.
         """
         digest = hashlib.sha256(b"bench dataset 1\n")
         for row in self._hashed_rows():
@@ -149,6 +151,23 @@ class Dataset:
         seen = np.zeros(len(self.tools), dtype=np.bool_)
         seen[self.gold.take(self.rows("train")).tools] = True
         return seen
+
+    @cached_property
+    def units(self) -> NDArray[np.int64]:
+        """(queries,) the unit of independence of each query by the card's rule, read-only; see `unit_codes`."""
+        codes = unit_codes(self)
+        codes.setflags(write=False)
+        return codes
+
+    @property
+    def unit(self) -> str:
+        """The name of the card's rule: `gold+group`, or `none` where every query is a unit."""
+        return unit_name(self.card.unit.by)
+
+    @property
+    def source(self) -> str:
+        """Where the queries come from: results on two datasets of one source are not independent."""
+        return self.card.source or self.card.id
 
     @property
     def slice_names(self) -> tuple[str, ...]:
@@ -203,7 +222,8 @@ def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edg
             if text is not None and not _is_json(text):
                 raise DataError(f"dataset {spec}, tool {tool.tool_id}: {text[:60]!r} is not JSON.")
     for query in queries:
-        _check_text(spec, f"query {query.query_id}", query.text, *query.slices, *query.slices.values())
+        slices = (*query.slices, *query.slices.values())
+        _check_text(spec, f"query {query.query_id}", query.text, query.group, *slices)
     for edge in edges:
         _check_text(spec, f"edge {edge.dependent} -> {edge.prerequisite}", edge.note)
 

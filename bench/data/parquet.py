@@ -71,6 +71,10 @@ def read_dataset(folder: Path) -> Dataset:
             raise DataError(f"{path} has format version {version!r}; this bench reads {FORMAT_VERSION}.")
         manifest = DatasetManifest.model_validate(raw)
         tables = {name: _read_table(folder / f"{name}.parquet", manifest.files[f"{name}.parquet"]) for name in SCHEMAS}
+        if "group" not in tables["queries"].column_names:
+            # Written before queries had a group.
+            none = pa.array([""] * tables["queries"].num_rows, pa.string())
+            tables["queries"] = tables["queries"].append_column("group", none)
         _check_columns(folder, tables)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the dataset in {folder}: {error}.") from None
@@ -121,3 +125,5 @@ def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:
         for column in table.column_names:
             if column not in schema.names and not (slices and column.startswith(SLICE_PREFIX)):
                 raise DataError(f"{folder / name}.parquet has the unknown column {column!r}.")
+            if column not in schema.names and not table.schema.field(column).type.equals(pa.string()):
+                raise DataError(f"{folder / name}.parquet has the slice {column!r}, which is not a text column.")

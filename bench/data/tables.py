@@ -114,13 +114,18 @@ def _describes_a_field(node: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query with its gold tools (tool_id -> relevance, at least 1) and its slices (name -> value)."""
+    """One query with its gold tools (tool_id -> relevance, at least 1) and its slices (name -> value).
+
+    `group` names what the query was made from where several queries were made from it, such as the script of a dialogue
+    or a template; empty for none. Queries of one group are dependent (see `bench.data.units`).
+    """
 
     query_id: str
     text: str
     gold: Mapping[str, int]
     split: Split = "test"
     slices: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

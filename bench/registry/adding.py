@@ -61,6 +61,7 @@ def add_datasets(
     if (source / MANIFEST).is_file():
         stored = read_dataset(source)
         mine: dict[str, Any] = {"id": name, "aliases": [], "upstream": [], "counts": None, "obtain": "", "variant": ""}
+        mine["source"] = stored.source
         card = cards_from({**stored.card.model_dump(), **mine}, name)[0]
         yield _keep(Dataset.build(name, card, stored.rows_again()), replace)
     elif (source / "corpus.jsonl").is_file():

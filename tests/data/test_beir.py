@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.data.beir import export_beir, import_beir, read_about
-from bench.data.card import Card
+from bench.data.card import DEFAULT_UNIT, Card
 from bench.data.dataset import Dataset
 from bench.data.tables import TEMPLATES, Edge, Parameter, Query, Tables, Template, Tool
 from bench.errors import DataError
@@ -87,6 +87,12 @@ def test_metadata_of_others_is_left_alone(folder: Path, metadata: object) -> Non
     plain = import_beir(write(folder))
     found = import_beir(write(folder.with_name("other"), corpus, queries))
     assert (found.tools, found.queries) == (plain.tools, plain.queries)
+
+
+def test_the_group_of_a_query_is_a_text_of_its_metadata(folder: Path) -> None:
+    groups: list[Any] = ["script 1", 7]
+    queries: list[Row] = [{**row, "metadata": {"group": group}} for row, group in zip(QUERIES, groups, strict=True)]
+    assert [query.group for query in import_beir(write(folder, queries=queries)).queries] == ["script 1", ""]
 
 
 def test_numbers_as_ids_and_nothing_as_a_text_are_read(folder: Path) -> None:
@@ -277,7 +283,7 @@ TABLES = Tables(
         Tool("b", "find\u2028it", "", parameters=(Parameter("x"),)),
     ],
     [
-        Query("1", "one", {"a": 1, "b": 3}, "train", {"size": "two", "kind": ""}),
+        Query("1", "one", {"a": 1, "b": 3}, "train", {"size": "two", "kind": ""}, "Ann"),
         Query("2", "nothing to do", {}, "test"),
         Query("3", "three", {"b": 1}, "dev"),
     ],
@@ -308,7 +314,19 @@ def test_what_the_card_says_is_written_beside_it_and_read_back(folder: Path) -> 
         "template": "description",
         "split": "test",
         "known_issues": ["Ein „Fehler“.", "工具"],
+        "unit": {"by": ["gold"], "reason": DEFAULT_UNIT.reason},
+        "source": "made",
     }
+
+
+def test_an_export_of_an_older_bench_says_nothing_of_units(folder: Path) -> None:
+    export_beir(Dataset.build("made", CARD, TABLES), folder, "source")
+    path = folder / "about.json"
+    stored = json.loads(path.read_text("utf-8"))
+    del stored["unit"], stored["source"]
+    path.write_text(json.dumps(stored), "utf-8")
+    found = read_about(folder)
+    assert (found["unit"]["by"], found["source"]) == (["gold"], "")
 
 
 @pytest.mark.parametrize("key", ["title", "licence", "redistribution", "template", "known_issues"])

@@ -7,15 +7,18 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.data.card import Card
+from bench.data.card import DEFAULT_UNIT, Card
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, read_dataset, write_dataset
 from bench.data.tables import SPLITS, Edge, Parameter, Query, Tables, Tool
@@ -46,7 +49,7 @@ TABLES = Tables(
         Tool("größe", "größe", "line one\nline two\r\n\ttab \x00"),
     ],
     [
-        Query("1", "Schreib Ann: „Hallo“", {"mail.send": 1, "mail.find": 3}, "train", {"size": "two", "kind": ""}),
+        Query("1", "Schreib: „Hallo“", {"mail.send": 1, "mail.find": 3}, "train", {"size": "two", "kind": ""}, "Ann"),
         Query("2", "", {}, "test"),
         Query("3", "Wie groß?", {"größe": 2}, "dev", {"size": "one"}),
     ],
@@ -95,7 +98,7 @@ def random_tables(draw: st.DrawFn) -> Tables:
         st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4), texts, max_size=2
     )
     queries = [
-        Query(name, draw(texts), draw(golds), draw(st.sampled_from(SPLITS)), draw(slices))
+        Query(name, draw(texts), draw(golds), draw(st.sampled_from(SPLITS)), draw(slices), draw(texts))
         for name in draw(st.lists(ids, min_size=1, max_size=5, unique=True))
     ]
     pairs = st.lists(st.tuples(st.sampled_from(tool_ids), st.sampled_from(tool_ids)), max_size=4, unique=True)
@@ -138,7 +141,8 @@ def test_pandas_reads_each_table_in_one_line(folder: Path) -> None:
     assert [one["name"] for one in tools.parameters[2]] == ["to", "copies"]
     assert tools.returns.isna().tolist() == [True, True, False]
     queries = pandas.read_parquet(f"{folder}/queries.parquet").set_index("query_id")
-    assert queries.columns.tolist() == ["text", "split", "slice_kind", "slice_size"]
+    assert queries.columns.tolist() == ["text", "split", "group", "slice_kind", "slice_size"]
+    assert queries.group.to_dict() == {"1": "Ann", "2": "", "3": ""}
     assert queries.split.to_dict() == {"1": "train", "2": "test", "3": "dev"}
     assert queries.slice_size.fillna("-").to_dict() == {"1": "two", "2": "-", "3": "one"}
     assert queries.slice_kind.fillna("-").to_dict() == {"1": "", "2": "-", "3": "-"}
@@ -177,6 +181,24 @@ def test_a_dataset_without_gold_and_edges_has_empty_tables() -> None:
     assert frames["gold"].columns.tolist() == ["query_id", "tool_id", "relevance"]
     assert frames["edges"].columns.tolist() == ["dependent", "prerequisite", "reason", "note"]
     assert len(frames["gold"]) == len(frames["edges"]) == 0
+
+
+def test_queries_that_were_written_without_groups_have_none(folder: Path, dataset: Dataset) -> None:
+    path = folder / "queries.parquet"
+    pq.write_table(pq.read_table(path).drop_columns("group"), path)
+    sign(folder, "queries.parquet")
+    read = read_dataset(folder)
+    assert [query.group for query in read.queries] == ["", "", ""]
+    assert read.queries == tuple(replace(query, group="") for query in dataset.queries)
+    assert read.content_hash == dataset.content_hash
+
+
+def test_a_card_that_was_written_without_a_unit_has_the_default(folder: Path) -> None:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    del manifest["card"]["unit"], manifest["card"]["source"]
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    read = read_dataset(folder)
+    assert (read.card.unit, read.unit, read.source) == (DEFAULT_UNIT, "gold", "made")
 
 
 # Damage -------------------------------------------------------------------------------------------------------------
@@ -298,6 +320,17 @@ def test_a_file_with_other_columns_is_told_even_if_its_checksum_is_right(folder:
     shutil.copy(folder / other, folder / name)
     sign(folder, name)
     with pytest.raises(DataError, match=f"{name}|{MANIFEST}"):
+        read_dataset(folder)
+
+
+@pytest.mark.parametrize("column", ["group", "slice_size"])
+def test_a_group_or_slice_that_is_no_text_is_told(folder: Path, column: str) -> None:
+    path = folder / "queries.parquet"
+    table = pq.read_table(path)
+    place = table.column_names.index(column)
+    pq.write_table(table.set_column(place, column, pa.array([1, 2, 3])), path)
+    sign(folder, "queries.parquet")
+    with pytest.raises(DataError, match=rf"queries\.parquet .*'{column}'"):
         read_dataset(folder)
 
 

@@ -1,0 +1,164 @@
+"""Units of independence: which queries of a dataset are dependent.
+
+Tests and intervals that take queries for independent are too narrow where queries share what decides whether a method
+finds their gold (Cameron and Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference", section II). A card
+names the relations that link queries of its dataset; queries that are linked, directly or through others, are one unit.
+
+The relations:
+
+- `gold`: the same set of gold tools. Queries without gold are not linked.
+- `group`: the same `Query.group`, given by the loader. Queries without a group are not linked.
+- `text`: near-duplicate wording. The words of a text are its runs of letters after case folding, so digits and
+  punctuation do not count; two texts are near-duplicates if the Jaccard index of their sets of words is at least 0.8.
+  Two texts without a word are near-duplicates.
+- `parent`: all gold of both queries is under one and the same parent. A query with gold under several parents, or
+  without gold, is not linked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.card import RELATIONS, Relation
+from bench.data.parents import parent_codes
+from bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from bench.data.dataset import Dataset
+
+#: The name of the rule that links no queries.
+NONE = "none"
+
+_WORD = re.compile(r"[^\W\d_]+")
+#: Rows whose candidates are compared at once; bounds the memory of `text`.
+_BLOCK = 256
+
+
+def unit_name(by: Iterable[Relation]) -> str:
+    """The name of a rule: its relations in their fixed order, joined by `+`; `none` for an empty rule."""
+    wanted = set(by)
+    return "+".join(relation for relation in RELATIONS if relation in wanted) or NONE
+
+
+def parse_unit(text: str) -> tuple[Relation, ...]:
+    """The relations of a rule by its name, in their fixed order; inverse of `unit_name`.
+
+    Raises:
+        UsageError: an unknown relation, or one that is named twice.
+    """
+    if text == NONE:
+        return ()
+    named = text.split("+")
+    if len(set(named)) < len(named) or not set(named) <= set(RELATIONS):
+        raise UsageError(
+            f"{text!r} is not a unit of independence: join some of {', '.join(RELATIONS)} by `+`, each once, or use "
+            f"{NONE} if all queries are independent."
+        )
+    return tuple(relation for relation in RELATIONS if relation in named)
+
+
+def unit_codes(dataset: Dataset, by: Iterable[Relation] | None = None) -> NDArray[np.int64]:
+    """The unit of independence of every query, by the relations `by` (None: the card's rule).
+
+    Units are the connected components of the union of the relations over all queries, of every split.
+
+    Returns:
+        (queries,) codes from 0, in order of first appearance.
+    """
+    from scipy.sparse import coo_array  # a tenth of a second, and many commands want no units
+    from scipy.sparse.csgraph import connected_components
+
+    wanted = set(dataset.card.unit.by if by is None else by)
+    count = len(dataset.queries)
+    nodes = count
+    starts: list[NDArray[np.int64]] = []
+    ends: list[NDArray[np.int64]] = []
+    for relation in RELATIONS:
+        if relation not in wanted:
+            continue
+        # A node for each key, joined to all queries that have it.
+        keys: dict[Hashable, int] = {}
+        codes = [-1 if key is None else keys.setdefault(key, len(keys)) for key in _KEYS[relation](dataset)]
+        linked = np.flatnonzero(np.array(codes) >= 0)
+        starts.append(linked)
+        ends.append(nodes + np.array(codes, dtype=np.int64)[linked])
+        if relation == "text":
+            for left, right in _near([key for key in keys if isinstance(key, frozenset)]):
+                starts.append(nodes + left)
+                ends.append(nodes + right)
+        nodes += len(keys)
+    if not starts:
+        return np.arange(count)
+    links = (np.concatenate(starts), np.concatenate(ends))
+    graph = coo_array((np.ones(len(links[0]), dtype=np.int8), links), shape=(nodes, nodes))
+    labels = connected_components(graph, directed=False)[1][:count]
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    order = np.empty(len(first), dtype=np.int64)
+    order[np.argsort(first)] = np.arange(len(first))
+    return order[inverse]
+
+
+def _gold_keys(dataset: Dataset) -> list[Hashable]:
+    rows = (tuple(dataset.gold.row(row).tolist()) for row in range(len(dataset.queries)))
+    return [tools or None for tools in rows]
+
+
+def _group_keys(dataset: Dataset) -> list[Hashable]:
+    return [query.group or None for query in dataset.queries]
+
+
+def _text_keys(dataset: Dataset) -> list[Hashable]:
+    return [frozenset(_WORD.findall(query.text.casefold())) for query in dataset.queries]
+
+
+def _parent_keys(dataset: Dataset) -> list[Hashable]:
+    parents = parent_codes(dataset.tools)
+    found = (np.unique(parents[dataset.gold.row(row)]) for row in range(len(dataset.queries)))
+    return [int(own[0]) if len(own) == 1 else None for own in found]
+
+
+#: What queries must share to be linked; None is shared with nobody.
+_KEYS: dict[Relation, Callable[[Dataset], list[Hashable]]] = {
+    "gold": _gold_keys,
+    "group": _group_keys,
+    "text": _text_keys,
+    "parent": _parent_keys,
+}
+
+
+def _near(sets: Sequence[frozenset[str]]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Positions of all pairs of distinct sets whose Jaccard index is at least 4/5, in blocks.
+
+    Prefix filtering (Chaudhuri et al. 2006; Bayardo et al. 2007) is exact: in an order of the words in which rare ones
+    come first, such a pair of sets shares one of the first n - ceil(4n/5) + 1 words of each, n being its size.
+    """
+    from scipy.sparse import csr_array
+
+    counts = Counter(word for words in sets for word in words)
+    order = {word: i for i, word in enumerate(sorted(counts, key=lambda word: (counts[word], word)))}
+    rows = [sorted(order[word] for word in words) for words in sets]
+    prefixes = [row[: len(row) + 1 - -(-4 * len(row) // 5)] if row else [] for row in rows]
+
+    def matrix(lists: Sequence[Sequence[int]]) -> csr_array:
+        pointers = np.cumsum([0, *map(len, lists)])
+        columns = np.array([column for row in lists for column in row], dtype=np.int64)
+        return csr_array((np.ones(len(columns), dtype=np.int32), columns, pointers), shape=(len(lists), len(order)))
+
+    whole, prefix = matrix(rows), matrix(prefixes)
+    sizes = np.array([len(row) for row in rows], dtype=np.int64)
+    for start in range(0, len(sets), _BLOCK):
+        shared = (prefix[start : start + _BLOCK] @ prefix.T).tocoo()
+        left, right = shared.coords[0] + start, shared.coords[1].astype(np.int64)
+        # A pair of sets of very different sizes cannot be near.
+        kept = (left < right) & (5 * np.minimum(sizes[left], sizes[right]) >= 4 * np.maximum(sizes[left], sizes[right]))
+        left, right = left[kept].astype(np.int64), right[kept]
+        common = whole[left].multiply(whole[right]).sum(axis=1)
+        # |A & B| / |A | B| >= 4/5 in whole numbers, so that rounding decides nothing.
+        near = 9 * common >= 4 * (sizes[left] + sizes[right])
+        yield left[near], right[near]
