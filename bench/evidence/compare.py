@@ -37,9 +37,11 @@ from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import macro_intervals
 from bench.stats.multiple import benjamini_hochberg, holm
-from bench.stats.noninferiority import FEWEST_UNITS
+from bench.stats.noninferiority import FEWEST_QUERIES
 from bench.stats.paired import Paired, compare
+from bench.stats.power import needed_units, queries_needed
 from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
+from bench.stats.units import robust_mean, singletons
 
 Tested = TypeVar("Tested", MetricReport, SliceReport)
 
@@ -210,7 +212,7 @@ def _count_of(units: NDArray[np.int64]) -> int:
 
 
 def _enough(units: NDArray[np.int64]) -> bool:
-    return _count_of(units) >= FEWEST_UNITS
+    return _count_of(units) >= FEWEST_QUERIES
 
 
 def _differences(
@@ -219,16 +221,37 @@ def _differences(
     """Every system less the first; p-values not yet corrected."""
     d = values[:, 1:] - values[:, :1]
     t, signed_rank = paired_t(d, units=units), wilcoxon(d, units=units)
-    plain = [Independent(low=pair.low, high=pair.high, p=pair.p) for pair in compare(d)] if independent else None
+    plain: Sequence[Independent | None] = [None] * d.shape[1]
+    if independent:
+        plain = [Independent(low=pair.low, high=pair.high, p=pair.p) for pair in compare(d)]
+    needed = _needed(d, units)
     return [
-        _difference(name, pair, sign, float(t[i]), float(signed_rank[i])).model_copy(
-            update={"decided": _enough(units), "independent": None if plain is None else plain[i]}
-        )
+        _difference(name, pair, sign, float(t[i]), float(signed_rank[i]), needed[i], plain[i])
         for i, (name, pair) in enumerate(zip(names[1:], compare(d, units=units), strict=True))
     ]
 
 
-def _difference(name: str, pair: Paired, sign: float, t: float, signed_rank: float) -> Difference:
+def _needed(differences: NDArray[np.float64], units: NDArray[np.int64]) -> list[int | None]:
+    """How many units would show each of the mean differences that were found."""
+    count = _count_of(units)
+    if count < 2:
+        return [None] * differences.shape[1]
+    if singletons(units):
+        spread = differences.std(axis=0, ddof=1)
+        return [queries_needed(float(d), float(sd)) for d, sd in zip(differences.mean(axis=0), spread, strict=True)]
+    means, errors, _ = robust_mean(differences, units)
+    return [needed_units(float(d), float(error), count) for d, error in zip(means, errors, strict=True)]
+
+
+def _difference(
+    name: str,
+    pair: Paired,
+    sign: float,
+    t: float,
+    signed_rank: float,
+    needed: int | None,
+    independent: Independent | None,
+) -> Difference:
     wins, losses = (pair.wins, pair.losses) if sign > 0 else (pair.losses, pair.wins)
     return Difference(
         system=name,
@@ -244,8 +267,9 @@ def _difference(name: str, pair: Paired, sign: float, t: float, signed_rank: flo
         ties=pair.ties,
         losses=losses,
         detectable=pair.detectable,
-        needed=pair.needed,
-        decided=True,
+        needed=needed,
+        decided=pair.units >= FEWEST_QUERIES,
+        independent=independent,
     )
 
 

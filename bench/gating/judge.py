@@ -29,7 +29,7 @@ from bench.metrics import parse_metric
 from bench.results.comparing import Scored, differences, metric_difference
 from bench.results.slices import NO_VALUE, slice_values
 from bench.results.units import numbered
-from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, non_inferiority
+from bench.stats.noninferiority import FEWEST_QUERIES, Bounded, at_least, non_inferiority
 
 #: Gives the baseline's dataset; `True` where nothing may be downloaded for it.
 Loader = Callable[[bool], Dataset]
@@ -262,7 +262,7 @@ def _judged(
         if kind == "margin":
             widest = None if measure.span is None else measure.span[1] - measure.span[0]
             span = None if widest is None else (-widest, widest)
-            (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED, units=units, span=span)
+            (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED, units=units)
             note = _roughness(gains, units, differences=True)
             if same and not gains.any():
                 # Not a sample of answers that happen to score alike: every answer is the same.
@@ -272,9 +272,7 @@ def _judged(
             span = measure.span
             if span is not None and sign < 0:
                 span = (-span[1], -span[0])
-            (bounded,) = at_least(
-                sign * now[taken][:, None], sign * limit, level, policy.power, SEED, units=units, span=span
-            )
+            (bounded,) = at_least(sign * now[taken][:, None], sign * limit, level, policy.power, SEED, units=units)
             note = _roughness(now[taken], units, differences=False)
         read = _as_read(bounded, sign) | {"note": note}
         found.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
@@ -319,8 +317,8 @@ def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], difference
         return (
             f"a single {'query' if len(values) == 1 else 'group of dependent queries'} gives no estimate of the spread"
         )
-    if count < FEWEST_UNITS:
-        return f"{count} {what} are too few; at least {FEWEST_UNITS} are needed"
+    if count < FEWEST_QUERIES:
+        return f"{count} {what} are too few; at least {FEWEST_QUERIES} are needed"
     # Differences of equal values may differ in their last bits.
     rounded = np.round(values, DECIMALS)
     if differences and 0 < (changed := len(np.unique(units[rounded != 0]))) < FEW_DIFFERING:

@@ -39,7 +39,7 @@ def estimates(
     if minus is not None:
         values = values - runs.ask(minus, question, metrics).values
     centred = centred_values(values, answers.groups)
-    intervals = bca_intervals(centred)
+    intervals = bca_intervals(centred, units=answers.units)
     found = []
     for name in names:
         if is_fact(name):
@@ -61,7 +61,7 @@ def compared(
     second = runs.ask(worse, question, metrics)
     if first.counts != second.counts:
         raise UsageError(f"{better} and {worse} were not judged on the same queries.")
-    return first, second, compare(first.values - second.values, first.groups)
+    return first, second, compare(first.values - second.values, first.groups, units=first.units)
 
 
 def comparison_of(metric: str, found: Paired) -> Comparison:
@@ -69,6 +69,7 @@ def comparison_of(metric: str, found: Paired) -> Comparison:
     return Comparison(
         metric=metric,
         n=found.n,
+        units=found.units,
         difference=found.difference,
         low=found.low,
         high=found.high,

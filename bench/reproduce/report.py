@@ -67,12 +67,13 @@ class Estimate(Record):
 class Comparison(Record):
     """A paired comparison: first - second on the same queries.
 
-    `p` is the randomisation test's, `corrected` by Holm for its family; `detectable` is the minimum detectable effect
-    at 80% power.
+    `n` queries in `units` of independence. `p` is the randomisation test's, which flips the signs of units, `corrected`
+    by Holm for its family; `detectable` is the minimum detectable effect at 80% power.
     """
 
     metric: str
     n: int
+    units: int
     difference: float
     low: float | None
     high: float | None

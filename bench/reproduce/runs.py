@@ -21,6 +21,7 @@ from bench.protocol import Method
 from bench.reproduce.artefacts import folder_of, is_there, named_in, resolved
 from bench.reproduce.recipes import Question
 from bench.results.store import Result
+from bench.results.units import numbered
 from bench.specs.spec import Spec, parse
 
 _FACT = "fact:"
@@ -78,6 +79,7 @@ class Answers:
         results: the stored results they come from, one for each dataset.
         values: (queries, metrics), without the queries that a metric is not taken on.
         groups: (queries,) the dataset of each query, or zeros where all are pooled.
+        units: (queries,) the unit of independence of each query, by code from 0; each lies within a dataset.
         counts: queries of each dataset.
         failed: how many of these queries failed or were not answered; they score 0.
     """
@@ -85,6 +87,7 @@ class Answers:
     results: tuple[Result, ...]
     values: NDArray[np.float64]
     groups: NDArray[np.int64]
+    units: NDArray[np.int64]
     counts: tuple[int, ...]
     failed: int
 
@@ -123,7 +126,8 @@ class MethodRuns:
         Raises:
             BenchError: something it needs is not here, or the run failed.
         """
-        results, tables, groups = [], [], []
+        results, tables, groups, units = [], [], [], []
+        first = 0
         failed = 0
         for number, plan in enumerate(plans(method, question)):
             result = self.result(plan)
@@ -136,11 +140,15 @@ class MethodRuns:
             tables.append(table[kept])
             # By way of a list: pyarrow imports pandas to make an array of truth values.
             failed += int(np.count_nonzero(np.array(result.per_query["failed"].to_pylist(), dtype=np.bool_)[kept]))
+            own = numbered(result.units[kept])
+            units.append(own + first)
+            first += int(own.max()) + 1
             groups.append(np.full(int(kept.sum()), number if question.pool == "datasets" else 0, dtype=np.int64))
         return Answers(
             tuple(results),
             np.concatenate(tables),
             np.concatenate(groups),
+            np.concatenate(units),
             tuple(len(table) for table in tables),
             failed,
         )

@@ -87,7 +87,7 @@ def slice_values(dataset: Dataset, name: str) -> dict[str, str]:
 def by_slice(result: Result, dataset: Dataset, name: str, metrics: Sequence[str]) -> list[Slice]:
     """Means and intervals of a result for each value of a slice.
 
-    The values partition the queries: those without a value come last, as `-`. An interval resamples the queries of
+    The values partition the queries: those without a value come last, as `-`. An interval resamples the units of
     its slice with the seed of the result's own intervals, so that a slice of all queries has the result's numbers.
 
     Args:
@@ -114,7 +114,7 @@ def by_slice(result: Result, dataset: Dataset, name: str, metrics: Sequence[str]
     for value, rows in own.items():
         scores = Scores(tuple(parse_metrics(metrics)), values[rows])
         n, n_no_gold, n_failed = (int(kind[rows].sum()) for kind in (judged, ~judged, failed))
-        found.append(Slice(value, n, n_no_gold, n_failed, means_and_intervals(scores)))
+        found.append(Slice(value, n, n_no_gold, n_failed, means_and_intervals(scores, result.units[rows])))
     return found
 
 

@@ -180,7 +180,7 @@ def _ranks(
         return {}
     sources = [boards[place].source for place in common]
     if limit:
-        # The rows have no values: who is better on these datasets is not known, only how often on how many of them.
+        # The rows have no values, so only the sources' means can be resampled: too few of them for conclusions.
         means = np.array(
             [[rows[key][place].samples[taken.kind].means[taken.column] for key in ranked] for place in common]
         )
