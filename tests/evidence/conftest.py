@@ -39,6 +39,7 @@ def difference(system: str, corrected: float, mean: float = -0.1) -> Difference:
         losses=20,
         detectable=0.06,
         needed=90,
+        decided=True,
     )
 
 
@@ -73,6 +74,7 @@ def make() -> Make:
             metric="recall@5",
             higher_is_better=True,
             n=100,
+            units=100,
             standings=standings,
             differences=own,
             pairs=[[1.0] * size for _ in range(size)],
@@ -83,6 +85,7 @@ def make() -> Make:
                 value="1",
                 metric="recall@5",
                 n=40,
+                units=40,
                 means=dict(zip(names, means, strict=True)),
                 differences=own,
             )
@@ -91,7 +94,14 @@ def make() -> Make:
         ranks = [
             MacroStanding(system=names[i], mean=means[i], low=0.1, high=0.9, rank=k + 1.25) for k, i in enumerate(order)
         ]
-        over = MacroReport(metric="recall@5", datasets=["tiny", "other"], standings=ranks, friedman=0.04, critical=1.5)
+        over = MacroReport(
+            metric="recall@5",
+            datasets=["tiny", "other"],
+            sources=["tiny", "other"],
+            standings=ranks,
+            friedman=0.04,
+            critical=1.5,
+        )
         return Comparison(
             baseline=names[0],
             correction="holm",
@@ -103,6 +113,9 @@ def make() -> Make:
                     split="test",
                     limit=None,
                     n=100,
+                    unit="none",
+                    units=100,
+                    effective=100.0,
                     systems=[
                         System(name=name, result_id=f"{i:012}", marks=[], n_failed=0) for i, name in enumerate(names)
                     ],

@@ -30,6 +30,7 @@ DATASET = DatasetIdentity(
     tools=5,
     history=0,
     template="description",
+    unit="none",
 )
 METHOD = MethodIdentity(
     spec="mine", full_spec="mine()", hash="b" * 64, revisions={}, code="", oracle=False, needs_llm=False
@@ -49,7 +50,7 @@ def make_baseline(values: Mapping[str, Any], **more: Any) -> Baseline:
     n = len(next(iter(values.values())))
     fields: dict[str, Any] = {
         "result_id": "0123456789ab",
-        "protocol": "1.0",
+        "protocol": "2.0",
         "scoring": "s",
         "depth": 100,
         "dataset": DATASET,
@@ -62,6 +63,8 @@ def make_baseline(values: Mapping[str, Any], **more: Any) -> Baseline:
         "blessed": Blessing(by="someone", at="2026-01-01T00:00:00+00:00", reason="first blessing", bench="0.1.0"),
         "query_ids": ids(n),
         "n_gold": [1] * n,
+        "units": list(range(n)),
+        "rankings": "blessed",
         "values": {name: Values.of(np.asarray(column, dtype=np.float64)) for name, column in values.items()},
         "sha256": "",
     }
@@ -71,19 +74,24 @@ def make_baseline(values: Mapping[str, Any], **more: Any) -> Baseline:
 def make_candidate(values: Mapping[str, Any], **more: Any) -> Candidate:
     """A candidate with these values."""
     n = len(next(iter(values.values())))
-    columns = {"query_id": more.pop("query_ids", ids(n)), "n_gold": more.pop("n_gold", [1] * n)}
+    columns = {
+        "query_id": more.pop("query_ids", ids(n)),
+        "unit": more.pop("unit", ids(n)),
+        "n_gold": more.pop("n_gold", [1] * n),
+    }
     fields: dict[str, Any] = {
         "label": "other @ tiny",
         "result_id": "fedcba987654",
         "method_hash": "c" * 64,
         "dataset": DATASET,
         "depth": 100,
-        "protocol": "1.0",
+        "protocol": "2.0",
         "scoring": "s",
         "n_failed": 0,
         "latency": LATENCY,
         "hardware": HARDWARE,
         "tokens": {"top_5": 100.0},
+        "rankings": "other",
         "per_query": pa.table(columns | {name: list(map(float, column)) for name, column in values.items()}),
     }
     return Candidate(**(fields | more))
