@@ -111,7 +111,8 @@ def _unit_intervals(values: NDArray[np.float64], codes: NDArray[np.int64], level
     means, errors, freedom = robust_mean(values, codes)
     reach = stdtrit(freedom, (1 + level) / 2) * errors
     # Rounded, since the functions of the t distribution may differ in the last bits from one processor to the next.
-    return np.round(np.column_stack([means - reach, means + reach]), 12)
+    intervals: NDArray[np.float64] = np.round(np.column_stack([means - reach, means + reach]), 12)
+    return intervals
 
 
 def scaled_sums(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bench.stats.exact import as_integers
 
 #: With so many units that differ from the most common value, the usual intervals hold (`benchmarks/units.py`).
-ENOUGH = 20
+ENOUGH = 30
 
 
 def common_values(
