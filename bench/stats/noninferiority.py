@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import ENOUGH, common_values
 from bench.stats.exact import as_integers
 from bench.stats.power import minimum_detectable_effect, queries_needed
 from bench.stats.units import dependence, robust_mean
@@ -59,15 +60,19 @@ def non_inferiority(
     power: float = 0.8,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
+    span: tuple[float, float] | None = None,
 ) -> list[Bounded]:
     """Is a candidate worse than its baseline by more than a margin? One answer for each column.
 
     With d = candidate - baseline on the same queries, higher being better: pass where the lower one-sided bound of the
     mean of d lies above -margin, regression where the upper one lies below it, else inconclusive (Wellek 2010,
-    chapter 1; protocol, section 5). The bounds are the ends of the BCa interval of coverage 1 - 2 level.
+    chapter 1; protocol, section 5). The bounds are the ends of the interval of coverage 1 - 2 level, as of
+    `bench.stats.bootstrap.bca_intervals`.
 
-    A candidate that agrees with its baseline on every query passes, whatever the margin and however few queries there
-    are: it answers the same. Of others, fewer than `FEWEST_QUERIES` units are inconclusive, whatever their bounds.
+    Without a span, a candidate that agrees with its baseline on every query passes, whatever the margin and however few
+    queries there are: it answers the same. With a span, it is a sample like any other: a loss that comes in one query
+    of fifty is not found in half of all samples of thirty. Of others, fewer than `FEWEST_QUERIES` units are
+    inconclusive, whatever their bounds.
 
     Args:
         differences: (queries, columns), finite.
@@ -77,15 +82,19 @@ def non_inferiority(
         seed: of the bootstrap; the same seed gives the same bounds.
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
             queries.
+        span: the smallest and the largest difference that is possible, such as (-1, 1) for shares. None if it is not
+            known.
 
     Raises:
-        ValueError: there are no queries, a value is not finite, the margin is negative, the level is not between
-            0 and 0.5, the power not between the level and 1, or units are not numbered from 0 without a gap, or not one
-            for each query.
+        ValueError: there are no queries, a value is not finite or outside the span, the margin is negative, the level
+            is not between 0 and 0.5, the power not between the level and 1, or units are not numbered from 0 without a
+            gap, or not one for each query.
     """
     if not margin >= 0:
         raise ValueError("the margin must not be negative")
-    found = _bounded(differences, -margin, level, power, seed, units, reaching=False)
+    found = _bounded(differences, -margin, level, power, seed, units, span, reaching=False)
+    if span is not None:
+        return found
     values = np.asarray(differences, dtype=np.float64)
     whole, _ = as_integers(values)
     same = (whole == 0).all(axis=0)
@@ -102,6 +111,7 @@ def at_least(
     power: float = 0.8,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
+    span: tuple[float, float] | None = None,
 ) -> list[Bounded]:
     """Is a mean at least a floor? One answer for each column.
 
@@ -109,7 +119,7 @@ def at_least(
     else inconclusive, as are fewer than `FEWEST_QUERIES` units. Arguments and errors as `non_inferiority`; the floor
     is any finite number.
     """
-    return _bounded(values, floor, level, power, seed, units, reaching=True)
+    return _bounded(values, floor, level, power, seed, units, span, reaching=True)
 
 
 def _bounded(
@@ -119,6 +129,7 @@ def _bounded(
     power: float,
     seed: int,
     units: NDArray[np.int64] | None,
+    span: tuple[float, float] | None,
     reaching: bool,
 ) -> list[Bounded]:
     values = np.asarray(values, dtype=np.float64)
@@ -133,7 +144,8 @@ def _bounded(
     means = whole.sum(axis=0) * unit / n
     codes = dependence(units, n)
     count = n if codes is None else int(codes.max()) + 1
-    intervals = bca_intervals(values, level=1 - 2 * level, seed=seed, units=codes)
+    intervals = bca_intervals(values, level=1 - 2 * level, seed=seed, units=codes, span=span)
+    few = None if span is None else common_values(values, codes)[1] < ENOUGH
     errors = None if codes is None else robust_mean(values, codes)[1]
     limit = round(threshold, _DECIMALS)
     found = []
@@ -158,11 +170,28 @@ def _bounded(
             # Of a unit, such that the mean has the error that holds for dependent queries.
             sd = float(errors[column]) * math.sqrt(count)
         detectable = minimum_detectable_effect(sd, count, level=2 * level, power=power)
+        # Where few units differ, the bounds lie farther from the mean than its spread accounts for, by what units that
+        # the sample does not hold may contribute; that part falls with their number, not with its root.
+        unseen = 0.0
+        if few is not None and few[column]:
+            distance = mean - lower if mean >= threshold else upper - mean
+            unseen = max(0.0, distance - minimum_detectable_effect(sd, count, level=2 * level, power=0.5))
+            detectable += unseen
         needed = None
         # A mean on the limit but for rounding: no number of queries would decide.
         if verdict == "inconclusive" and abs(mean - threshold) > 10.0**-_DECIMALS:
-            needed = queries_needed(mean - threshold, sd, level=2 * level, power=power)
+            needed = _needed(mean - threshold, sd, unseen * count, 2 * level, power)
         # By the normal approximation this many may do already; the bootstrap has just said that they do not.
         needed = None if needed is None else max(needed, count + 1, FEWEST_QUERIES)
         found.append(Bounded(n, mean, lower, upper, verdict, detectable, needed, count))
     return found
+
+
+def _needed(effect: float, sd: float, unseen: float, level: float, power: float) -> int | None:
+    """How many units decide: the smallest n with `minimum_detectable_effect` + unseen / n no larger than the effect."""
+    if unseen == 0:
+        return queries_needed(effect, sd, level, power)
+    spread = minimum_detectable_effect(sd, 1, level, power)
+    # effect n - spread √n - unseen = 0.
+    root = (spread + math.sqrt(spread * spread + 4 * abs(effect) * unseen)) / (2 * abs(effect))
+    return math.ceil(root * root * (1 - 1e-12)) if root < 1e75 else None

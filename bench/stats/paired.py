@@ -34,7 +34,7 @@ class Paired:
     Attributes:
         n: queries.
         difference: mean of d.
-        low, high: its 95% BCa interval; None for a single unit.
+        low, high: its 95% interval, as of `bca_intervals`; None for a single unit.
         p: two-sided paired randomisation test of a zero mean.
         dz: difference / standard deviation of d; None where d does not vary.
         wins, ties, losses: queries on which the first is better, equal and worse.
@@ -68,11 +68,12 @@ def compare(
     strata: NDArray[np.int64] | None = None,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
+    span: tuple[float, float] | None = None,
 ) -> list[Paired]:
     """Compare per-query values; one comparison for each column.
 
-    With units, the interval resamples units, the test flips the signs of units, and `detectable` is from the standard
-    error that holds for dependent queries (`bench.stats.units.robust_mean`).
+    With units, the test flips the signs of units, and the interval and `detectable` are from the standard error that
+    holds for dependent queries (`bench.stats.units.robust_mean`).
 
     Args:
         differences: (queries, columns) first - second, finite.
@@ -80,10 +81,12 @@ def compare(
         seed: of sign flips and bootstrap; the same seed gives the same numbers.
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap; a unit lies within a
             stratum. None for independent queries.
+        span: the smallest and the largest difference that is possible, such as (-1, 1) for shares; where few units
+            differ, the interval then allows for differences that the sample does not hold. None if it is not known.
 
     Raises:
-        ValueError: there are no queries, a value is not finite, or units are not numbered from 0 without a gap, or not
-            one for each query.
+        ValueError: there are no queries, a value is not finite or outside the span, or units are not numbered from 0
+            without a gap, or not one for each query.
     """
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
@@ -92,7 +95,17 @@ def compare(
     groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
     centred = centred_values(values, groups)
     means = weighted_values(values, groups).mean(axis=0)
-    intervals = bca_intervals(centred, seed=seed, units=codes)
+    intervals = bca_intervals(centred, seed=seed, units=codes, span=None if groups.any() else span)
+    if span is not None and groups.any():
+        # Weights and centres stretch the span, for each column by its own means.
+        ends = centred - weighted_values(values, groups)
+        weights = weighted_values(np.ones((len(values), 1)), groups)
+        for column in range(values.shape[1]):
+            own = (
+                float((ends[:, column] + weights[:, 0] * span[0]).min()),
+                float((ends[:, column] + weights[:, 0] * span[1]).max()),
+            )
+            intervals[column] = bca_intervals(centred[:, [column]], seed=seed, units=codes, span=own)[0]
     p = randomisation_test(weighted_values(values, groups), seed=seed, units=codes)
     whole, _ = as_integers(values)
     # Within groups: how far the groups lie apart does not make the mean of their means uncertain.

@@ -1,0 +1,263 @@
+"""Error bars of dependent queries and of small extreme samples: do they keep their promises?
+
+    python benchmarks/units.py [--results board/results] [--simulations 400] [--datasets apibank,...]
+
+The queries of a dataset that share their gold set are a unit. A sample draws as many units as the dataset has, with
+replacement, from the per-query values of stored results, so that the true mean is that of the dataset:
+
+- size: each unit drawn changes its sign with probability 1/2, which makes the true difference zero; the share of
+  p < 0.05 by the randomisation test of queries and of units, and by the t test of units.
+- coverage: the share of 95% intervals of a mean and of a difference that hold the true one, by queries and by units.
+- power: a difference that the test of units should find in 0.8 is added; the share in which each test finds it if its
+  limit is the one that it keeps in 0.05 under the null.
+
+The gate is asked about true losses of exactly the margin, which it should pass in at most 0.05 and call a regression in
+at most 0.05: on units of real differences whose signs change so often that this is the mean, and on small independent
+samples of extreme zeros and ones, shares, and their differences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bench.registry import load_dataset
+from bench.stats.bootstrap import bca_intervals
+from bench.stats.classical import paired_t
+from bench.stats.noninferiority import at_least, non_inferiority
+from bench.stats.paired import FLIPS, compare, randomisation_test
+from bench.stats.units import effective_units, robust_mean
+
+#: Fewer than the defaults, so that a simulation takes minutes.
+FEW_FLIPS, FEW_RESAMPLES = 2000, 1000
+#: Dataset, the systems compared, metric; the second is left out of the interval of a mean.
+CASES = (
+    ("apibank", "tgr", "dense", "pass@10"),
+    ("apibank", "tgr", "dense", "recall@5"),
+    ("toollens", "dense", "bm25", "recall@5"),
+    ("toollens-unseen", "dense", "bm25", "recall@5"),
+    ("toollens-domains", "dense", "bm25", "recall@5"),
+    ("metatool-single", "dense", "bm25", "recall@5"),
+    ("metatool", "dense", "bm25", "recall@5"),
+    ("rectools", "dense", "bm25", "recall@5"),
+    ("toolbench-i1-inst", "dense", "bm25", "recall@5"),
+    ("toolbench-i1-cat", "dense", "bm25", "recall@5"),
+    ("toolbench-i1-tool", "dense", "bm25", "recall@5"),
+    ("toolbench-i2-inst", "dense", "bm25", "recall@5"),
+    ("toolbench-i2-cat", "dense", "bm25", "pass@10"),
+    ("toolbench-i3-inst", "dense", "bm25", "recall@5"),
+    ("starter", "dense", "bm25", "recall@5"),
+)
+
+Values = NDArray[np.float64]
+
+
+def stored_values(results: Path, dataset: str, method: str, metric: str) -> tuple[Values, list[str]]:
+    """The judged queries' values of a stored result of all queries, and their ids."""
+    for manifest in sorted((results / dataset).glob("*/manifest.json")):
+        stored = json.loads(manifest.read_text())
+        if stored["method"]["spec"] == method and stored["dataset"]["limit"] is None:
+            table = pq.read_table(manifest.parent / "per_query.parquet", columns=["query_id", "n_gold", metric])
+            judged = np.asarray(table["n_gold"]) > 0
+            return np.asarray(table[metric])[judged], np.asarray(table["query_id"])[judged].tolist()
+    raise SystemExit(f"{results / dataset} holds no result of {method}")
+
+
+def same_gold(dataset: str, queries: list[str]) -> NDArray[np.int64]:
+    """(queries,) units by gold set, from 0 in the order of their first queries."""
+    gold = {query.query_id: frozenset(query.gold) for query in load_dataset(dataset).queries}
+    codes: dict[frozenset[str], int] = {}
+    return np.array([codes.setdefault(gold[query], len(codes)) for query in queries], dtype=np.int64)
+
+
+class Population:
+    """Units of queries to draw from."""
+
+    def __init__(self, values: Values, units: NDArray[np.int64]) -> None:
+        self.values, self.units = values, units
+        order = np.argsort(units, kind="stable")
+        self._rows = np.split(order, np.cumsum(np.bincount(units))[:-1])
+
+    def drawn(
+        self, random: np.random.Generator, units: int | None = None, kept: float = 1.0
+    ) -> tuple[Values, NDArray[np.int64]]:
+        """(queries, columns) values of units drawn with replacement and their units; each keeps its sign so often."""
+        rows = [self._rows[unit] for unit in random.integers(0, len(self._rows), units or len(self._rows))]
+        codes = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
+        signs = np.where(random.random(len(rows)) < kept, 1.0, -1.0)
+        return self.values[np.concatenate(rows)] * signs[codes][:, None], codes
+
+
+def covered(intervals: Values, true: Values) -> NDArray[np.bool_]:
+    """Which intervals hold the true mean; the last bits decide nothing."""
+    return (intervals[:, 0] <= true + 1e-9) & (true - 1e-9 <= intervals[:, 1])
+
+
+def row(population: Population, simulations: int, random: np.random.Generator) -> list[float]:
+    """Sizes, coverages and powers of one case; its columns are the difference and the first system's values."""
+    true = population.values.mean(axis=0)
+    difference = Population(population.values[:, :1], population.units)
+    wanted = 2.8 * float(robust_mean(difference.values, difference.units)[1][0])
+    null, shifted, held = [], [], []
+    for _ in range(simulations):
+        values, units = difference.drawn(random, kept=0.5)
+        for found, shift in ((null, 0.0), (shifted, wanted)):
+            found.append(
+                [
+                    randomisation_test(values + shift, FEW_FLIPS)[0],
+                    randomisation_test(values + shift, FEW_FLIPS, units=units)[0],
+                    paired_t(values + shift, units)[0],
+                ]
+            )
+        values, units = population.drawn(random)
+        plain = bca_intervals(values, resamples=FEW_RESAMPLES)
+        robust = np.vstack(
+            [
+                bca_intervals(values[:, :1], resamples=FEW_RESAMPLES, units=units, span=(-1, 1)),
+                bca_intervals(values[:, 1:], resamples=FEW_RESAMPLES, units=units, span=(0, 1)),
+            ]
+        )
+        held.append([*covered(plain, true), *covered(robust, true)])
+    p = np.array(null)
+    sizes = (p < 0.05).mean(axis=0)
+    limits = np.quantile(p[:, :2], 0.05, axis=0)
+    powers = (np.array(shifted)[:, :2] <= limits).mean(axis=0)
+    return [*sizes, *np.mean(held, axis=0)[[1, 0, 3, 2]], *powers]
+
+
+def gate_by_units(population: Population, simulations: int, random: np.random.Generator, margin: float = 0.05) -> None:
+    """Verdicts on samples of several numbers of units whose true loss is the margin."""
+    true = float(population.values.mean())
+    for count in (20, 30, 50, 82, 160):
+        found = np.zeros((2, 2))
+        for _ in range(simulations):
+            values, units = population.drawn(random, count, kept=(1 - margin / true) / 2)
+            for place, own in enumerate((None, units)):
+                (judged,) = non_inferiority(values, margin, units=own, span=None if own is None else (-1, 1))
+                found[place] += (judged.verdict == "pass", judged.verdict == "regression")
+        shares = found / simulations
+        print(
+            f"  {count:4} units: pass {shares[0, 0]:.3f}, regression {shares[0, 1]:.3f} by queries; "
+            f"{shares[1, 0]:.3f}, {shares[1, 1]:.3f} by units"
+        )
+
+
+def extreme_samples(random: np.random.Generator, simulations: int) -> dict[str, Callable[[int], tuple[Values, float]]]:
+    """Samples of n independent queries, one in each column, and their true mean."""
+
+    def binary(mean: float) -> Callable[[int], tuple[Values, float]]:
+        return lambda n: ((random.random((n, simulations)) < mean).astype(float), mean)
+
+    def shares(mean: float) -> Callable[[int], tuple[Values, float]]:
+        def drawn(n: int) -> tuple[Values, float]:
+            gold = random.integers(1, 5, (n, simulations))
+            chance = random.beta(2 * mean, 2 * (1 - mean), gold.shape)
+            return random.binomial(gold, chance) / gold, mean
+
+        return drawn
+
+    def differences(margin: float, noise: float, most: int) -> Callable[[int], tuple[Values, float]]:
+        def drawn(n: int) -> tuple[Values, float]:
+            size = 1 / random.integers(1, most + 1, (n, simulations))
+            losses = margin / float(np.mean(1 / np.arange(1, most + 1))) + noise
+            chance = random.random(size.shape)
+            return np.where(chance < losses, -size, np.where(chance < losses + noise, size, 0.0)), -margin
+
+        return drawn
+
+    samples = {f"zeros and ones, mean {mean}": binary(mean) for mean in (0.02, 0.1, 0.5, 0.9, 0.98)}
+    samples |= {f"shares, mean {mean}": shares(mean) for mean in (0.02, 0.1, 0.5, 0.9, 0.98)}
+    for margin in (0.02, 0.05):
+        for noise in (0.0, 0.02, 0.1):
+            samples[f"pass@k lost {margin}, noise {noise}"] = differences(margin, noise, 1)
+            samples[f"recall lost {margin}, noise {noise}"] = differences(margin, noise, 4)
+    return samples
+
+
+def extremes(random: np.random.Generator, simulations: int) -> None:
+    """Coverage, false passes and false regressions of small samples, without and with the span of a value."""
+    print("coverage, false passes, false regressions of small extreme samples; without span | with span")
+    for name, sample in extreme_samples(random, simulations).items():
+        for n in (20, 30, 50, 100):
+            values, true = sample(n)
+            line = []
+            for span in (None, (-1.0, 1.0) if true < 0 else (0.0, 1.0)):
+                intervals = bca_intervals(values, resamples=FEW_RESAMPLES, span=span)
+                # A floor is reached by a mean that is equal; so it is asked for a hair more than the true one.
+                judged = (
+                    non_inferiority(values, -true, span=span) if true < 0 else at_least(values, true + 1e-9, span=span)
+                )
+                verdicts = [found.verdict for found in judged]
+                inside = covered(intervals, np.full(len(intervals), true)).mean()
+                line.append(
+                    f"{inside:.3f} {verdicts.count('pass') / simulations:.3f} "
+                    f"{verdicts.count('regression') / simulations:.3f}"
+                )
+            print(f"  {name:28} n {n:3}   {line[0]} | {line[1]}")
+
+
+def best(work: Callable[[], object], repeats: int = 5) -> float:
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def speed(random: np.random.Generator) -> None:
+    """540 tests of 765 queries, as nine systems against one on twelve metrics of five datasets."""
+    gold = random.integers(1, 5, (765, 540))
+    differences = (random.binomial(gold, 0.55) - random.binomial(gold, 0.5)) / gold
+    units = np.unique(random.integers(0, 250, 765), return_inverse=True)[1]
+    for name, work in (
+        (f"randomisation, {FLIPS} flips", lambda own: randomisation_test(differences, units=own)),
+        ("comparisons with intervals", lambda own: compare(differences, units=own, span=(-1, 1))),
+    ):
+        plain, grouped = best(lambda work=work: work(None)), best(lambda work=work: work(units))
+        print(f"540 {name}: {plain:.2f} s by queries, {grouped:.2f} s by units: {grouped / plain:.2f} times")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("board/results"))
+    parser.add_argument("--simulations", type=int, default=400)
+    parser.add_argument("--datasets", default=",".join(dict.fromkeys(case[0] for case in CASES)))
+    parser.add_argument("--parts", default="table,gate,extremes,speed")
+    chosen = parser.parse_args()
+    random = np.random.default_rng(0)
+    parts = chosen.parts.split(",")
+    print(f"{chosen.simulations} simulations: standard error near 0.05 {(0.0475 / chosen.simulations) ** 0.5:.3f}")
+    if "table" in parts:
+        print(f"{'':46} {'':18} size of p < 0.05   coverage mean, diff.       power at")
+        print(f"{'':46} {'':18} query unit  t      by query     by unit       equal size")
+    for dataset, first, second, metric in CASES:
+        if dataset not in chosen.datasets.split(","):
+            continue
+        one, queries = stored_values(chosen.results, dataset, first, metric)
+        other, _ = stored_values(chosen.results, dataset, second, metric)
+        units = same_gold(dataset, queries)
+        population = Population(np.column_stack([one - other, one]), units)
+        name = f"{dataset} ({first} - {second}, {metric})"
+        size = f"{len(units)}/{units.max() + 1} ({effective_units(units):.0f})"
+        if "table" in parts:
+            cells = row(population, chosen.simulations, random)
+            print(f"{name:46} {size:18} " + " ".join(f"{cell:.3f}" for cell in cells), flush=True)
+        if "gate" in parts and dataset == "apibank":
+            print(f"gate, a true loss of exactly the margin of 0.05, units of {name}:")
+            gate_by_units(Population(population.values[:, :1], units), chosen.simulations, random)
+    if "extremes" in parts:
+        extremes(random, chosen.simulations)
+    if "speed" in parts:
+        speed(random)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,330 @@
+"""Every statistic on dependent queries: as before where units are single queries, and by units where they are not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from bench.stats.bootstrap import bca_intervals
+from bench.stats.classical import paired_t, wilcoxon
+from bench.stats.macro import macro_intervals
+from bench.stats.multiple import holm
+from bench.stats.noninferiority import at_least, non_inferiority
+from bench.stats.paired import compare, randomisation_test
+from bench.stats.power import minimum_detectable_effect, needed_units, queries_needed
+from bench.stats.tiers import pairwise_tests, rank_intervals
+from bench.stats.units import effective_units, robust_mean, unit_sums
+
+Values, Units = NDArray[np.float64], NDArray[np.int64] | None
+STRATA = np.repeat([0, 1, 2], 20)
+
+#: Each takes (60, 2) values and their units.
+STATISTICS: dict[str, Callable[[Values, Units], object]] = {
+    "intervals": lambda x, u: bca_intervals(x, resamples=500, units=u).tolist(),
+    "randomisation": lambda x, u: randomisation_test(x, flips=2000, units=u).tolist(),
+    "comparisons": lambda x, u: compare(x, units=u),
+    "comparisons of groups": lambda x, u: compare(x, STRATA, units=u),
+    "ranks": lambda x, u: rank_intervals(x, resamples=500, units=u).tolist(),
+    "tests of pairs": lambda x, u: pairwise_tests(x, u, flips=2000).tolist(),
+    "macro means": lambda x, u: macro_intervals([x, x[:9]], resamples=500, units=[u, None]).tolist(),
+    "t": lambda x, u: paired_t(x, u).tolist(),
+    "signed ranks": lambda x, u: wilcoxon(x, u).tolist(),
+    "non-inferiority": lambda x, u: non_inferiority(x, 0.02, units=u),
+    "floors": lambda x, u: at_least(x, 0.05, units=u),
+}
+
+
+def sample(seed: int = 20) -> Values:
+    """(60, 2) differences as recall has them; the second column is zero on two of three queries."""
+    random = np.random.default_rng(seed)
+    values: Values = random.integers(-6, 7, (60, 2)) / 6 + np.array([0.1, -0.02])
+    values[:40, 1] = 0
+    return values
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_units_of_one_query_change_no_bit(statistic: str) -> None:
+    function = STATISTICS[statistic]
+    plain = function(sample(), None)
+    assert function(sample(), np.arange(60)) == plain
+    assert function(sample(), np.random.default_rng(0).permutation(60)) == plain
+
+
+def test_the_numbers_of_independent_queries_are_those_of_the_first_version() -> None:
+    """Taken from the code before it knew units."""
+    x = sample()
+    assert bca_intervals(x, resamples=500).tolist() == [
+        [-0.05861034561059764, 0.24898397299972552],
+        [-0.1646125139774941, 0.017728533512800265],
+    ]
+    assert randomisation_test(x, flips=2000).tolist() == [0.16141929035482258, 0.1774112943528236]
+    first = compare(x)[0]
+    assert (first.low, first.high, first.p) == (-0.047222222222220014, 0.27500000000000185, 0.17456825431745682)
+    assert (first.difference, first.dz, first.detectable) == (
+        0.11388888888888885,
+        0.17768679560483563,
+        0.23182187422230863,
+    )
+    second = compare(x, STRATA)[1]
+    assert (second.low, second.high, second.p) == (-0.15072417144926098, 0.02958333333333729, 0.17418825811741884)
+    assert macro_intervals([x[:20], x[20:]], resamples=500)[:, 1:].tolist() == [
+        [-0.07291666666666431, 0.42916666666666625],
+        [-0.15598958333333468, 0.01652499999999897],
+    ]
+    judged = non_inferiority(x, 0.02)[1]
+    assert (judged.lower, judged.upper, judged.needed) == (-0.1454092008, 0.011, 410)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_the_numbers_of_units_do_not_matter_and_their_queries_do(statistic: str) -> None:
+    units = np.resize(np.arange(25), 60)
+    function = STATISTICS[statistic]
+    named = np.random.default_rng(1).permutation(25)[units]
+    assert function(sample(), units) == function(sample(), named)
+    if statistic != "ranks":
+        assert function(sample(), units) != function(sample(), None)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("units", [np.arange(1, 61), np.zeros(59, dtype=np.int64), np.full(60, 0.5)])
+def test_units_that_are_no_codes_are_refused(statistic: str, units: NDArray[np.int64]) -> None:
+    with pytest.raises(ValueError, match="units must"):
+        STATISTICS[statistic](sample(), units)
+
+
+@st.composite
+def grouped(draw: st.DrawFn, most: int = 12) -> tuple[Values, NDArray[np.int64]]:
+    """(queries, 1) differences in at least two units, some of them of several queries."""
+    sizes = draw(st.lists(st.integers(1, 5), min_size=2, max_size=most))
+    sizes[0] = max(2, sizes[0])
+    units = np.repeat(np.arange(len(sizes)), sizes)
+    shares = st.sampled_from([-1.0, -0.5, 0.0, 0.1, 0.2, 1 / 3, 1.0])
+    values = draw(st.lists(shares, min_size=len(units), max_size=len(units)))
+    return np.reshape(values, (-1, 1)), units
+
+
+@given(grouped())
+@settings(deadline=None, max_examples=60)
+def test_sign_flips_of_units_are_all_sign_vectors_counted(drawn: tuple[Values, NDArray[np.int64]]) -> None:
+    values, units = drawn
+    # Thirtieths, so that sums are whole numbers and ties are exact.
+    sums = np.bincount(units, weights=np.rint(values[:, 0] * 30))
+    signs = np.array(list(itertools.product([-1, 1], repeat=len(sums))))
+    share = float((np.abs(signs @ sums) >= abs(sums.sum())).mean())
+    assert randomisation_test(values, units=units)[0] == pytest.approx(share, abs=1e-12)
+
+
+def test_sign_flips_of_many_units_are_those_of_their_sums() -> None:
+    random = np.random.default_rng(2)
+    units = np.repeat(np.arange(60), random.integers(1, 6, 60))
+    values = random.integers(-4, 5, (len(units), 3)) / 4 + np.array([0.0, 0.1, 0.2])
+    # Twentieths, whose sums are whole: ties are exact, as they must be for the shares themselves.
+    sums, _ = unit_sums(np.rint(values * 20), units)
+    assert randomisation_test(values, 3000, units=units).tolist() == randomisation_test(sums, 3000).tolist()
+
+
+def test_sums_that_cancel_but_for_rounding_are_zero() -> None:
+    # 0.1 + 0.2 - 0.3 is not zero in binary. Twenty such units and two others: four sign vectors.
+    values = np.append(np.tile([0.1, 0.2, -0.3], 20), [0.5, 0.5])[:, None]
+    assert randomisation_test(values, units=np.repeat(np.arange(22), [3] * 20 + [1, 1])) == [0.5]
+
+
+def test_sign_flips_of_units_are_the_wild_bootstrap_of_a_mean_that_is_zero() -> None:
+    """Rademacher weights by unit on residuals under the hypothesis: all 2^G of them, by their t statistics."""
+    random = np.random.default_rng(3)
+    units = np.repeat(np.arange(9), [2, 2, 3, 1, 4, 2, 1, 5, 2])
+    values = random.normal(0.3, 1, (len(units), 1))
+    sums = np.bincount(units, weights=values[:, 0])
+    means = [abs((np.array(signs) * sums).sum() / len(units)) for signs in itertools.product([-1, 1], repeat=9)]
+    share = np.mean(np.array(means) >= abs(values.mean()) - 1e-12)
+    assert randomisation_test(values, units=units)[0] == pytest.approx(share, abs=1e-12)
+
+
+@pytest.mark.parametrize("shape", ["shares", "hits", "gains", "large"])
+@pytest.mark.parametrize("dependent", [False, True])
+def test_tests_of_pairs_are_those_of_their_differences_to_the_last_bit(shape: str, dependent: bool) -> None:
+    random = np.random.default_rng(4)
+    values = {
+        "shares": random.integers(0, 7, (150, 5)) / 6,
+        "hits": (random.random((150, 5)) < np.linspace(0.4, 0.6, 5)).astype(float),
+        "gains": random.random((150, 5)),
+        "large": random.normal(0, 1e6, (150, 5)),
+    }[shape]
+    values[:, 4] = values[:, 3]
+    values[:12, 4] += 0.5  # so few differences that the last pair is enumerated
+    units = random.integers(0, 40, 150) if dependent else None
+    units = None if units is None else np.unique(units, return_inverse=True)[1]
+    found = pairwise_tests(values, units, flips=1500, seed=2)
+    first, second = np.triu_indices(5, 1)
+    each = holm(randomisation_test(values[:, first] - values[:, second], 1500, 2, units))
+    assert found[first, second].tolist() == each.tolist()
+    assert (found == found.T).all()
+    assert (np.diag(found) == 1).all()
+
+
+@given(st.integers(2, 5), st.integers(20, 90), st.integers(0, 10**6))
+@settings(deadline=None, max_examples=30)
+def test_so_are_they_for_any_table(systems: int, queries: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = random.integers(0, 4, (queries, systems)) / random.integers(1, 4, (queries, 1))
+    units = np.unique(random.integers(0, queries, queries), return_inverse=True)[1]
+    first, second = np.triu_indices(systems, 1)
+    each = holm(randomisation_test(values[:, first] - values[:, second], 300, units=units))
+    assert pairwise_tests(values, units, flips=300)[first, second].tolist() == each.tolist()
+
+
+def test_tests_of_few_systems() -> None:
+    assert pairwise_tests(np.ones((3, 1))).tolist() == [[1.0]]
+    assert pairwise_tests(np.ones((3, 2))).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert pairwise_tests(np.array([[1.0, 0.0, 0.0]] * 8))[0].tolist() == [1.0, 3 * 2 / 2**8, 3 * 2 / 2**8]
+    for values in (np.zeros((0, 2)), np.zeros((2, 0)), np.zeros(3), np.array([[np.nan, 1.0]])):
+        with pytest.raises(ValueError, match="finite numbers"):
+            pairwise_tests(values)
+
+
+def test_ranks_of_units_are_those_of_their_sums() -> None:
+    random = np.random.default_rng(5)
+    sums = random.integers(0, 9, (30, 4)).astype(float)
+    units = np.repeat(np.arange(30), random.integers(1, 6, 30))
+    values = np.zeros((len(units), 4))
+    # All of a unit's sum is with its first query.
+    values[np.flatnonzero(np.diff(units, prepend=-1))] = sums
+    found = rank_intervals(values, resamples=2000, units=units)
+    assert found.tolist() == rank_intervals(sums, resamples=2000).tolist()
+    one = np.zeros(len(units), dtype=np.int64)
+    assert rank_intervals(values, resamples=2000, units=one).tolist() == [[1, 4]] * 4
+
+
+def test_identical_systems_share_their_ranks_whatever_the_units() -> None:
+    base = np.resize([0.1, 0.2, 0.3], 30)
+    values = np.column_stack([base, (base * 3) / 3, base + 1e-16])
+    assert rank_intervals(values, units=np.arange(30) // 4).tolist() == [[1, 3]] * 3
+
+
+def test_the_t_test_of_units_by_hand() -> None:
+    # m = 1/2, V = 1/24 and df as in the tests of robust errors.
+    values, units = np.array([[1.0], [0.0], [1.0], [0.0]]), np.array([0, 0, 1, 2])
+    means, errors, freedom = robust_mean(values, units)
+    assert paired_t(values, units)[0] == pytest.approx(2 * stats.t.sf(means[0] / errors[0], freedom[0]))
+    # Units of the same size: the t test of their means.
+    equal = np.random.default_rng(6).normal(0.2, 1, (40, 2))
+    pairs = np.repeat(np.arange(20), 2)
+    np.testing.assert_allclose(paired_t(equal, pairs), paired_t(equal.reshape(20, 2, 2).mean(axis=1)), rtol=1e-9)
+
+
+def test_the_t_test_at_its_limits() -> None:
+    units = np.array([0, 0, 1, 1])
+    assert paired_t(np.zeros((4, 1)), units) == [1.0]
+    assert paired_t(np.full((4, 1), 1e-17), units) == [1.0]
+    assert paired_t(np.array([[1.0], [0.0], [0.0], [1.0]]), units) == [0.0]
+    assert paired_t(np.ones((4, 1)), np.zeros(4, dtype=np.int64)) == [1.0]
+
+
+def test_signed_ranks_are_of_means_of_units() -> None:
+    random = np.random.default_rng(7)
+    units = np.repeat(np.arange(15), random.integers(1, 5, 15))
+    values = random.normal(0.3, 1, (len(units), 1))
+    means = np.bincount(units, weights=values[:, 0]) / np.bincount(units)
+    assert wilcoxon(values, units)[0] == pytest.approx(stats.wilcoxon(means).pvalue)
+    # Differences that cancel in their unit are none.
+    assert wilcoxon(np.array([[0.1], [0.2], [-0.3], [0.5]]), np.array([0, 0, 0, 1])) == [1.0]
+
+
+def test_a_comparison_counts_units() -> None:
+    values = sample()[:, :1]
+    units = np.arange(60) // 3
+    (found,) = compare(values, units=units)
+    assert (found.n, found.units, found.effective) == (60, 20, effective_units(units))
+    error = robust_mean(values, units)[1][0]
+    assert found.detectable == pytest.approx(minimum_detectable_effect(error * 20**0.5, 20))
+    (plain,) = compare(values)
+    assert (plain.units, plain.effective) == (60, 60.0)
+    assert (found.difference, found.dz, found.wins) == (plain.difference, plain.dz, plain.wins)
+
+
+def test_a_single_unit_decides_nothing() -> None:
+    units = np.zeros(60, dtype=np.int64)
+    (found,) = compare(sample()[:, :1], units=units)
+    assert (found.low, found.high, found.detectable, found.p, found.units) == (None, None, None, 1.0, 1)
+    (judged,) = non_inferiority(sample()[:, :1], 0.02, units=units)
+    assert (judged.verdict, judged.lower, judged.upper, judged.detectable, judged.needed) == (
+        ("inconclusive",) + (None,) * 4
+    )
+    assert judged.mean == pytest.approx(sample()[:, 0].mean())
+    assert np.isnan(macro_intervals([sample()], resamples=50, units=[units])[:, 1:]).all()
+
+
+def test_strata_with_units_leave_the_groups_as_they_are() -> None:
+    # Nothing varies between the units of a group, though groups differ.
+    values = np.repeat([0.2, 0.6], 12)[:, None]
+    groups, units = np.repeat([0, 1], 12), np.arange(24) // 3
+    (found,) = compare(values, groups, units=units)
+    assert (found.low, found.high) == (pytest.approx(0.4), pytest.approx(0.4))
+    assert found.p == 2 / 2**8
+
+
+def test_fewer_units_than_the_fewest_decide_nothing() -> None:
+    values = np.random.default_rng(8).normal(0.5, 0.05, (400, 1))
+    for count, verdict in ((19, "inconclusive"), (20, "pass")):
+        (found,) = non_inferiority(values, 0.02, units=np.arange(400) % count)
+        assert (found.verdict, found.units, found.n) == (verdict, count, 400)
+    assert non_inferiority(values, 0.02, units=np.arange(400) % 19)[0].needed == 20
+
+
+def test_needed_units_by_hand() -> None:
+    # As queries with a standard deviation of 0.05 * 6 = 0.3: 283, as in the tests of queries.
+    assert needed_units(0.05, 0.05, 36) == 283
+    assert needed_units(0.0, 0.05, 36) is None
+    assert needed_units(0.1, 0.3 / 50**0.5, 50) == queries_needed(0.1, 0.3)
+
+
+def macro_datasets() -> list[Values]:
+    random = np.random.default_rng(9)
+    return [random.beta(2, 5, (15, 2)), random.beta(5, 2, (40, 2)), random.beta(1, 1, (30, 2))]
+
+
+def test_sources_of_one_dataset_change_no_bit() -> None:
+    plain = macro_intervals(macro_datasets(), resamples=500)
+    assert macro_intervals(macro_datasets(), resamples=500, sources=["a", "b", "c"]).tobytes() == plain.tobytes()
+    assert macro_intervals(macro_datasets(), resamples=500, units=[None] * 3).tobytes() == plain.tobytes()
+
+
+def test_datasets_of_a_source_are_drawn_together_and_count_as_one() -> None:
+    one, other, third = ([np.full((4, 1), value)] for value in (0.2, 0.4, 0.9))
+    found = macro_intervals([*one, *third, *other], sources=["a", "b", "a"])[0]
+    # (0.3 + 0.9) / 2, and the resamples are 0.3, 0.6 and 0.9: never 0.2 or 0.4 alone.
+    assert found == pytest.approx([0.6, 0.3, 0.9])
+
+
+def test_the_macro_interval_of_sources_and_units_is_that_of_a_plain_bootstrap() -> None:
+    parts = [part[:, :1] for part in macro_datasets()]
+    units = [np.arange(15) // 3, np.arange(40) // 5, np.arange(30)]
+    random = np.random.default_rng(10)
+
+    def resampled(place: int) -> float:
+        count = int(units[place].max()) + 1
+        rows = np.concatenate([np.flatnonzero(units[place] == unit) for unit in random.integers(0, count, count)])
+        return float(parts[place][rows].mean())
+
+    sources = [(0, 1), (2,)]
+    draws = [
+        np.mean([np.mean([resampled(place) for place in sources[one]]) for one in random.integers(0, 2, 2)])
+        for _ in range(4000)
+    ]
+    mean, low, high = macro_intervals(parts, units=units, sources=["x", "x", "y"])[0]
+    assert mean == pytest.approx(((parts[0].mean() + parts[1].mean()) / 2 + parts[2].mean()) / 2)
+    assert (low, high) == pytest.approx(tuple(np.quantile(draws, [0.025, 0.975])), abs=0.012)
+
+
+def test_units_and_sources_of_other_datasets_are_refused() -> None:
+    with pytest.raises(ValueError, match="each dataset"):
+        macro_intervals(macro_datasets(), sources=["a"])
+    with pytest.raises(ValueError, match="each dataset"):
+        macro_intervals(macro_datasets(), units=[None])
