@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bench.stats.exact import as_integers
+from bench.stats.units import dependence, whole_sums
 
 RESAMPLES = 10_000
 #: Numbers in a block of draws: few enough to stay in a processor's cache.
@@ -14,7 +16,11 @@ _BLOCK = 1 << 17
 
 
 def bca_intervals(
-    values: NDArray[np.float64], level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+    values: NDArray[np.float64],
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    units: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
     """Bias-corrected and accelerated intervals of each column's mean, resampling rows.
 
@@ -25,14 +31,22 @@ def bca_intervals(
         level: coverage, between 0 and 1.
         resamples: bootstrap samples.
         seed: the same seed gives the same intervals.
+        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. Whole units are then
+            resampled, and the mean is the ratio of their sums to their sizes. None for independent queries.
 
     Returns:
-        (columns, 2) lower and upper ends. A constant column has the interval [c, c]; with a single query
+        (columns, 2) lower and upper ends. A constant column has the interval [c, c]; with a single unit
         nothing is known about the spread, and the interval is [nan, nan].
+
+    Raises:
+        ValueError: units are not numbered from 0 without a gap, or not one for each query.
     """
     queries, columns = values.shape
-    if queries < 2:
+    codes = dependence(units, queries)
+    if queries < 2 or (codes is not None and not codes.any()):
         return np.full((columns, 2), np.nan)
+    if codes is not None:
+        return _unit_intervals(values, codes, level, resamples, seed)
     whole, unit = as_integers(values)
     means = whole.sum(axis=0) * unit / queries
     totals = whole.sum(axis=0)
@@ -61,16 +75,55 @@ def bca_intervals(
     return intervals
 
 
-def as_integers(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values as whole multiples of a small unit, so that any sum over all queries is exact in float64.
+def _unit_intervals(
+    values: NDArray[np.float64], codes: NDArray[np.int64], level: float, resamples: int, seed: int
+) -> NDArray[np.float64]:
+    """BCa intervals of means that resample units, with the jackknife over units; at least two units."""
+    sums, sizes, scale = scaled_sums(values, codes)
+    drawn = resampled_sums(np.column_stack([sums, sizes]), resamples, np.random.default_rng(seed))
+    samples = np.ascontiguousarray((drawn[:, :-1] / drawn[:, -1:]).T)
+    totals, queries = sums.sum(axis=0), len(codes)
+    means = totals / queries
+    normal = NormalDist()
+    tails = [normal.inv_cdf((1 - level) / 2), normal.inv_cdf((1 + level) / 2)]
+    intervals = np.empty((len(means), 2))
+    for column in range(len(means)):
+        left_out = (totals[column] - sums[:, column]) / (queries - sizes)
+        off = left_out.mean() - left_out
+        spread = float((off * off).sum())
+        # Sums that are the same multiple of their sizes but for rounding: every resample has the same mean.
+        if np.abs(sums[:, column] - means[column] * sizes).max() <= queries:
+            intervals[column] = means[column] * scale[column]
+            continue
+        acceleration = float((off * off * off).sum()) / (6 * spread**1.5)
+        apart = samples[column] - means[column]
+        # Rounding moves a mean by a whole number at most.
+        below = (np.count_nonzero(apart < -1) + np.count_nonzero(apart <= 1)) / (2 * resamples)
+        bias = normal.inv_cdf(min(max(below, 0.5 / resamples), 1 - 0.5 / resamples))
+        shifted = [bias + (bias + tail) / (1 - acceleration * (bias + tail)) for tail in tails]
+        points = [round(normal.cdf(point), 12) for point in shifted]
+        intervals[column] = np.quantile(samples[column], points) * scale[column]
+    return intervals
 
-    Sums of whole numbers below 2^53 are exact in any order: the same inputs give the same intervals to the last bit,
-    whichever BLAS adds them up, on however many threads, and however many columns there are.
+
+def scaled_sums(
+    values: NDArray[np.float64], codes: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Sums over units as whole numbers so small that the sum of any draw of as many units is exact in float64.
+
+    Args:
+        values: (queries, columns).
+        codes: (queries,) units from 0 without a gap.
+
+    Returns:
+        (units, columns) sums in whole steps; (units,) queries of each unit; (columns,) the step.
     """
-    largest = np.maximum(1.0, np.abs(values).max(axis=0, initial=0.0))
-    _, exponents = np.frexp(largest)
-    unit = np.ldexp(1.0, exponents + math.ceil(math.log2(len(values))) - 52)
-    return np.rint(values / unit), unit
+    whole, step = as_integers(values)
+    sums, sizes = whole_sums(whole, codes), np.bincount(codes).astype(np.float64)
+    # A draw may hold the largest unit as often as there are units.
+    largest = np.maximum(1.0, np.abs(sums).max(axis=0, initial=0.0) * len(sums))
+    coarser = np.ldexp(1.0, np.maximum(0, np.frexp(largest)[1] - 52))
+    return np.rint(sums / coarser), sizes, step * coarser
 
 
 def resampled_sums(values: NDArray[np.float64], resamples: int, random: np.random.Generator) -> NDArray[np.float64]:

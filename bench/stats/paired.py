@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.bootstrap import as_integers, bca_intervals
+from bench.stats.bootstrap import bca_intervals
+from bench.stats.exact import as_integers
 from bench.stats.power import minimum_detectable_effect
 from bench.stats.strata import centred_values, weighted_values
+from bench.stats.units import dependence, effective_units, robust_mean, whole_sums
 
 #: Sign flips of the Monte Carlo test.
 FLIPS = 100_000
@@ -31,12 +34,14 @@ class Paired:
     Attributes:
         n: queries.
         difference: mean of d.
-        low, high: its 95% BCa interval; None for a single query.
+        low, high: its 95% BCa interval; None for a single unit.
         p: two-sided paired randomisation test of a zero mean.
         dz: difference / standard deviation of d; None where d does not vary.
         wins, ties, losses: queries on which the first is better, equal and worse.
-        detectable: the smallest mean difference that this many queries show with 80% power at the 5% level; None for a
-            single query, of whose spread nothing is known.
+        detectable: the smallest mean difference that this many units show with 80% power at the 5% level; None for a
+            single unit, of whose spread nothing is known.
+        units: units of independence, which is the number of queries if these are independent.
+        effective: how many independent queries the units are worth, as of `effective_units`.
     """
 
     n: int
@@ -49,6 +54,8 @@ class Paired:
     ties: int
     losses: int
     detectable: float | None
+    units: int
+    effective: float
 
     @property
     def identical(self) -> bool:
@@ -56,28 +63,45 @@ class Paired:
         return self.wins == self.losses == 0
 
 
-def compare(differences: NDArray[np.float64], strata: NDArray[np.int64] | None = None, seed: int = 0) -> list[Paired]:
+def compare(
+    differences: NDArray[np.float64],
+    strata: NDArray[np.int64] | None = None,
+    seed: int = 0,
+    units: NDArray[np.int64] | None = None,
+) -> list[Paired]:
     """Compare per-query values; one comparison for each column.
+
+    With units, the interval resamples units, the test flips the signs of units, and `detectable` is from the standard
+    error that holds for dependent queries (`bench.stats.units.robust_mean`).
 
     Args:
         differences: (queries, columns) first - second, finite.
         strata: (queries,) group of each query, from 0; the mean is then the mean of the groups' means.
         seed: of sign flips and bootstrap; the same seed gives the same numbers.
+        units: (queries,) the unit of independence of each query, numbered from 0 without a gap; a unit lies within a
+            stratum. None for independent queries.
 
     Raises:
-        ValueError: there are no queries, or a value is not finite.
+        ValueError: there are no queries, a value is not finite, or units are not numbered from 0 without a gap, or not
+            one for each query.
     """
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
         raise ValueError("differences must be a table of finite numbers, one row for each query")
+    codes = dependence(units, len(values))
     groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
     centred = centred_values(values, groups)
     means = weighted_values(values, groups).mean(axis=0)
-    intervals = bca_intervals(centred, seed=seed)
-    p = randomisation_test(weighted_values(values, groups), seed=seed)
+    intervals = bca_intervals(centred, seed=seed, units=codes)
+    p = randomisation_test(weighted_values(values, groups), seed=seed, units=codes)
     whole, _ = as_integers(values)
     # Within groups: how far the groups lie apart does not make the mean of their means uncertain.
     spread = centred.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
+    count = len(values) if codes is None else int(codes.max()) + 1
+    # A unit is an observation whose standard deviation is such that the mean has the error that holds for dependent
+    # queries.
+    deviations = spread if codes is None else robust_mean(centred, codes)[1] * math.sqrt(count)
+    effective = float(len(values)) if codes is None else effective_units(codes)
     found = []
     for column in range(values.shape[1]):
         low, high = (None if math.isnan(end) else float(end) for end in intervals[column])
@@ -94,19 +118,26 @@ def compare(differences: NDArray[np.float64], strata: NDArray[np.int64] | None =
                 wins=int((signs > 0).sum()),
                 ties=int((signs == 0).sum()),
                 losses=int((signs < 0).sum()),
-                detectable=minimum_detectable_effect(sd, len(values)) if len(values) > 1 else None,
+                detectable=minimum_detectable_effect(float(deviations[column]), count) if count > 1 else None,
+                units=count,
+                effective=effective,
             )
         )
     return found
 
 
-def randomisation_test(differences: NDArray[np.float64], flips: int = FLIPS, seed: int = 0) -> NDArray[np.float64]:
+def randomisation_test(
+    differences: NDArray[np.float64], flips: int = FLIPS, seed: int = 0, units: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
     """Two-sided p-values of the paired randomisation test on the mean (protocol, section 5).
 
     Under the hypothesis that it does not matter which system an answer came from, every sign of a difference is as
     likely as the other. p is the share of sign vectors whose mean is at least as far from zero as the one found:
     counted over all 2^m of them where at most 16 differences are not zero, else estimated from random ones as
     (1 + hits) / (1 + flips). The columns share their flips.
+
+    Differences that depend on one another keep or change their signs together: with units, the test is that of the
+    sums over units.
 
     Sums are whole numbers, so the same inputs give the same p-values to the last bit; means that differ by rounding
     alone are equal. Differences that are zero but for rounding (far below 1e-12) are zero.
@@ -115,39 +146,79 @@ def randomisation_test(differences: NDArray[np.float64], flips: int = FLIPS, see
         differences: (queries, columns), finite.
         flips: random sign vectors, where they are not enumerated.
         seed: of the random sign vectors.
+        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
+            queries.
 
     Returns:
         (columns,) p-values; 1 for identical systems.
+
+    Raises:
+        ValueError: units are not numbered from 0 without a gap, or not one for each query.
     """
     whole, unit = as_integers(np.asarray(differences, dtype=np.float64))
+    queries = len(whole)
+    whole = flipped_wholes(whole, dependence(units, queries))
     counts = np.count_nonzero(whole, axis=0)
     p = np.ones(whole.shape[1])
     few = counts <= MOST_ENUMERATED
     for column in np.flatnonzero(few):
         values = whole[:, column]
-        p[column] = _enumerated(values[values != 0], len(values))
+        p[column] = enumerated_p(values[values != 0], queries)
     if not few.all():
-        p[~few] = _sampled(whole[:, ~few], unit[~few], flips, seed)
+        p[~few] = _sampled(whole[:, ~few], unit[~few], queries, flips, seed)
     return p
 
 
-def _enumerated(values: NDArray[np.float64], queries: int) -> float:
+def flipped_wholes(whole: NDArray[np.float64], codes: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """The whole numbers whose signs are flipped: the differences, or their sums over units.
+
+    Args:
+        whole: (queries, columns) whole numbers, as of `as_integers`.
+        codes: (queries,) units from 0 without a gap; None for independent queries.
+
+    Returns:
+        (queries or units, columns) whole numbers.
+    """
+    if codes is None:
+        return whole
+    sums = whole_sums(whole, codes)
+    # Rounding moves a sum by half a unit for each query at most: what is no more is zero.
+    sums[np.abs(sums) <= np.bincount(codes)[:, None] / 2] = 0.0
+    return sums
+
+
+def enumerated_p(values: NDArray[np.float64], queries: int) -> float:
     """The share of all sign vectors that are as extreme as the given one."""
     sums = np.array([-values.sum()])
     for value in values:
         sums = np.concatenate([sums, sums + 2 * value])
-    return float(_extreme(sums, values.sum(), queries).mean())
+    return float(extreme_sums(sums, values.sum(), queries).mean())
 
 
-def _sampled(values: NDArray[np.float64], unit: NDArray[np.float64], flips: int, seed: int) -> NDArray[np.float64]:
+def sign_vectors(signs: int, flips: int, seed: int) -> Iterator[NDArray[np.uint8]]:
+    """Random sign vectors in blocks of (flips, signs), 1 for a sign that is kept and 0 for one that changes.
+
+    Whole words are drawn, so that the stream does not depend on where blocks end.
+    """
+    random = np.random.default_rng(seed)
+    words = math.ceil(signs / 64)
+    block = max(1, _BLOCK // signs)
+    for start in range(0, flips, block):
+        size = min(block, flips - start)
+        drawn = random.integers(0, 1 << 64, size=(size, words), dtype=np.uint64).astype("<u8")
+        yield np.unpackbits(drawn.view(np.uint8), axis=1, count=signs)
+
+
+def _sampled(
+    values: NDArray[np.float64], unit: NDArray[np.float64], queries: int, flips: int, seed: int
+) -> NDArray[np.float64]:
     """(columns,) p-values from random sign vectors, block by block.
 
     One product of the sign vectors with all columns, in float32, decides nearly all: it is a product of whole numbers
     small enough to be exact, of which it is known how far they are from the values. The few sums that it leaves open
     are added up in float64, so that the p-values are those of a float64 product, to the last bit.
     """
-    # Queries without a difference are included: a p-value must not depend on what else is tested.
-    queries = len(values)
+    # Zeros are included: a p-value must not depend on what else is tested.
     totals = values.sum(axis=0)
     coarse, step, slack = _coarse(values, unit)
     doubled = (2 * coarse).astype(np.float32)
@@ -157,15 +228,10 @@ def _sampled(values: NDArray[np.float64], unit: NDArray[np.float64], flips: int,
     border = np.abs(totals) - queries
     sure = np.ceil((border + slack) / step).astype(np.float32)[:, None]
     possible = np.floor((border - slack) / step).astype(np.float32)[:, None]
-    random = np.random.default_rng(seed)
-    # Whole words are drawn, so that the stream does not depend on where blocks end.
-    words = math.ceil(queries / 64)
     hits = np.zeros(values.shape[1], dtype=np.int64)
-    block = max(1, _BLOCK // queries)
-    for start in range(0, flips, block):
-        size = min(block, flips - start)
-        drawn = random.integers(0, 1 << 64, size=(size, words), dtype=np.uint64).astype("<u8")
-        kept = np.unpackbits(drawn.view(np.uint8), axis=1, count=queries)
+    block = max(1, _BLOCK // len(values))
+    for kept in sign_vectors(len(values), flips, seed):
+        size = len(kept)
         sums = kept.astype(np.float32) @ doubled
         sums -= offsets
         np.abs(sums, out=sums)
@@ -176,7 +242,7 @@ def _sampled(values: NDArray[np.float64], unit: NDArray[np.float64], flips: int,
         for first in range(0, len(rows), block):
             column, row = columns[first : first + block], rows[first : first + block]
             exact = 2 * np.einsum("ij,ij->i", kept[row], by_column[column]) - totals[column]
-            hits += np.bincount(column[_extreme(exact, totals[column], queries)], minlength=len(hits))
+            hits += np.bincount(column[extreme_sums(exact, totals[column], queries)], minlength=len(hits))
     p: NDArray[np.float64] = (1 + hits) / (1 + flips)
     return p
 
@@ -214,7 +280,7 @@ def _coarse(
     return coarse, step, slack
 
 
-def _extreme(sums: NDArray[np.float64], found: NDArray[np.float64] | float, queries: int) -> NDArray[np.bool_]:
+def extreme_sums(sums: NDArray[np.float64], found: NDArray[np.float64] | float, queries: int) -> NDArray[np.bool_]:
     """Which sums are as far from zero as the one found.
 
     Rounding to whole numbers moves a sum by half a unit for each query at most, so equal sums are this near.

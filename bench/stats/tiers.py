@@ -5,11 +5,29 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.bootstrap import RESAMPLES, as_integers, resampled_sums
+from bench.stats.bootstrap import RESAMPLES, resampled_sums
+from bench.stats.exact import as_integers
+from bench.stats.multiple import holm
+from bench.stats.paired import (
+    FLIPS,
+    MOST_ENUMERATED,
+    enumerated_p,
+    extreme_sums,
+    flipped_wholes,
+    sign_vectors,
+)
+from bench.stats.units import dependence, whole_sums
+
+#: Numbers in a block of sums of pairs.
+_BLOCK = 1 << 20
 
 
 def rank_intervals(
-    values: NDArray[np.float64], level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+    values: NDArray[np.float64],
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    units: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     """The ranks that a system's mean takes when the queries are resampled (Goldstein and Spiegelhalter 1996).
 
@@ -23,13 +41,17 @@ def rank_intervals(
         level: between 0 and 1.
         resamples: bootstrap samples.
         seed: the same seed gives the same ranks.
+        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. Whole units are then
+            resampled: all systems have the same queries in a resample, so their ranks are those of their sums. None for
+            independent queries.
 
     Returns:
-        (systems, 2) best and worst rank, 1 being the best of all. With a single query nothing is known about the
+        (systems, 2) best and worst rank, 1 being the best of all. With a single unit nothing is known about the
         spread, and every rank is possible.
 
     Raises:
-        ValueError: there are no queries or no systems, a value is not finite, or the level is outside.
+        ValueError: there are no queries or no systems, a value is not finite, the level is outside, or units are not
+            numbered from 0 without a gap, or not one for each query.
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or not table.size or not np.isfinite(table).all():
@@ -37,22 +59,113 @@ def rank_intervals(
     if not 0 < level < 1:
         raise ValueError(f"a level is a number between 0 and 1: {level}")
     queries, systems = table.shape
-    if queries < 2:
+    codes = dependence(units, queries)
+    if queries < 2 or (codes is not None and not codes.any()):
         return np.tile(np.array([1, systems], dtype=np.int64), (systems, 1))
     # One unit for all systems, since their sums are compared.
     whole = as_integers(table.reshape(-1, 1))[0].reshape(queries, systems)
-    sums = resampled_sums(whole, resamples, np.random.default_rng(seed))
+    # How far rounding moves the difference of two sums at most: by half a unit for each query, in each of the two.
+    rounding = np.full((resamples, 1), float(queries))
+    if codes is None:
+        sums = resampled_sums(whole, resamples, np.random.default_rng(seed))
+    else:
+        by_unit, sizes = whole_sums(whole, codes), np.bincount(codes)[:, None]
+        # A draw may hold the largest unit as often as there are units: coarser steps keep its sum exact.
+        step = 2.0 ** max(0, int(np.frexp(np.abs(by_unit).max() * len(by_unit))[1]) - 52)
+        drawn = np.hstack([np.rint(by_unit / step), sizes.astype(np.float64)])
+        sums = resampled_sums(drawn, resamples, np.random.default_rng(seed))
+        sums, rounding = sums[:, :-1], sums[:, -1:] / step + len(by_unit)
     intervals = np.empty((systems, 2), dtype=np.int64)
     for system in range(systems):
-        # Rounding moves each of two sums by half a unit for each query at most, so equal sums are this near.
         ahead = sums - sums[:, [system]]
-        best = 1 + np.count_nonzero(ahead > queries, axis=1)
-        worst = np.count_nonzero(ahead >= -queries, axis=1)
+        best = 1 + np.count_nonzero(ahead > rounding, axis=1)
+        worst = np.count_nonzero(ahead >= -rounding, axis=1)
         intervals[system] = (
             np.quantile(best, (1 - level) / 2, method="lower"),
             np.quantile(worst, (1 + level) / 2, method="higher"),
         )
     return intervals
+
+
+def pairwise_tests(
+    values: NDArray[np.float64], units: NDArray[np.int64] | None = None, flips: int = FLIPS, seed: int = 0
+) -> NDArray[np.float64]:
+    """Two-sided p-values of all pairs of systems, corrected by Holm's method for the family of all pairs.
+
+    Each pair is tested by `bench.stats.paired.randomisation_test` on its differences, with its flips and seed, and the
+    p-values are those of that test to the last bit. All pairs share their sign vectors e, and e · (x - y) is
+    e · x - e · y: one product for each system replaces one for each pair.
+
+    Args:
+        values: (queries, systems), finite.
+        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
+            queries.
+        flips: random sign vectors, where they are not enumerated.
+        seed: of the random sign vectors.
+
+    Returns:
+        (systems, systems) p-values, symmetric, with a diagonal of 1; 1 for identical systems.
+
+    Raises:
+        ValueError: there are no queries or no systems, a value is not finite, or units are not numbered from 0 without
+            a gap, or not one for each query.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+        raise ValueError("values must be a table of finite numbers, one row for each query, one column for each system")
+    queries, systems = table.shape
+    codes = dependence(units, queries)
+    first, second = np.triu_indices(systems, 1)
+    # One unit for all systems, since their sums are subtracted.
+    unit = float(as_integers(table)[1].max())
+    sums = np.rint(table / unit)
+    if codes is not None:
+        sums = whole_sums(sums, codes)
+    p = np.ones(len(first))
+    totals, scales, slacks = np.empty((3, len(first)))
+    sampled = np.zeros(len(first), dtype=bool)
+    for pair, (one, other) in enumerate(zip(first, second, strict=True)):
+        flipped, scale = _pair(table, int(one), int(other), codes)
+        found = flipped[flipped != 0]
+        if len(found) <= MOST_ENUMERATED:
+            p[pair] = enumerated_p(found, queries)
+            continue
+        sampled[pair] = True
+        totals[pair], scales[pair] = flipped.sum(), scale
+        # By how much any signed sum of the systems' whole numbers differs from that of the pair's, in the former's
+        # unit; one more for the rounding of this very arithmetic.
+        slacks[pair] = np.abs(flipped * (scale / unit) - (sums[:, one] - sums[:, other])).sum() + 1
+    if sampled.any():
+        pairs = np.flatnonzero(sampled)
+        border = (np.abs(totals[pairs]) - queries) * (scales[pairs] / unit)
+        hits = np.zeros(len(pairs), dtype=np.int64)
+        whole_totals = sums.sum(axis=0)
+        rows = max(1, _BLOCK // len(pairs))
+        for kept in sign_vectors(len(sums), flips, seed):
+            products = 2 * (kept.astype(np.float64) @ sums) - whole_totals
+            for start in range(0, len(kept), rows):
+                block = np.ascontiguousarray(products[start : start + rows].T)
+                apart = np.abs(block[first[pairs]] - block[second[pairs]])
+                sure = apart >= (border + slacks[pairs])[:, None]
+                hits += np.count_nonzero(sure, axis=1)
+                undecided = (apart >= (border - slacks[pairs])[:, None]) ^ sure
+                for which in np.flatnonzero(undecided.any(axis=1)):
+                    flipped, _ = _pair(table, int(first[pairs[which]]), int(second[pairs[which]]), codes)
+                    signs = kept[start : start + rows][undecided[which]]
+                    exact = 2 * (signs.astype(np.float64) @ flipped) - totals[pairs[which]]
+                    hits[which] += np.count_nonzero(extreme_sums(exact, totals[pairs[which]], queries))
+        p[pairs] = (1 + hits) / (1 + flips)
+    corrected = np.ones((systems, systems))
+    corrected[first, second] = corrected[second, first] = holm(p)
+    return corrected
+
+
+def _pair(
+    table: NDArray[np.float64], one: int, other: int, codes: NDArray[np.int64] | None
+) -> tuple[NDArray[np.float64], float]:
+    """The whole numbers of a pair whose signs are flipped, and their unit."""
+    whole, unit = as_integers((table[:, one] - table[:, other])[:, None])
+    return flipped_wholes(whole, codes)[:, 0], float(unit[0])
 
 
 def tiers(means: NDArray[np.float64], p: NDArray[np.float64], level: float = 0.05) -> NDArray[np.int64]:
@@ -63,9 +176,8 @@ def tiers(means: NDArray[np.float64], p: NDArray[np.float64], level: float = 0.0
     means and p-values alone, and promises that no two systems of a tier can be told apart: none is in the tier of
     one that it is known to be worse than. Systems of neighbouring tiers may well be alike.
 
-    By the p-values of `randomised_tukey`, which fall as the means move apart, it is enough to look at the first of a
-    tier: who cannot be told from it cannot be told from those between either. By tests of single pairs that is not so,
-    since two systems that err on the same queries are told apart by a smaller difference; so all of the tier are asked.
+    The p-values of `pairwise_tests` do not fall as the means move apart, since two systems that err on the same queries
+    are told apart by a smaller difference. So a system is compared with all of a tier, not with its first alone.
 
     Args:
         means: (systems,) finite; higher is better. Systems of the same mean are taken in the order given.

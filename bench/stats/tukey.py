@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.bootstrap import as_integers
+from bench.stats.exact import as_integers
 
 #: The Monte Carlo error of a p-value of 0.05 is then 0.0022, of 0.5 it is 0.005.
 PERMUTATIONS = 10_000

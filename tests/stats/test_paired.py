@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import permutation_test
 
-from bench.stats.bootstrap import as_integers
+from bench.stats.exact import as_integers
 from bench.stats.paired import FLIPS, MOST_ENUMERATED, compare, randomisation_test
 
 

@@ -1,0 +1,224 @@
+"""Dependent queries: units of independence, their sums, robust standard errors and effective numbers.
+
+Queries that share a gold set or a dialogue are answered alike, so that they tell less than as many independent ones.
+A unit holds queries that depend on one another; queries of different units are independent. Every statistic of
+`bench.stats` takes units as codes from 0, one for each query; without them, or where every query is a unit of its own,
+it takes the queries as independent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.stats.exact import as_integers
+
+
+def dependence(units: NDArray[np.int64] | None, queries: int) -> NDArray[np.int64] | None:
+    """The units of dependent queries, in order of their first queries; None where all queries are independent.
+
+    The order makes results independent of how units are numbered, and the order of units that are single queries that
+    of the queries.
+
+    Args:
+        units: (queries,) the unit of each query, numbered from 0 without a gap; None for independent queries.
+        queries: how many there are.
+
+    Raises:
+        ValueError: units are not numbered from 0 without a gap, or not one for each query.
+    """
+    if units is None:
+        return None
+    codes = _checked(units)
+    if len(codes) != queries:
+        raise ValueError(f"units must name the unit of each query: {len(codes)} for {queries} queries")
+    if singletons(codes):
+        return None
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    places = np.empty(len(first), dtype=np.int64)
+    places[np.argsort(first)] = np.arange(len(first))
+    ordered: NDArray[np.int64] = places[inverse]
+    return ordered
+
+
+def singletons(units: NDArray[np.int64]) -> bool:
+    """Whether every query is a unit of its own.
+
+    Args:
+        units: (queries,) the unit of each query, numbered from 0 without a gap.
+
+    Raises:
+        ValueError: units are not numbered from 0 without a gap.
+    """
+    codes = _checked(units)
+    return len(codes) == 0 or int(codes.max()) + 1 == len(codes)
+
+
+def unit_sums(values: NDArray[np.float64], units: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Sums of values over the queries of each unit, and the numbers of queries.
+
+    Args:
+        values: (queries, columns), finite.
+        units: (queries,) the unit of each query, numbered from 0 without a gap.
+
+    Returns:
+        (units, columns) sums, the same bits in any order of the queries; (units,) queries of each unit.
+
+    Raises:
+        ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
+    """
+    codes = _checked(units)
+    table = np.asarray(values, dtype=np.float64)
+    if not len(table) or len(codes) != len(table):
+        raise ValueError(f"units must name the unit of each query: {len(codes)} for {len(table)} queries")
+    whole, unit = as_integers(table)
+    return whole_sums(whole, codes) * unit, np.bincount(codes)
+
+
+def whole_sums(whole: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(units, columns) sums of whole numbers, as of `as_integers`, over the queries of each unit: exact in any order.
+
+    Args:
+        whole: (queries, columns) whole numbers.
+        codes: (queries,) units from 0 without a gap.
+    """
+    count = int(codes.max()) + 1
+    sums = np.empty((count, whole.shape[1]))
+    for column in range(whole.shape[1]):
+        sums[:, column] = np.bincount(codes, weights=whole[:, column], minlength=count)
+    return sums
+
+
+def effective_units(units: NDArray[np.int64]) -> float:
+    """How many independent queries the units are worth: (Σ n_g)² / Σ n_g² for units of n_g queries (Kish 1965).
+
+    If the queries of a unit all have one value, the mean of the queries is a mean of units weighted by n_g, whose
+    variance is σ² Σ n_g² / (Σ n_g)²: that of so many independent queries. Queries that agree less are worth more, so it
+    is a lower limit that depends on the sizes alone, and so is the same for every method and metric of a dataset. It is
+    also, up to terms that vanish as the units become many, the Satterthwaite degrees of freedom of `robust_mean`, which
+    makes it a guide to how far that error itself can be trusted.
+
+    Args:
+        units: (queries,) the unit of each query, numbered from 0 without a gap; at least one query.
+
+    Returns:
+        Between 1 and the number of units, which it is for units of the same size: for single queries, their number.
+
+    Raises:
+        ValueError: there are no queries, or units are not numbered from 0 without a gap.
+    """
+    codes = _checked(units)
+    if not len(codes):
+        raise ValueError("no queries have no units")
+    sizes = np.bincount(codes)
+    return len(codes) ** 2 / int((sizes * sizes).sum())
+
+
+def robust_mean(
+    values: NDArray[np.float64], units: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Means over queries with standard errors that hold if the queries of a unit depend on one another.
+
+    The CR2 estimator of Bell and McCaffrey (2002) for a regression on a constant. With sums S_g over units of n_g
+    queries, n in all, and m their mean, V = Σ (S_g - n_g m)² / (1 - n_g / n) / n², which is without bias if the queries
+    are in fact independent, and s² / n for units of one query. Its degrees of freedom follow Satterthwaite (1946) under
+    the same working model: 2 E(V)² / Var(V) = n⁻² / (Σ n_g² / n⁴ + ((Σ w_g)² - Σ w_g²) / n⁶) with
+    w_g = n_g² / (1 - n_g / n), which is n - 1 for units of one query.
+
+    Args:
+        values: (queries, columns), finite.
+        units: (queries,) the unit of each query, numbered from 0 without a gap.
+
+    Returns:
+        (columns,) means; (columns,) standard errors; (columns,) degrees of freedom. With a single unit nothing is known
+        about the spread: errors are nan, and degrees of freedom 0.
+
+    Raises:
+        ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
+    """
+    sums, sizes = unit_sums(values, units)
+    n = int(sizes.sum())
+    whole, step = as_integers(sums)
+    means = whole.sum(axis=0) * step / n
+    if len(sizes) < 2:
+        return means, np.full(len(means), np.nan), np.zeros(len(means))
+    leverage = 1 - sizes / n
+    # Whole rows of contiguous numbers are added up: the bits of a column do not depend on how many others there are.
+    residuals = np.ascontiguousarray((sums - sizes[:, None] * means).T)
+    # Sums that are equal but for rounding do not vary.
+    residuals[np.abs(residuals) <= 1e-13 * np.abs(sums).max(axis=0)[:, None]] = 0.0
+    errors = np.sqrt((residuals * residuals / leverage).sum(axis=1)) / n
+    shares = sizes / n
+    weights = shares * shares / leverage
+    squares = float((shares * shares).sum()), float((weights * weights).sum())
+    freedom = 1 / (squares[0] + float(weights.sum()) ** 2 - squares[1])
+    return means, errors, np.full(len(means), freedom)
+
+
+def intraclass_correlation(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The correlation of two queries of one unit, by the analysis of variance (Donner 1986).
+
+    (MSB - MSW) / (MSB + (n₀ - 1) MSW) from the mean squares between and within units, where
+    n₀ = (n - Σ n_g² / n) / (G - 1) for n queries in G units of n_g.
+
+    Args:
+        values: (queries, columns), finite.
+        units: (queries,) the unit of each query, numbered from 0 without a gap.
+
+    Returns:
+        (columns,) at most 1; negative where the queries of a unit differ more than those of different units. nan where
+        it is not defined: a single unit, only units of one query, or a column that does not vary.
+
+    Raises:
+        ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    sums, sizes = unit_sums(table, units)
+    n, count = len(table), len(sizes)
+    if count < 2 or count == n:
+        return np.full(table.shape[1], np.nan)
+    means = sums / sizes[:, None]
+    between = (sizes[:, None] * (means - sums.sum(axis=0) / n) ** 2).sum(axis=0) / (count - 1)
+    within = ((table - means[units]) ** 2).sum(axis=0) / (n - count)
+    typical = (n - float((sizes * sizes).sum()) / n) / (count - 1)
+    total = between + (typical - 1) * within
+    constant = np.ptp(table, axis=0) <= 1e-12 * np.abs(table).max(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlations: NDArray[np.float64] = np.where(constant, np.nan, (between - within) / total)
+    return correlations
+
+
+def design_effect(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How many times the variance of a mean is that of as many independent queries (Kish 1965).
+
+    The variance of `robust_mean`, divided by s² / n. Intervals of independent queries are too narrow by its square
+    root, and n queries tell as much about this column as n / (design effect) independent ones.
+
+    Args:
+        values: (queries, columns), finite.
+        units: (queries,) the unit of each query, numbered from 0 without a gap.
+
+    Returns:
+        (columns,) 1 for units of one query; below 1 where the queries of a unit differ more than those of different
+        units. nan for a single unit, and for a column that does not vary.
+
+    Raises:
+        ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    _, errors, _ = robust_mean(table, units)
+    constant = np.ptp(table, axis=0) <= 1e-12 * np.abs(table).max(axis=0)
+    _, naive, _ = robust_mean(table, np.arange(len(table), dtype=np.int64))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        effects: NDArray[np.float64] = np.where(constant, np.nan, (errors / naive) ** 2)
+    return effects
+
+
+def _checked(units: NDArray[np.int64]) -> NDArray[np.int64]:
+    codes = np.asarray(units)
+    if codes.ndim != 1 or (len(codes) and (codes.dtype.kind not in "iu" or codes.min() < 0)):
+        raise ValueError("units must be a list of whole numbers from 0, one for each query")
+    codes = codes.astype(np.int64)
+    if len(codes) and (codes.max() >= len(codes) or not np.bincount(codes).all()):
+        raise ValueError("units must be numbered from 0 without a gap")
+    return codes
