@@ -68,6 +68,11 @@ class Counts(StrictRecord):
     edges: int = 0
     gold_min: int
     gold_max: int
+    # Units of independence of the judged queries of the default split, queries of the largest, and the effective number
+    # of independent queries, to one decimal. None for a dataset that only its users have: nobody has counted.
+    units: int | None = None
+    largest_unit: int | None = None
+    effective_queries: float | None = None
 
 
 class Unit(StrictRecord):

@@ -20,7 +20,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from bench.data.card import RELATIONS, Relation
 from bench.data.parents import parent_codes
 from bench.errors import UsageError
+from bench.stats.units import effective_units
 
 if TYPE_CHECKING:
     from bench.data.dataset import Dataset
@@ -97,11 +99,58 @@ def unit_codes(dataset: Dataset, by: Iterable[Relation] | None = None) -> NDArra
         return np.arange(count)
     links = (np.concatenate(starts), np.concatenate(ends))
     graph = coo_array((np.ones(len(links[0]), dtype=np.int8), links), shape=(nodes, nodes))
-    labels = connected_components(graph, directed=False)[1][:count]
+    return _renumbered(connected_components(graph, directed=False)[1][:count])
+
+
+def judged_units(dataset: Dataset, by: Iterable[Relation] | None = None) -> NDArray[np.int64]:
+    """The units of the queries that results are about: the judged queries of the dataset's default split.
+
+    Returns:
+        (judged queries,) codes from 0 without a gap, in order of first appearance. Units are those of `unit_codes`, so
+        a link through a query of another split counts.
+    """
+    rows = dataset.rows(dataset.card.split)
+    rows = rows[dataset.gold.counts[rows] > 0]
+    return _renumbered((dataset.units if by is None else unit_codes(dataset, by))[rows])
+
+
+def _renumbered(labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """The labels as codes from 0, in order of first appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     order = np.empty(len(first), dtype=np.int64)
     order[np.argsort(first)] = np.arange(len(first))
     return order[inverse]
+
+
+@dataclass(frozen=True)
+class UnitSizes:
+    """How dependent the queries of a dataset are, by the sizes of its units alone.
+
+    Attributes:
+        queries: judged queries of the default split.
+        units: how many units they are in.
+        largest: queries of the largest unit.
+        effective: how many independent queries they are worth, to one decimal (`bench.stats.units.effective_units`).
+    """
+
+    queries: int
+    units: int
+    largest: int
+    effective: float
+
+    @staticmethod
+    def of(units: NDArray[np.int64]) -> UnitSizes:
+        """From the units of the queries, coded as by `judged_units`; of no queries all is 0."""
+        if not len(units):
+            return UnitSizes(0, 0, 0, 0.0)
+        sizes = np.bincount(units)
+        return UnitSizes(len(units), len(sizes), int(sizes.max()), round(effective_units(units), 1))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queries} judged queries in {self.units} units, at most {self.largest} in one "
+            f"(effective {self.effective})"
+        )
 
 
 def _gold_keys(dataset: Dataset) -> list[Hashable]:

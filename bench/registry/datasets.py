@@ -32,6 +32,7 @@ from bench.data.parents import parent_of
 from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dataset
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
+from bench.data.units import UnitSizes, judged_units
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.identity.sources import code_hash
 from bench.specs.parameters import ParameterSet, check_parameters, short_spec, suggestion
@@ -271,17 +272,20 @@ def check_counts(dataset: Dataset) -> None:
     counts = dataset.card.counts
     if counts is None:
         return
-    sizes = dataset.gold.counts
-    judged = sizes[sizes > 0]
-    found: dict[str, int] = {
+    golds = dataset.gold.counts
+    judged = golds[golds > 0]
+    found: dict[str, float] = {
         "tools": len(dataset.tools),
         "parents": len({parent_of(tool) for tool in dataset.tools}),
         **{split: len(dataset.rows(split)) for split in SPLITS},
-        "no_gold": int((sizes == 0).sum()),
+        "no_gold": int((golds == 0).sum()),
         "edges": len(dataset.edges),
         "gold_min": int(judged.min(initial=1 << 30)),
         "gold_max": int(judged.max(initial=0)),
     }
+    if counts.units is not None:
+        sizes = UnitSizes.of(judged_units(dataset))
+        found |= {"units": sizes.units, "largest_unit": sizes.largest, "effective_queries": sizes.effective}
     wrong = [
         f"{key} {value} instead of {getattr(counts, key)}"
         for key, value in found.items()

@@ -62,10 +62,10 @@ class Sample:
     turns: tuple[str, ...]
     gold: tuple[str, ...]
 
-    def query(self, query_id: str, level: str, view: QueryView) -> Query:
+    def query(self, query_id: str, level: str, view: QueryView, group: str = "") -> Query:
         """The sample as a query: all of the user's turns joined by a space, or the first alone."""
         turns = self.turns if view == "dialogue" else self.turns[:1]
-        return Query(query_id, " ".join(turns), dict.fromkeys(self.gold, 1), "test", {"level": level})
+        return Query(query_id, " ".join(turns), dict.fromkeys(self.gold, 1), "test", {"level": level}, group)
 
 
 def table_tools(text: str, where: str) -> list[Tool]:
@@ -271,13 +271,15 @@ def dialogue_queries(files: Files, view: QueryView) -> list[Query]:
     """Levels 1 and 2, numbered in the order of upstream's sorted paths.
 
     Upstream's file names name the gold tools and disagree with the folder on the level, so neither goes into
-    the ids: the level is the folder's.
+    the ids: the level is the folder's. A name such as `QueryStock-OpenBankAccount-level-2-1` is that of a script (the
+    tools to be used, in order) and the number of a dialogue that was made from it; the script is the query's group.
     """
     queries = []
     for level, folder in (("1", LEVEL_1), ("2", LEVEL_2)):
         for number, name in enumerate(files.under(folder), 1):
             sample = dialogue(files.text(name), name)
-            queries.append(sample.query(f"l{level}-{number:03}", level, view))
+            made_from = name.rpartition("/")[2].partition("-level-")[0]
+            queries.append(sample.query(f"l{level}-{number:03}", level, view, made_from))
     return queries
 
 

@@ -6,11 +6,13 @@ query was written for) and `relevant APIs` (pairs of tool name and API name, wit
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.data.derive import bundle_id
 from bench.data.tables import Parameter, Query, Split, Tool
 from bench.errors import DataError
 
@@ -151,7 +153,8 @@ def queries_of(
     """Queries with their gold resolved to tool_ids.
 
     A relevant pair means the candidates of that name (all of them, as upstream's retriever data has it), else the
-    one tool of that name in the library. A pair that occurs twice counts once.
+    one tool of that name in the library. A pair that occurs twice counts once. Upstream's generator was shown the
+    candidates and wrote several queries for them, so queries with the same candidates are one group.
 
     Raises:
         DataError: a pair names no tool, or several in different categories; gives the first and the count.
@@ -168,7 +171,10 @@ def queries_of(
                 what = f"{len(found)} tools of several categories" if found else "no tool"
                 lost.append(f"{record.where}: the relevant API {list(pair)} names {what}")
             gold.update(dict.fromkeys(found, 1))
-        queries.append(Query(record.query_id, record.text, gold, split, dict(slices or {})))
+        shown = bundle_id(tool.tool_id for tool in record.candidates)
+        # A digest: of the full-size data, the lists themselves would take more memory than the queries.
+        group = hashlib.sha256(shown.encode()).hexdigest()[:16]
+        queries.append(Query(record.query_id, record.text, gold, split, dict(slices or {}), group))
     if lost:
         raise DataError(f"{lost[0]}, and is not in its api_list ({len(lost)} such in all).")
     return queries
