@@ -30,6 +30,7 @@ from bench.evidence.report import (
 )
 from bench.metrics import parse_metric
 from bench.results.comparing import marks, usual_template
+from bench.results.intervals import difference_span
 from bench.results.slices import values_of
 from bench.results.units import unit_counts
 from bench.stats.bootstrap import bca_intervals
@@ -183,7 +184,7 @@ def _on_metric(field: Field, metric: str, question: Question) -> MetricReport:
     means = values.mean(axis=0)
     groups = tiers(sign * means, pairs, LEVEL)
     ranks = rank_intervals(sign * values, units=units)
-    ends = bca_intervals(values, units=units)
+    ends = bca_intervals(values, units=units, span=parse_metric(metric).measure.span)
     standings = [
         Standing(
             system=name,
@@ -202,7 +203,7 @@ def _on_metric(field: Field, metric: str, question: Question) -> MetricReport:
         n=len(rows),
         units=_count_of(units),
         standings=sorted(standings, key=lambda item: (-sign * item.mean, item.system)),
-        differences=_differences(field.names, values, units, sign, question.independent),
+        differences=_differences(field.names, values, units, metric, question.independent),
         pairs=pairs.tolist(),
     )
 
@@ -216,18 +217,19 @@ def _enough(units: NDArray[np.int64]) -> bool:
 
 
 def _differences(
-    names: Sequence[str], values: NDArray[np.float64], units: NDArray[np.int64], sign: float, independent: bool
+    names: Sequence[str], values: NDArray[np.float64], units: NDArray[np.int64], metric: str, independent: bool
 ) -> list[Difference]:
     """Every system less the first; p-values not yet corrected."""
+    sign, span = _direction(metric), difference_span(parse_metric(metric))
     d = values[:, 1:] - values[:, :1]
     t, signed_rank = paired_t(d, units=units), wilcoxon(d, units=units)
     plain: Sequence[Independent | None] = [None] * d.shape[1]
     if independent:
-        plain = [Independent(low=pair.low, high=pair.high, p=pair.p) for pair in compare(d)]
+        plain = [Independent(low=pair.low, high=pair.high, p=pair.p) for pair in compare(d, span=span)]
     needed = _needed(d, units)
     return [
         _difference(name, pair, sign, float(t[i]), float(signed_rank[i]), needed[i], plain[i])
-        for i, (name, pair) in enumerate(zip(names[1:], compare(d, units=units), strict=True))
+        for i, (name, pair) in enumerate(zip(names[1:], compare(d, units=units, span=span), strict=True))
     ]
 
 
@@ -295,7 +297,7 @@ def _by_slice(
                 n=len(inside),
                 units=_count_of(units),
                 means=dict(zip(field.names, inside.mean(axis=0).tolist(), strict=True)),
-                differences=_differences(field.names, inside, units, _direction(metric), question.independent),
+                differences=_differences(field.names, inside, units, metric, question.independent),
             )
         )
     corrected = iter(correct([item.p for report in found for item in report.differences]).tolist())

@@ -27,6 +27,7 @@ from bench.gating.report import (
 )
 from bench.metrics import parse_metric
 from bench.results.comparing import Scored, differences, metric_difference
+from bench.results.intervals import difference_span
 from bench.results.slices import NO_VALUE, slice_values
 from bench.results.units import numbered
 from bench.stats.noninferiority import FEWEST_QUERIES, Bounded, at_least, non_inferiority
@@ -260,10 +261,9 @@ def _judged(
     found = []
     for kind, limit in demands:
         if kind == "margin":
-            widest = None if measure.span is None else measure.span[1] - measure.span[0]
-            span = None if widest is None else (-widest, widest)
-            (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED, units=units)
-            note = _roughness(gains, units, differences=True)
+            span = difference_span(parse_metric(rule.metric))
+            (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED, units=units, span=span)
+            note = _roughness(gains, units, True, measure.span is not None)
             if same and not gains.any():
                 # Not a sample of answers that happen to score alike: every answer is the same.
                 bounded = dataclasses.replace(bounded, lower=0.0, upper=0.0, verdict="pass", needed=None)
@@ -272,8 +272,10 @@ def _judged(
             span = measure.span
             if span is not None and sign < 0:
                 span = (-span[1], -span[0])
-            (bounded,) = at_least(sign * now[taken][:, None], sign * limit, level, policy.power, SEED, units=units)
-            note = _roughness(now[taken], units, differences=False)
+            (bounded,) = at_least(
+                sign * now[taken][:, None], sign * limit, level, policy.power, SEED, units=units, span=span
+            )
+            note = _roughness(now[taken], units, False, measure.span is not None)
         read = _as_read(bounded, sign) | {"note": note}
         found.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
     whole = rule.slice is None or all(other.metric != rule.metric or other.slice for other in policy.rule)
@@ -301,16 +303,15 @@ def _as_read(bounded: Bounded, sign: float) -> dict[str, object]:
     }
 
 
-def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], differences: bool) -> str:
+def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], differences: bool, spanned: bool) -> str:
     """What a reader must know of a mean's bounds; nothing where there are enough units of more than one value.
 
     Args:
         values: (queries,) whose mean is bounded.
         units: (queries,) their units of independence.
-        differences: whether they are differences from the baseline; all zero, they are no sample but a fact.
+        differences: whether they are differences from the baseline.
+        spanned: whether it is known how large a value can be, so that bounds hold where few values differ.
     """
-    if differences and not values.any():
-        return ""
     count = int(units.max()) + 1
     what = "queries" if count == len(values) else "groups of dependent queries"
     if count == 1:
@@ -320,15 +321,20 @@ def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], difference
     if count < FEWEST_QUERIES:
         return f"{count} {what} are too few; at least {FEWEST_QUERIES} are needed"
     # Differences of equal values may differ in their last bits.
-    rounded = np.round(values, DECIMALS)
-    if differences and 0 < (changed := len(np.unique(units[rounded != 0]))) < FEW_DIFFERING:
-        return f"the bounds are approximate: only {changed} {what} differ"
-    levels, counts = np.unique(rounded, return_counts=True)
-    other = len(np.unique(units[rounded != levels[counts.argmax()]]))
-    kind = "difference" if differences else "value"
-    if not other:
-        return f"the bounds are approximate: all queries have the same {kind}"
-    return f"the bounds are approximate: only {other} {what} have another {kind}" if other < FEW_DIFFERING else ""
+    levels, counts = np.unique(np.round(values, DECIMALS), return_counts=True)
+    common = 0.0 if differences else levels[counts.argmax()]
+    other = len(np.unique(units[np.round(values, DECIMALS) != common]))
+    if other >= FEW_DIFFERING:
+        return ""
+    verb = "differ" if differences else "have another value"
+    found = (
+        f"only {other} {what} {verb}" if other else "no query differs" if differences else "all queries have one value"
+    )
+    return (
+        f"{found}: the bounds allow for values that the sample does not have"
+        if spanned
+        else f"the bounds are approximate: {found}"
+    )
 
 
 def _moved(

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from bench.errors import BenchError, MethodError, UnavailableError, UsageError
+from bench.metrics import parse_metric
 from bench.reproduce.commands import commands_for
 from bench.reproduce.recipes import Question, Recipe
 from bench.reproduce.report import Comparison, Estimate, Lacking, MeasuredData, Measurement
 from bench.reproduce.runs import Answers, MethodRuns, fact, is_fact
 from bench.reproduce.verdicts import judge_direction
+from bench.results.intervals import difference_span
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.paired import Paired, compare
 from bench.stats.strata import centred_values
@@ -61,7 +63,12 @@ def compared(
     second = runs.ask(worse, question, metrics)
     if first.counts != second.counts:
         raise UsageError(f"{better} and {worse} were not judged on the same queries.")
-    return first, second, compare(first.values - second.values, first.groups, units=first.units)
+    found = []
+    for column, metric in enumerate(metrics):
+        differences = (first.values - second.values)[:, [column]]
+        span = difference_span(parse_metric(metric))
+        found += compare(differences, first.groups, units=first.units, span=span)
+    return first, second, found
 
 
 def comparison_of(metric: str, found: Paired) -> Comparison:

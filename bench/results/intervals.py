@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.metrics import Scores
+from bench.metrics import Metric, Scores
 from bench.metrics.evaluate import mean
 from bench.results.manifest import MetricValue
 from bench.results.units import numbered
@@ -30,9 +30,19 @@ def means_and_intervals(scores: Scores, units: NDArray[np.int64]) -> dict[str, M
             continue
         columns = np.flatnonzero((taken == mask[:, None]).all(axis=0))
         values = scores.values[np.ix_(rows, columns)]
-        intervals = bca_intervals(values, seed=BOOTSTRAP_SEED, units=numbered(units[rows]))
+        own = numbered(units[rows])
+        intervals = np.empty((len(columns), 2))
+        for span in {scores.metrics[column].measure.span for column in columns}:
+            same = [i for i, column in enumerate(columns) if scores.metrics[column].measure.span == span]
+            intervals[same] = bca_intervals(values[:, same], seed=BOOTSTRAP_SEED, units=own, span=span)
         for i, column in enumerate(columns):
             low, high = (None if np.isnan(end) else float(end) for end in intervals[i])
             name = str(scores.metrics[column])
             found[name] = MetricValue(mean=mean(values[:, i]), low=low, high=high, n=len(rows))
     return {str(metric): found[str(metric)] for metric in scores.metrics if str(metric) in found}
+
+
+def difference_span(metric: Metric) -> tuple[float, float] | None:
+    """The smallest and the largest difference of two values of a metric; None where it is not known."""
+    span = metric.measure.span
+    return None if span is None else (span[0] - span[1], span[1] - span[0])
