@@ -149,7 +149,7 @@ def nonempty(sets: SetSizes) -> Values:
     return np.where(sets.size > 0, 1.0, 0.0)
 
 
-#: Of values that are shares.
+#: Of values that are shares. MMRR is none: with more gold tools than the cut-off it may exceed 1.
 _SHARE = (0.0, 1.0)
 _COLT = "Qu et al. 2024 (COLT), as COMP@k; Gao et al. 2025 (TGR), eq. 4, as Pass Rate"
 _PTR = "Gao et al. 2024 (PTR), section 4"
@@ -239,7 +239,6 @@ MEASURES: tuple[Measure, ...] = (
         f"{_QUERY_GENERATION}, with the numerator that its text describes",
         ranked=multiple_mean_reciprocal_rank,
         formula=r"\frac{(n + 1) / 2}{\frac{1}{n} \sum_{g \in G} \min(r_g, k + 1)}",
-        span=_SHARE,
     ),
     Measure(
         "pass",
@@ -354,6 +353,5 @@ MEASURES: tuple[Measure, ...] = (
         ranked=multiple_mean_reciprocal_rank_printed,
         formula=r"\frac{n / 2}{\frac{1}{n} \sum_{g \in G} \min(r_g, k + 1)}",
         reproduction_only=True,
-        span=_SHARE,
     ),
 )
