@@ -215,7 +215,7 @@ def test_id(context: str) -> str:
 def failing(tests: list[str], copy: Path, *options: str) -> list[str] | None:
     """The tests that fail in a copy of the checkout; None if they take too long."""
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(_compiled(copy)), "PYTHONPATH": str(copy)}
     environment.setdefault("BENCH_MIRROR", str(ROOT.parent / "shared" / "mirror"))
     process = subprocess.Popen(
         [*command, *options, *tests],
@@ -239,6 +239,17 @@ def failing(tests: list[str], copy: Path, *options: str) -> list[str] | None:
     return said or ["(none)"]
 
 
+def _compiled(copy: Path) -> Path:
+    return copy.parent / "compiled"
+
+
+def _replace(path: Path, source: bytes, copy: Path) -> None:
+    """Write a source file and drop its compiled form, which is told from an older one by the second and size alone."""
+    path.write_bytes(source)
+    for compiled in (_compiled(copy) / path.parent.relative_to("/")).glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()
+
+
 def killer(mutant: Mutant, tests: list[str], copy: Path) -> str:
     """The test that fails on the mutant; `timeout` if it hangs, empty if it survives."""
     path = copy / mutant.file
@@ -246,11 +257,11 @@ def killer(mutant: Mutant, tests: list[str], copy: Path) -> str:
     rows = original.split(b"\n")
     row = rows[mutant.line - 1]
     rows[mutant.line - 1] = row[: mutant.column] + mutant.new.encode() + row[mutant.end_column :]
-    path.write_bytes(b"\n".join(rows))
+    _replace(path, b"\n".join(rows), copy)
     try:
         failed = failing(tests, copy, "-x")
     finally:
-        path.write_bytes(original)
+        _replace(path, original, copy)
     return "timeout" if failed is None else failed[0] if failed else ""
 
 
