@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import importlib
 import json
+import math
 import shutil
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -201,6 +203,19 @@ def test_slices_of_a_dataset_at_hand_are_shown(build: Callable[..., Any], edit: 
         edit(folder, dataset__content_hash="0" * 64)
     again = " ".join(build("other").only("d/*.html").texts)
     assert "The dataset has changed since these results were computed." in again
+
+
+@pytest.mark.usefixtures("ready")
+def test_slices_of_a_result_have_their_means_and_standard_errors(build: Callable[..., Any]) -> None:
+    result = Result.read(_folder("bm25"))
+    texts = build().page(f"r/{result.manifest.result_id}.html").texts
+    gold = result.per_query["n_gold"].to_numpy()
+    start = texts.index("By gold: mean ± 1.96 standard errors")
+    for count in (1, 2):
+        values = result.values("recall@5")[gold == count]
+        row = texts.index(str(count), start)
+        error = 1.96 * statistics.stdev(values) / math.sqrt(len(values))
+        assert texts[row + 1 : row + 4] == [str(len(values)), f"{values.mean():.3f}", f"±{error:.3f}"]
 
 
 def test_limits_agree_with_what_they_are_the_limits_of() -> None:

@@ -53,6 +53,11 @@ def test_critical_values_are_those_of_demsar_s_table(level: float, published: li
         assert found == pytest.approx(value, abs=1.1e-3)
 
 
+def test_a_single_block_has_a_critical_difference() -> None:
+    # q is 2.343 for three systems, and the root of 3 * 4 / 6 is that of 2.
+    assert nemenyi_difference(3, 1) == pytest.approx(2.343 * math.sqrt(2), abs=2e-3)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_three_systems_and_more_have_scipy_s_p(seed: int) -> None:
     scores = np.random.default_rng(seed).integers(0, 6, (12, 3 + seed)) / 3
