@@ -17,6 +17,7 @@ from bench.data.tables import Query, Tables, Tool
 from bench.evaluation.external import score_run_file
 from bench.evidence.compare import Question, compared
 from bench.evidence.contestants import Field, on_same_queries
+from bench.evidence.render import latex
 from bench.evidence.report import Comparison, MetricReport
 from bench.results.store import Result
 from bench.stats.power import minimum_detectable_effect
@@ -114,6 +115,14 @@ def test_where_less_is_better_the_smallest_mean_is_first_in_order_tier_and_ranks
     assert wins["many"][0] < wins["many"][1]
     # A difference keeps the metric's own direction.
     assert {item.system: np.sign(item.difference) for item in found.differences} == {"none": -1, "many": 1}
+
+
+@pytest.mark.parametrize("metric", ["mrr@10", SIZE])
+def test_the_best_mean_is_bold_in_either_direction(metric: str, small: Dataset, tmp_path: Path) -> None:
+    own = field(small, tmp_path)
+    table = latex(compared([own], Question((metric,)), lambda _: small))
+    (line,) = [line for line in table.splitlines() if r"\textbf" in line]
+    assert line.startswith(rf"none & \textbf{{{values(own, metric)['none'].mean():.3f}}}")
 
 
 def test_the_queries_that_gained_are_those_whose_set_got_better(small: Dataset, tmp_path: Path) -> None:
