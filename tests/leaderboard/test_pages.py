@@ -195,6 +195,22 @@ def test_every_metric_has_its_definition_and_a_formula(build: Callable[..., Any]
     assert page.tags.count("math") >= len(measures()) - 1
 
 
+@pytest.mark.parametrize("cost", [True, False])
+def test_a_board_links_to_each_of_its_sections(
+    build: Callable[..., Any], scored: Callable[[str], Path], request: pytest.FixtureRequest, cost: bool
+) -> None:
+    if cost:
+        request.getfixturevalue("ready")
+    else:
+        # A run file that was scored has no costs.
+        scored("mine")
+    page = build().only("d/*.html")
+    assert ("cost" in page.ids) == cost
+    linked = {link[1:] for link in page.links if link.startswith("#")}
+    for section in ("board", "tiers", "cost", "curves", "slices", "card"):
+        assert (section in linked) == (section in page.ids)
+
+
 @pytest.mark.usefixtures("ready")
 def test_slices_of_a_dataset_at_hand_are_shown(build: Callable[..., Any], edit: Callable[..., None]) -> None:
     texts = build().only("d/*.html").texts
