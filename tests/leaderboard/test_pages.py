@@ -212,6 +212,19 @@ def test_a_board_links_to_each_of_its_sections(
 
 
 @pytest.mark.usefixtures("ready")
+def test_every_method_but_the_oracle_has_its_latency(build: Callable[..., Any]) -> None:
+    site = build()
+    texts = site.only("d/*.html").texts
+    # The caption of the table follows the title of the picture.
+    start = texts.index("recall@5 against latency", texts.index("recall@5 against latency") + 1)
+    after = texts[start:]
+    for row in site.made.boards[0].rows:
+        if not row.oracle:
+            assert after[after.index(row.name) + 1].endswith("s")
+            assert after[after.index(row.name) + 2] == f"{row.result.metrics.metrics['recall@5'].mean:.3f}"
+
+
+@pytest.mark.usefixtures("ready")
 def test_slices_of_a_dataset_at_hand_are_shown(build: Callable[..., Any], edit: Callable[..., None]) -> None:
     texts = build().only("d/*.html").texts
     assert any(text.startswith("by ") for text in texts)
