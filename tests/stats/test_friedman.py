@@ -64,6 +64,11 @@ def test_three_systems_and_more_have_scipy_s_p(seed: int) -> None:
     assert friedman(scores) == pytest.approx(friedmanchisquare(*scores.T).pvalue)
 
 
+def test_two_blocks_say_something() -> None:
+    # Both have the order 1, 2, 3: chi-square 4 with two degrees of freedom, whose tail is e^-2.
+    assert friedman(np.array([[0.9, 0.5, 0.1], [0.8, 0.7, 0.6]])) == pytest.approx(math.exp(-2))
+
+
 def test_two_systems_have_the_sign_test_s() -> None:
     # Five of five: 2 of 32. One tie does not count.
     assert friedman(np.array([[1.0, 0.5]] * 5 + [[0.2, 0.2]])) == pytest.approx(2 / 32)
