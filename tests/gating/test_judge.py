@@ -170,6 +170,14 @@ def test_a_slice_without_queries_was_not_run_and_an_unknown_one_is_told(judged: 
         judged({"recall@5": THEN}, {"recall@5": THEN}, {"rule": [rule]}, load=sliced("even"))
 
 
+@pytest.mark.parametrize(("count", "end"), [(20, "v19"), (21, "v19, ...")])
+def test_the_values_of_a_slice_are_listed_up_to_the_twentieth(judged: Judged, count: int, end: str) -> None:
+    rule = {"metric": "recall@5", "margin": 0.02, "slice": {"name": "kind", "value": "purple"}}
+    values = sliced(*(f"v{i:02}" for i in range(count)))
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, {"rule": [rule]}, load=values)
+    assert report.rules[0].note.endswith(f", v18, {end}")
+
+
 # Not comparable, not run --------------------------------------------------------------------------------------------
 
 

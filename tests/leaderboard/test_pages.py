@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import inspect
 import json
 import math
 import shutil
@@ -175,6 +176,10 @@ def test_a_method_page_has_its_parameters_and_every_setting(build: Callable[...,
     page = build().page("m/bm25.html")
     assert {"k1", "b"} <= set(page.texts)
     assert {"bm25", "bm25(k1=0.5)"} <= set(page.texts)
+    # The module's docstring introduces the method, and the class's says how it works.
+    module = importlib.import_module("bench.methods.bm25")
+    lead, works = ((inspect.getdoc(item) or "").split("\n\n")[0] for item in (module, module.BM25))
+    assert page.texts.index(" ".join(lead.split())) < page.texts.index(" ".join(works.split()))
 
 
 @pytest.mark.usefixtures("ready")
