@@ -139,6 +139,16 @@ def test_the_queries_that_gained_are_those_whose_set_got_better(small: Dataset, 
     assert changes[0] == (values(own, SIZE)["many"] - values(own, SIZE)["few"]).max()
 
 
+def test_metrics_are_shared_if_every_result_has_them(small: Dataset, tmp_path: Path) -> None:
+    lines = [json.dumps({"query_id": query.query_id, "tools": TOOLS[:3]}) for query in small.queries]
+    data = "\n".join(lines).encode()
+    orders = score_run_file(data, "orders.jsonl", small, tmp_path, name="orders", command="bench score orders.jsonl")
+    sets, more = (system(small, tmp_path, name, [1] * 24, [extra] * 24) for name, extra in (("sets", 0), ("more", 1)))
+    for results in ([sets, orders], [orders, sets]):
+        assert on_same_queries(results).shared_metrics(["recall@5", SIZE]) == ["recall@5"]
+    assert on_same_queries([sets, more]).shared_metrics(["recall@5", SIZE]) == ["recall@5", SIZE]
+
+
 def test_p_values_of_all_metrics_are_one_family(small: Dataset, tmp_path: Path) -> None:
     own = field(small, tmp_path)
     found = compared([own], Question(("mrr@10", "recall@1", SIZE)), lambda _: small)

@@ -364,6 +364,16 @@ def test_tokens_are_held_against_a_budget(judged: Judged) -> None:
     assert [verdict(100), verdict(99), verdict(5, "recommended")] == ["pass", "regression", "not run"]
 
 
+@pytest.mark.parametrize(("scoring", "then", "difference"), [("s", 100.0, 0.0), ("t", None, None)])
+def test_tokens_are_compared_only_with_those_of_the_same_code(
+    judged: Judged, scoring: str, then: float | None, difference: float | None
+) -> None:
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, {"tokens": {"top_5": 100}}, scoring=scoring)
+    (rule,) = [rule for rule in report.rules if rule.name == "tokens top_5"]
+    assert (rule.verdict, rule.candidate, rule.baseline, rule.difference) == ("pass", 100.0, then, difference)
+    assert ("the version of the code that counts tokens differs" in rule.note) == (scoring == "t")
+
+
 def test_the_family_and_what_differs_without_forbidding_the_comparison_are_noted(judged: Judged) -> None:
     policy = {"margin": 0.02, "rule": [{"metric": "recall@5"}, {"metric": "recall@5", "slice": KIND}]}
     load = sliced("even", "odd")

@@ -60,6 +60,14 @@ def test_every_line_of_a_grid_is_between_the_axes(points: list[charts.Point]) ->
             assert 14 <= float(y) <= bottom
 
 
+def test_a_name_is_led_to_from_the_end_of_its_curve() -> None:
+    lines = [charts.Series("a", ((1, 0.2), (5, 0.4), (10, 0.9))), charts.Series("b", ((1, 0.1), (10, 0.3)))]
+    svg = charts.curves("t", lines, "recall@k")
+    found = re.findall(r'class="line" d="\S*,([\d.]+)"[^>]*/>\s*<path class="leader" d="M[\d.]+,([\d.]+)L', svg)
+    assert len(found) == 2
+    assert all(end == start for end, start in found)
+
+
 @given(st.lists(st.tuples(_UNIT, _UNIT, _UNIT, st.integers(1, 5)), min_size=1, max_size=40))
 def test_a_tier_picture_has_a_dot_for_each_method(rows: list[tuple[float, float, float, int]]) -> None:
     bars = [charts.Bar(f"m{i}", mean, min(mean, a), max(mean, b), tier) for i, (mean, a, b, tier) in enumerate(rows)]
