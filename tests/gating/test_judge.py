@@ -82,6 +82,9 @@ def test_where_less_is_better_a_rise_is_the_loss_and_the_floor_a_ceiling(judged:
     assert floor.upper is not None
     assert floor.lower < sizes.mean() < floor.upper < 1.5
     assert not down.moved
+    # No difference has no sign.
+    same = judged({"size_diff": sizes}, {"size_diff": sizes}, policy).rules[0]
+    assert [str(end) for end in (same.difference, same.lower, same.upper)] == ["0.0", "0.0", "0.0"]
 
 
 def test_a_floor_is_held_against_the_bounds_of_the_candidate_alone(judged: Judged) -> None:
