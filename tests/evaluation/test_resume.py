@@ -152,8 +152,9 @@ def edited(path: Path, target: Path, **changes: Callable[[NDArray[Any]], NDArray
 def test_a_batch_that_does_not_fit_is_asked_again(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stopped(run, monkeypatch, 13)
     first, second, third = partial(tmp_path)
-    # Overlaps the first; speaks of queries that there are not; has fewer answers than queries.
+    # Overlaps the first; speaks of queries that there are not, or of one; has fewer answers than queries.
     edited(first, second, positions=lambda numbers: numbers + 2)
+    edited(first, first.with_name("from-00000019.npz"), positions=lambda numbers: numbers + 19)
     edited(first, first.with_name("from-00000090.npz"), positions=lambda numbers: numbers + 90)
     edited(third, third, tools=lambda tools: tools[:3])
     result = run(Halting)

@@ -17,6 +17,7 @@ from bench.data.tables import Query, Tables, Tool
 from bench.evaluation.external import score_run_file
 from bench.evidence.compare import Question, compared
 from bench.evidence.contestants import Field, on_same_queries
+from bench.evidence.render import latex
 from bench.evidence.report import Comparison, MetricReport
 from bench.results.store import Result
 from bench.stats.power import minimum_detectable_effect
@@ -116,6 +117,14 @@ def test_where_less_is_better_the_smallest_mean_is_first_in_order_tier_and_ranks
     assert {item.system: np.sign(item.difference) for item in found.differences} == {"none": -1, "many": 1}
 
 
+@pytest.mark.parametrize("metric", ["mrr@10", SIZE])
+def test_the_best_mean_is_bold_in_either_direction(metric: str, small: Dataset, tmp_path: Path) -> None:
+    own = field(small, tmp_path)
+    table = latex(compared([own], Question((metric,)), lambda _: small))
+    (line,) = [line for line in table.splitlines() if r"\textbf" in line]
+    assert line.startswith(rf"none & \textbf{{{values(own, metric)['none'].mean():.3f}}}")
+
+
 def test_the_queries_that_gained_are_those_whose_set_got_better(small: Dataset, tmp_path: Path) -> None:
     own = field(small, tmp_path)
     (none, many) = compared([own], Question((SIZE,), moved=4), lambda _: small).datasets[0].moves
@@ -128,6 +137,16 @@ def test_the_queries_that_gained_are_those_whose_set_got_better(small: Dataset, 
     assert changes == sorted(changes, reverse=True)
     assert len(changes) == 4
     assert changes[0] == (values(own, SIZE)["many"] - values(own, SIZE)["few"]).max()
+
+
+def test_metrics_are_shared_if_every_result_has_them(small: Dataset, tmp_path: Path) -> None:
+    lines = [json.dumps({"query_id": query.query_id, "tools": TOOLS[:3]}) for query in small.queries]
+    data = "\n".join(lines).encode()
+    orders = score_run_file(data, "orders.jsonl", small, tmp_path, name="orders", command="bench score orders.jsonl")
+    sets, more = (system(small, tmp_path, name, [1] * 24, [extra] * 24) for name, extra in (("sets", 0), ("more", 1)))
+    for results in ([sets, orders], [orders, sets]):
+        assert on_same_queries(results).shared_metrics(["recall@5", SIZE]) == ["recall@5"]
+    assert on_same_queries([sets, more]).shared_metrics(["recall@5", SIZE]) == ["recall@5", SIZE]
 
 
 def test_p_values_of_all_metrics_are_one_family(small: Dataset, tmp_path: Path) -> None:

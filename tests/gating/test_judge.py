@@ -82,6 +82,9 @@ def test_where_less_is_better_a_rise_is_the_loss_and_the_floor_a_ceiling(judged:
     assert floor.upper is not None
     assert floor.lower < sizes.mean() < floor.upper < 1.5
     assert not down.moved
+    # No difference has no sign.
+    same = judged({"size_diff": sizes}, {"size_diff": sizes}, policy).rules[0]
+    assert [str(end) for end in (same.difference, same.lower, same.upper)] == ["0.0", "0.0", "0.0"]
 
 
 def test_a_floor_is_held_against_the_bounds_of_the_candidate_alone(judged: Judged) -> None:
@@ -168,6 +171,14 @@ def test_a_slice_without_queries_was_not_run_and_an_unknown_one_is_told(judged: 
     rule["slice"] = {"name": "colour", "value": "purple"}
     with pytest.raises(UsageError, match="no slice 'colour'"):
         judged({"recall@5": THEN}, {"recall@5": THEN}, {"rule": [rule]}, load=sliced("even"))
+
+
+@pytest.mark.parametrize(("count", "end"), [(20, "v19"), (21, "v19, ...")])
+def test_the_values_of_a_slice_are_listed_up_to_the_twentieth(judged: Judged, count: int, end: str) -> None:
+    rule = {"metric": "recall@5", "margin": 0.02, "slice": {"name": "kind", "value": "purple"}}
+    values = sliced(*(f"v{i:02}" for i in range(count)))
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, {"rule": [rule]}, load=values)
+    assert report.rules[0].note.endswith(f", v18, {end}")
 
 
 # Not comparable, not run --------------------------------------------------------------------------------------------
@@ -354,6 +365,16 @@ def test_tokens_are_held_against_a_budget(judged: Judged) -> None:
         return report.rules[0].verdict
 
     assert [verdict(100), verdict(99), verdict(5, "recommended")] == ["pass", "regression", "not run"]
+
+
+@pytest.mark.parametrize(("scoring", "then", "difference"), [("s", 100.0, 0.0), ("t", None, None)])
+def test_tokens_are_compared_only_with_those_of_the_same_code(
+    judged: Judged, scoring: str, then: float | None, difference: float | None
+) -> None:
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, {"tokens": {"top_5": 100}}, scoring=scoring)
+    (rule,) = [rule for rule in report.rules if rule.name == "tokens top_5"]
+    assert (rule.verdict, rule.candidate, rule.baseline, rule.difference) == ("pass", 100.0, then, difference)
+    assert ("the version of the code that counts tokens differs" in rule.note) == (scoring == "t")
 
 
 def test_the_family_and_what_differs_without_forbidding_the_comparison_are_noted(judged: Judged) -> None:

@@ -318,6 +318,21 @@ def test_a_name_that_means_something_else_is_not_followed(hashed: Callable[..., 
     assert one == other
 
 
+@pytest.mark.parametrize(
+    ("root", "one", "other"),
+    [
+        ("from math import {} as used\ndef root(x):\n    return used(x)\n", "floor", "ceil"),
+        ("from {} import sqrt\ndef root(x):\n    return sqrt(x)\n", "math", "cmath"),
+        ("import {} as used\ndef root(x):\n    return used.sqrt(x)\n", "math", "cmath"),
+    ],
+)
+def test_a_name_of_another_package_counts_by_what_it_refers_to(
+    hashed: Callable[..., str], root: str, one: str, other: str
+) -> None:
+    assert hashed(root.format(one)) != hashed(root.format(other))
+    assert hashed(root.format(one)) == hashed(root.format(one))
+
+
 def test_a_root_that_is_not_there_is_an_error(hashed: Callable[..., str]) -> None:
     with pytest.raises(LookupError, match="no top-level definition 'root'"):
         hashed("pass\n")

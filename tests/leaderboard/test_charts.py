@@ -45,6 +45,29 @@ def test_a_cost_picture_stays_in_its_frame(points: list[charts.Point]) -> None:
     assert all(-1 <= value <= max(charts.WIDTH, height) + 1 for value in _numbers(svg))
 
 
+@given(_POINTS)
+def test_every_line_of_a_grid_is_between_the_axes(points: list[charts.Point]) -> None:
+    lines = charts.Series("a", tuple((k, point.quality) for k, point in enumerate(points, 1)))
+    bars = [charts.Bar(point.name, point.quality, None, None, None) for point in points]
+    drawn = [
+        (charts.cost_picture("t", points, "cost", "quality", str), 52, charts.WIDTH - 16, 330),
+        (charts.curves("t", [lines], "recall@k"), 52, charts.WIDTH - 236, 330),
+        (charts.tier_picture("t", bars), 362, charts.WIDTH - 16, 14 + 24 * len(bars)),
+    ]
+    for svg, left, right, bottom in drawn:
+        for x, y in re.findall(r'class="grid" d="M(-?[\d.]+),(-?[\d.]+)[HV]', svg):
+            assert left <= float(x) <= right
+            assert 14 <= float(y) <= bottom
+
+
+def test_a_name_is_led_to_from_the_end_of_its_curve() -> None:
+    lines = [charts.Series("a", ((1, 0.2), (5, 0.4), (10, 0.9))), charts.Series("b", ((1, 0.1), (10, 0.3)))]
+    svg = charts.curves("t", lines, "recall@k")
+    found = re.findall(r'class="line" d="\S*,([\d.]+)"[^>]*/>\s*<path class="leader" d="M[\d.]+,([\d.]+)L', svg)
+    assert len(found) == 2
+    assert all(end == start for end, start in found)
+
+
 @given(st.lists(st.tuples(_UNIT, _UNIT, _UNIT, st.integers(1, 5)), min_size=1, max_size=40))
 def test_a_tier_picture_has_a_dot_for_each_method(rows: list[tuple[float, float, float, int]]) -> None:
     bars = [charts.Bar(f"m{i}", mean, min(mean, a), max(mean, b), tier) for i, (mean, a, b, tier) in enumerate(rows)]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import inspect
 import json
+import math
 import shutil
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -173,6 +176,10 @@ def test_a_method_page_has_its_parameters_and_every_setting(build: Callable[...,
     page = build().page("m/bm25.html")
     assert {"k1", "b"} <= set(page.texts)
     assert {"bm25", "bm25(k1=0.5)"} <= set(page.texts)
+    # The module's docstring introduces the method, and the class's says how it works.
+    module = importlib.import_module("bench.methods.bm25")
+    lead, works = ((inspect.getdoc(item) or "").split("\n\n")[0] for item in (module, module.BM25))
+    assert page.texts.index(" ".join(lead.split())) < page.texts.index(" ".join(works.split()))
 
 
 @pytest.mark.usefixtures("ready")
@@ -193,6 +200,35 @@ def test_every_metric_has_its_definition_and_a_formula(build: Callable[..., Any]
     assert page.tags.count("math") >= len(measures()) - 1
 
 
+@pytest.mark.parametrize("cost", [True, False])
+def test_a_board_links_to_each_of_its_sections(
+    build: Callable[..., Any], scored: Callable[[str], Path], request: pytest.FixtureRequest, cost: bool
+) -> None:
+    if cost:
+        request.getfixturevalue("ready")
+    else:
+        # A run file that was scored has no costs.
+        scored("mine")
+    page = build().only("d/*.html")
+    assert ("cost" in page.ids) == cost
+    linked = {link[1:] for link in page.links if link.startswith("#")}
+    for section in ("board", "tiers", "cost", "curves", "slices", "card"):
+        assert (section in linked) == (section in page.ids)
+
+
+@pytest.mark.usefixtures("ready")
+def test_every_method_but_the_oracle_has_its_latency(build: Callable[..., Any]) -> None:
+    site = build()
+    texts = site.only("d/*.html").texts
+    # The caption of the table follows the title of the picture.
+    start = texts.index("recall@5 against latency", texts.index("recall@5 against latency") + 1)
+    after = texts[start:]
+    for row in site.made.boards[0].rows:
+        if not row.oracle:
+            assert after[after.index(row.name) + 1].endswith("s")
+            assert after[after.index(row.name) + 2] == f"{row.result.metrics.metrics['recall@5'].mean:.3f}"
+
+
 @pytest.mark.usefixtures("ready")
 def test_slices_of_a_dataset_at_hand_are_shown(build: Callable[..., Any], edit: Callable[..., None]) -> None:
     texts = build().only("d/*.html").texts
@@ -201,6 +237,19 @@ def test_slices_of_a_dataset_at_hand_are_shown(build: Callable[..., Any], edit: 
         edit(folder, dataset__content_hash="0" * 64)
     again = " ".join(build("other").only("d/*.html").texts)
     assert "The dataset has changed since these results were computed." in again
+
+
+@pytest.mark.usefixtures("ready")
+def test_slices_of_a_result_have_their_means_and_standard_errors(build: Callable[..., Any]) -> None:
+    result = Result.read(_folder("bm25"))
+    texts = build().page(f"r/{result.manifest.result_id}.html").texts
+    gold = result.per_query["n_gold"].to_numpy()
+    start = texts.index("By gold: mean ± 1.96 standard errors")
+    for count in (1, 2):
+        values = result.values("recall@5")[gold == count]
+        row = texts.index(str(count), start)
+        error = 1.96 * statistics.stdev(values) / math.sqrt(len(values))
+        assert texts[row + 1 : row + 4] == [str(len(values)), f"{values.mean():.3f}", f"±{error:.3f}"]
 
 
 def test_limits_agree_with_what_they_are_the_limits_of() -> None:

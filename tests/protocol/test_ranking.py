@@ -87,6 +87,11 @@ def test_more_tools_than_the_depth_or_the_library_are_refused(depth: int, librar
     assert refusal(ranking, library=library, depth=depth) == (f"returned more than {allowed} tools", 1, None)
 
 
+def test_one_tool_too_many_is_refused_though_padding_follows() -> None:
+    ranking = Ranking(array([[0, 1, -1, -1], [0, 1, 2, -1]]))
+    assert refusal(ranking, depth=2) == ("returned more than 2 tools", 1, None)
+
+
 @pytest.mark.parametrize(
     ("score", "dtype", "shown"),
     [

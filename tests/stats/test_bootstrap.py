@@ -158,12 +158,21 @@ def test_the_interval_holds_the_mean_and_a_wider_level_holds_the_narrower_interv
 
 
 def test_many_queries_are_resampled_in_several_blocks() -> None:
-    # 2^22 numbers a block: with 50,000 queries, 83 resamples each.
+    # 2^17 numbers a block: with 50,000 queries, 2 resamples each.
     values = np.random.default_rng(8).random((50_000, 1))
     low, high = bca_intervals(values, resamples=200)[0]
     error = values.std() / np.sqrt(len(values))
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.25)
     assert low < values.mean() < high
+
+
+@pytest.mark.parametrize("block", [1, 1000])
+def test_the_draws_do_not_depend_on_where_blocks_end(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    # 60 queries: a block holds fewer than one resample, or 16.
+    values = sample("normal")[:, None]
+    whole = bca_intervals(values, resamples=500)
+    monkeypatch.setattr("bench.stats.bootstrap._BLOCK", block)
+    assert bca_intervals(values, resamples=500).tobytes() == whole.tobytes()
 
 
 @pytest.mark.parametrize("shape", ["exponential", "three levels"])

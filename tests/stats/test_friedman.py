@@ -53,10 +53,20 @@ def test_critical_values_are_those_of_demsar_s_table(level: float, published: li
         assert found == pytest.approx(value, abs=1.1e-3)
 
 
+def test_a_single_block_has_a_critical_difference() -> None:
+    # q is 2.343 for three systems, and the root of 3 * 4 / 6 is that of 2.
+    assert nemenyi_difference(3, 1) == pytest.approx(2.343 * math.sqrt(2), abs=2e-3)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_three_systems_and_more_have_scipy_s_p(seed: int) -> None:
     scores = np.random.default_rng(seed).integers(0, 6, (12, 3 + seed)) / 3
     assert friedman(scores) == pytest.approx(friedmanchisquare(*scores.T).pvalue)
+
+
+def test_two_blocks_say_something() -> None:
+    # Both have the order 1, 2, 3: chi-square 4 with two degrees of freedom, whose tail is e^-2.
+    assert friedman(np.array([[0.9, 0.5, 0.1], [0.8, 0.7, 0.6]])) == pytest.approx(math.exp(-2))
 
 
 def test_two_systems_have_the_sign_test_s() -> None:

@@ -158,10 +158,12 @@ def test_the_same_seed_gives_the_same_p_and_another_seed_another() -> None:
     assert again[0] == again[1] != again[2]
 
 
-def test_the_flips_do_not_depend_on_where_blocks_end(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block", [1, 70 * 7])
+def test_the_flips_do_not_depend_on_where_blocks_end(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    # 70 queries: a block holds fewer than one flip, or 7.
     values = np.random.default_rng(6).normal(0.2, 1, (70, 2))
     whole = randomisation_test(values, flips=3000)
-    monkeypatch.setattr("bench.stats.paired._BLOCK", 70 * 7)
+    monkeypatch.setattr("bench.stats.paired._BLOCK", block)
     assert randomisation_test(values, flips=3000).tolist() == whole.tolist()
 
 

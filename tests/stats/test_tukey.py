@@ -91,11 +91,13 @@ def test_sums_that_differ_by_rounding_alone_are_equal() -> None:
     assert randomised_tukey(values / 3, 3000).tolist() == whole.tolist()
 
 
-def test_the_permutations_do_not_depend_on_where_blocks_end(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block", [1, 120 * 7])
+def test_the_permutations_do_not_depend_on_where_blocks_end(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     values = np.random.default_rng(5).normal(0, 1, (30, 4))
     whole = randomised_tukey(values, 700)
     assert randomised_tukey(values, 700, seed=1).tolist() != whole.tolist()
-    monkeypatch.setattr("bench.stats.tukey._BLOCK", 120 * 7)
+    # 120 values: a block holds less than one permutation, or 7.
+    monkeypatch.setattr("bench.stats.tukey._BLOCK", block)
     assert randomised_tukey(values, 700).tolist() == whole.tolist()
 
 
