@@ -254,7 +254,7 @@ def main() -> None:
         if "table" in parts:
             cells = row(population, chosen.simulations, random)
             print(f"{name:46} {size:18} " + " ".join(f"{cell:.3f}" for cell in cells), flush=True)
-        if "gate" in parts and dataset == "apibank":
+        if "gate" in parts and (dataset, first, second, metric) == CASES[0]:
             print(f"gate, a true loss of exactly the margin of 0.05, units of {name}:")
             gate_by_units(Population(population.values[:, :1], units), chosen.simulations, random)
     if "extremes" in parts:

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from bench.stats.bootstrap import bca_intervals
-from bench.stats.bounded import ENOUGH, bounded_interval, common_values
+from bench.stats.bounded import ENOUGH, bounded_intervals, few_differ
 from bench.stats.noninferiority import at_least, non_inferiority
 from bench.stats.paired import compare
 
 
 def interval(values: NDArray[np.float64], span: tuple[float, float], level: float = 0.95) -> tuple[float, float]:
-    common, _ = common_values(values[:, None], None)
-    return bounded_interval(values, float(common[0]), None, span, level, 40_000, 0)
+    low, high = bounded_intervals(values[:, None], None, span, level, 40_000, 0)[0]
+    return float(low), float(high)
 
 
 @pytest.mark.parametrize(("ones", "n"), [(0, 20), (1, 30), (3, 20), (10, 20), (29, 30), (100, 100)])
@@ -50,7 +50,7 @@ def test_units_weigh_by_their_queries() -> None:
     held, total = 2 * weights[:, 3], weights[:, :10] @ sizes + extra * weights[:, 10]
     low = np.quantile(held / total, 0.025)
     high = np.quantile((held + extra * weights[:, 10]) / total, 0.975)
-    found = bounded_interval(values, 0.0, units, (0, 1), 0.95, 40_000, 0)
+    found = bounded_intervals(values[:, None], units, (0, 1), 0.95, 40_000, 0)[0]
     # The units without it count by a gamma variable of the same mean and variance.
     assert found == pytest.approx((low, high), abs=0.015)
 
@@ -61,13 +61,14 @@ def test_units_of_one_size_without_any_other_value_are_so_many_queries() -> None
     assert low == pytest.approx(-high, abs=0.01)
 
 
-def test_the_most_common_value_by_hand() -> None:
-    values = np.array([[0.0, 0.5], [1.0, 0.5], [1.0, 0.0], [0.0, 1.0], [0.0, 0.5]])
-    common, differing = common_values(values, None)
-    assert (common.tolist(), differing.tolist()) == ([0.0, 0.5], [2, 2])
-    assert common_values(values, np.array([0, 1, 1, 2, 2]))[1].tolist() == [1, 2]
-    # Of equally common ones the smallest.
-    assert common_values(np.array([[1.0], [0.0]]), None)[0].tolist() == [0.0]
+def test_units_that_differ_are_counted() -> None:
+    column = np.append(np.zeros(100), np.full(ENOUGH, 0.5))
+    table = np.column_stack([column, 1 - column, column * 2 / 3 + 0.1, np.append(column[1:], 0.0)])
+    assert few_differ(table, None).tolist() == [False] * 4
+    assert few_differ(table[:-1], None).tolist() == [True] * 3 + [False]
+    # Two of the queries with another value share a unit.
+    units = np.minimum(np.arange(100 + ENOUGH), 98 + ENOUGH)
+    assert few_differ(table, units).tolist() == [True] * 3 + [False]
 
 
 @given(st.lists(st.sampled_from([0.0, 0.0, 0.0, 1 / 3, 0.5, 1.0]), min_size=2, max_size=60), st.data())
@@ -77,8 +78,7 @@ def test_the_interval_holds_the_mean_within_the_span_in_any_order(values: list[f
     found = bca_intervals(table, resamples=500, span=(0, 1))
     assert 0 <= found[0, 0] <= table.mean() + 1e-9
     assert table.mean() - 1e-9 <= found[0, 1] <= 1
-    _, differing = common_values(table, None)
-    if differing[0] < ENOUGH:
+    if few_differ(table, None)[0]:
         order = data.draw(st.permutations(range(len(table))))
         assert bca_intervals(table[order], resamples=500, span=(0, 1)).tolist() == found.tolist()
 
