@@ -107,10 +107,10 @@ def _unit_intervals(values: NDArray[np.float64], codes: NDArray[np.int64], level
     from scipy.special import stdtrit
 
     means, errors, freedom = robust_mean(values, codes)
-    reach = stdtrit(freedom, (1 + level) / 2) * errors
+    reach: NDArray[np.float64] = stdtrit(freedom, (1 + level) / 2) * errors
     # Rounded, since the functions of the t distribution may differ in the last bits from one processor to the next.
-    intervals: NDArray[np.float64] = np.round(np.column_stack([means - reach, means + reach]), 12)
-    return intervals
+    intervals: NDArray[np.float64] = np.column_stack([means - reach, means + reach])
+    return intervals.round(12)
 
 
 def scaled_sums(
