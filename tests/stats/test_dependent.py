@@ -267,6 +267,9 @@ def test_the_t_test_at_its_limits() -> None:
     assert paired_t(np.full((4, 1), 1e-17), units) == [1.0]
     assert paired_t(np.array([[1.0], [0.0], [0.0], [1.0]]), units) == [0.0]
     assert paired_t(np.ones((4, 1)), np.zeros(4, dtype=np.int64)) == [1.0]
+    # Differences that cancel in every unit, though not in binary.
+    many = np.tile([0.1, 0.2, -0.3], 1500)[:, None]
+    assert paired_t(many, np.arange(4500) // 3) == [1.0]
 
 
 def test_signed_ranks_are_of_means_of_units() -> None:
