@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.bounded import ENOUGH, bounded_interval, common_values
+from bench.stats.bounded import bounded_intervals, few_differ
 from bench.stats.exact import as_integers
 from bench.stats.units import dependence, robust_mean, whole_sums
 
@@ -33,7 +33,7 @@ def bca_intervals(
     mean more often than the BCa bootstrap of units, which is too narrow where few units are large.
 
     With a span, a column in which fewer than `bench.stats.bounded.ENOUGH` units differ from the most common value has
-    the interval of `bench.stats.bounded.bounded_interval`: resampling such a column would take for impossible what the
+    the interval of `bench.stats.bounded.bounded_intervals`: resampling such a column would take for impossible what the
     sample merely does not hold.
 
     Args:
@@ -65,10 +65,8 @@ def bca_intervals(
     else:
         intervals = _query_intervals(values, level, resamples, seed)
     if span is not None:
-        common, differing = common_values(values, codes)
-        for column in np.flatnonzero(differing < ENOUGH):
-            found = values[:, column], float(common[column])
-            intervals[column] = bounded_interval(*found, codes, span, level, resamples, seed)
+        few = few_differ(values, codes)
+        intervals[few] = bounded_intervals(values[:, few], codes, span, level, resamples, seed)
         intervals = np.clip(intervals, *span)
     return intervals
 
@@ -109,10 +107,10 @@ def _unit_intervals(values: NDArray[np.float64], codes: NDArray[np.int64], level
     from scipy.special import stdtrit
 
     means, errors, freedom = robust_mean(values, codes)
-    reach = stdtrit(freedom, (1 + level) / 2) * errors
+    reach: NDArray[np.float64] = stdtrit(freedom, (1 + level) / 2) * errors
     # Rounded, since the functions of the t distribution may differ in the last bits from one processor to the next.
-    intervals: NDArray[np.float64] = np.round(np.column_stack([means - reach, means + reach]), 12)
-    return intervals
+    intervals: NDArray[np.float64] = np.column_stack([means - reach, means + reach])
+    return intervals.round(12)
 
 
 def scaled_sums(

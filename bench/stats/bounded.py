@@ -15,40 +15,26 @@ from bench.stats.exact import as_integers
 ENOUGH = 30
 
 
-def common_values(
-    values: NDArray[np.float64], codes: NDArray[np.int64] | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The most common value of each column, and how many units hold another one.
+def few_differ(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> NDArray[np.bool_]:
+    """(columns,) where fewer than `ENOUGH` units differ from the most common value.
 
     Args:
         values: (queries, columns), at least one query.
         codes: (queries,) units from 0 without a gap; None for independent queries.
-
-    Returns:
-        (columns,) values, of equally common ones the smallest; (columns,) units.
     """
-    whole, _ = as_integers(values)
-    common = np.empty(values.shape[1])
-    differing = np.empty(values.shape[1], dtype=np.int64)
-    for column in range(values.shape[1]):
-        _, first, counts = np.unique(whole[:, column], return_index=True, return_counts=True)
-        place = first[counts.argmax()]
-        common[column] = values[place, column]
-        apart = whole[:, column] != whole[place, column]
-        differing[column] = np.count_nonzero(apart) if codes is None else len(np.unique(codes[apart]))
-    return common, differing
+    own = np.arange(len(values)) if codes is None else codes
+    return np.array([len(np.unique(own[rare])) < ENOUGH for rare in _rare(values).T], dtype=bool)
 
 
-def bounded_interval(
+def bounded_intervals(
     values: NDArray[np.float64],
-    common: float,
     codes: NDArray[np.int64] | None,
     span: tuple[float, float],
     level: float,
     resamples: int,
     seed: int,
-) -> tuple[float, float]:
-    """The interval of the mean of values within a span (Learned-Miller and Thomas 2020).
+) -> NDArray[np.float64]:
+    """Intervals of the means of values within a span (Learned-Miller and Thomas 2020).
 
     The lower end is the quantile at (1 - level) / 2 of the Bayesian bootstrap (Rubin 1981) of the values and one more
     at the lower end of the span; the upper end is the mirror image. For zeros and ones it is the exact interval of
@@ -60,43 +46,56 @@ def bounded_interval(
     queries as they are worth.
 
     Args:
-        values: (queries,) within the span.
-        common: their most common value, as of `common_values`.
+        values: (queries, columns) within the span, at least one query.
         codes: (queries,) units from 0 without a gap; None for independent queries.
         span: the smallest and the largest value that is possible.
         level: coverage, between 0 and 1.
         resamples: weightings of the values.
-        seed: the same seed gives the same interval.
+        seed: the same seed gives the same intervals.
 
     Returns:
-        Lower and upper end, within the span.
+        (columns, 2) lower and upper ends, within the span; the same bits in any order of the queries.
     """
-    own = np.arange(len(values)) if codes is None else codes
+    queries, columns = values.shape
+    own = np.arange(queries) if codes is None else codes
     sizes = np.bincount(own).astype(np.float64)
-    apart = np.bincount(own, weights=values - common)
-    # Values that are the most common one but for rounding do not differ.
-    differs = np.bincount(own, weights=np.abs(values - common) > 1e-12 * max(1.0, abs(common))) > 0
-    # Sorted, so that the order of the queries makes no difference.
-    order = np.lexsort((sizes[differs], apart[differs]))
-    apart, own_sizes = apart[differs][order], sizes[differs][order]
-    rest = sizes[~differs]
     random = np.random.default_rng(seed)
-    weighted, total = np.zeros(resamples), np.zeros(resamples)
-    for distance, size in zip(apart, own_sizes, strict=True):
-        weights = random.standard_exponential(resamples)
-        weighted += distance * weights
-        total += size * weights
-    if len(rest):
-        # The units of the most common value count by their sum alone, which is a gamma variable for units of one size,
-        # and nearly so for others (Satterthwaite 1946).
-        shape = rest.sum() ** 2 / (rest * rest).sum()
-        total += random.standard_gamma(shape, resamples) * (rest.sum() / shape)
-    extra = random.standard_exponential(resamples) * ((sizes * sizes).sum() / sizes.sum())
-    total += extra
-    mean = common + apart.sum() / len(values)
+    # Drawn as they are needed, and shared by the columns.
+    weights = [random.standard_exponential(resamples)]
+    extra = weights[0] * float((sizes * sizes).sum() / queries)
     tail = (1 - level) / 2
-    low = np.quantile(common + (weighted + extra * (span[0] - common)) / total, tail)
-    high = np.quantile(common + (weighted + extra * (span[1] - common)) / total, 1 - tail)
-    # Rounded, since logarithms may differ in the last bits from one processor to the next.
-    ends = round(min(float(low), mean), 12), round(max(float(high), mean), 12)
-    return max(ends[0], span[0]), min(ends[1], span[1])
+    intervals = np.empty((columns, 2))
+    for column, rare in enumerate(_rare(values).T):
+        common = float(values[rare.argmin(), column])
+        apart = np.bincount(own, weights=np.where(rare, values[:, column] - common, 0.0))
+        found = np.unique(own[rare])
+        # Sorted, so that the order of the queries makes no difference.
+        found = found[np.lexsort((sizes[found], apart[found]))]
+        weighted, total = np.zeros(resamples), extra.copy()
+        for place, unit in enumerate(found.tolist(), 1):
+            if place == len(weights):
+                weights.append(random.standard_exponential(resamples))
+            weighted += apart[unit] * weights[place]
+            total += sizes[unit] * weights[place]
+        rest = np.delete(sizes, found)
+        if len(rest):
+            # The units of the most common value count by their sum alone, which is a gamma variable for units of one
+            # size, and nearly so for others (Satterthwaite 1946).
+            shape = float(rest.sum()) ** 2 / float((rest * rest).sum())
+            total += np.random.default_rng((seed, 1)).standard_gamma(shape, resamples) * (float(rest.sum()) / shape)
+        mean = common + float(apart[found].sum()) / queries
+        low = np.quantile(common + (weighted + extra * (span[0] - common)) / total, tail)
+        high = np.quantile(common + (weighted + extra * (span[1] - common)) / total, 1 - tail)
+        # Rounded, since logarithms may differ in the last bits from one processor to the next.
+        intervals[column] = round(min(float(low), mean), 12), round(max(float(high), mean), 12)
+    return np.clip(intervals, *span)
+
+
+def _rare(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """(queries, columns) where a value is not the most common one of its column (the smallest of equals)."""
+    whole, _ = as_integers(values)
+    rare = np.empty(values.shape, dtype=bool)
+    for column in range(values.shape[1]):
+        numbers, counts = np.unique(whole[:, column], return_counts=True)
+        rare[:, column] = whole[:, column] != numbers[counts.argmax()]
+    return rare

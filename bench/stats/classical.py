@@ -98,7 +98,8 @@ def _robust_t(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[
     if not codes.any():
         return p
     means, errors, freedom = robust_mean(values, codes)
-    some = np.abs(means) > 1e-12 * np.abs(values).max(axis=0)
+    # Noise around zero, or differences that cancel but for rounding, have a mean of zero.
+    some = (np.abs(means) > 1e-12 * np.abs(values).max(axis=0)) & as_integers(values)[0].any(axis=0)
     p[some & (errors == 0)] = 0.0
     tested = some & (errors > 0)
     p[tested] = 2 * t.sf(np.abs(means[tested]) / errors[tested], freedom[tested])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bootstrap import bca_intervals
-from bench.stats.bounded import ENOUGH, common_values
+from bench.stats.bounded import few_differ
 from bench.stats.exact import as_integers
 from bench.stats.power import minimum_detectable_effect, queries_needed
 from bench.stats.units import dependence, robust_mean
@@ -145,7 +145,7 @@ def _bounded(
     codes = dependence(units, n)
     count = n if codes is None else int(codes.max()) + 1
     intervals = bca_intervals(values, level=1 - 2 * level, seed=seed, units=codes, span=span)
-    few = None if span is None else common_values(values, codes)[1] < ENOUGH
+    few = None if span is None else few_differ(values, codes)
     errors = None if codes is None else robust_mean(values, codes)[1]
     limit = round(threshold, _DECIMALS)
     found = []

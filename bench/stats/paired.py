@@ -79,8 +79,8 @@ def compare(
         differences: (queries, columns) first - second, finite.
         strata: (queries,) group of each query, from 0; the mean is then the mean of the groups' means.
         seed: of sign flips and bootstrap; the same seed gives the same numbers.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap; a unit lies within a
-            stratum. None for independent queries.
+        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
+            queries.
         span: the smallest and the largest difference that is possible, such as (-1, 1) for shares; where few units
             differ, the interval then allows for differences that the sample does not hold. None if it is not known.
 

@@ -8,10 +8,10 @@ it takes the queries as independent.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
-
-from bench.stats.exact import as_integers
 
 
 def dependence(units: NDArray[np.int64] | None, queries: int) -> NDArray[np.int64] | None:
@@ -71,8 +71,15 @@ def unit_sums(values: NDArray[np.float64], units: NDArray[np.int64]) -> tuple[ND
     table = np.asarray(values, dtype=np.float64)
     if not len(table) or len(codes) != len(table):
         raise ValueError(f"units must name the unit of each query: {len(codes)} for {len(table)} queries")
-    whole, unit = as_integers(table)
-    return whole_sums(whole, codes) * unit, np.bincount(codes)
+    sizes = np.bincount(codes)
+    ends = np.cumsum(sizes).tolist()
+    ordered = table[np.argsort(codes, kind="stable")]
+    sums = np.empty((len(sizes), table.shape[1]))
+    for column in range(table.shape[1]):
+        found = ordered[:, column].tolist()
+        # Exact but for the rounding of the result, so that differences that cancel leave next to nothing.
+        sums[:, column] = [math.fsum(found[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+    return sums, sizes
 
 
 def whole_sums(whole: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -138,8 +145,7 @@ def robust_mean(
     """
     sums, sizes = unit_sums(values, units)
     n = int(sizes.sum())
-    whole, step = as_integers(sums)
-    means = whole.sum(axis=0) * step / n
+    means = np.array([math.fsum(column) for column in sums.T.tolist()]) / n
     if len(sizes) < 2:
         return means, np.full(len(means), np.nan), np.zeros(len(means))
     leverage = 1 - sizes / n

@@ -136,15 +136,57 @@ def test_sums_that_cancel_but_for_rounding_are_zero() -> None:
     assert randomisation_test(values, units=np.repeat(np.arange(22), [3] * 20 + [1, 1])) == [0.5]
 
 
-def test_sign_flips_of_units_are_the_wild_bootstrap_of_a_mean_that_is_zero() -> None:
-    """Rademacher weights by unit on residuals under the hypothesis: all 2^G of them, by their t statistics."""
+def test_sign_flips_of_units_of_one_size_are_the_wild_cluster_bootstrap() -> None:
+    """Rademacher weights on the residuals of each unit under the hypothesis, all 2^G of them, by t statistics."""
     random = np.random.default_rng(3)
-    units = np.repeat(np.arange(9), [2, 2, 3, 1, 4, 2, 1, 5, 2])
-    values = random.normal(0.3, 1, (len(units), 1))
-    sums = np.bincount(units, weights=values[:, 0])
-    means = [abs((np.array(signs) * sums).sum() / len(units)) for signs in itertools.product([-1, 1], repeat=9)]
-    share = np.mean(np.array(means) >= abs(values.mean()) - 1e-12)
+    units = np.arange(27) % 9
+    values = random.normal(0.3, 1, (27, 1)) + random.normal(0, 0.5, (9, 1))[units]
+
+    def t(sample: Values) -> float:
+        means, errors, _ = robust_mean(sample, units)
+        return float(abs(means[0]) / errors[0])
+
+    flipped = [t(values * np.array(signs)[units][:, None]) for signs in itertools.product([-1, 1], repeat=9)]
+    share = np.mean(np.array(flipped) >= t(values) - 1e-9)
+    assert 0.01 < share < 0.5
     assert randomisation_test(values, units=units)[0] == pytest.approx(share, abs=1e-12)
+
+
+@given(grouped(), st.data())
+@settings(deadline=None, max_examples=40)
+def test_neither_the_order_of_queries_nor_repeating_them_matters(
+    drawn: tuple[Values, NDArray[np.int64]], data: st.DataObject
+) -> None:
+    values, units = drawn
+    order = np.array(data.draw(st.permutations(range(len(units)))))
+    p, ends = randomisation_test(values, units=units), bca_intervals(values, units=units)
+    for rows in (order, np.repeat(order, 3)):
+        assert randomisation_test(values[rows], units=units[rows]) == p
+        np.testing.assert_allclose(bca_intervals(values[rows], units=units[rows]), ends, rtol=0, atol=1e-9)
+
+
+def test_intervals_of_units_by_hand() -> None:
+    # m = 1/2, V = 1/24 and 1.86 degrees of freedom, as in the tests of robust errors.
+    values, units = np.array([[1.0], [0.0], [1.0], [0.0]]), np.array([0, 0, 1, 2])
+    freedom = (1 / 16) / (6 / 256 + ((32 / 3) ** 2 - 64 - 32 / 9) / 4096)
+    reach = stats.t.ppf(0.95, freedom) / 24**0.5
+    assert bca_intervals(values, 0.9, units=units)[0] == pytest.approx([0.5 - reach, 0.5 + reach])
+    assert bca_intervals(np.ones((4, 1)), units=units).tolist() == [[1.0, 1.0]]
+    assert np.isnan(bca_intervals(values, units=np.zeros(4, dtype=np.int64))).all()
+
+
+@pytest.mark.parametrize("sizes", [[2] * 30, [1] * 40 + [4] * 15 + [12] * 2])
+def test_tests_and_intervals_of_dependent_queries_keep_their_promises(sizes: list[int]) -> None:
+    """Where the queries of a unit are alike; those of independent queries do not."""
+    random = np.random.default_rng(11)
+    units = np.repeat(np.arange(len(sizes)), sizes)
+    shared = random.normal(0, 1, (len(sizes), 400))[units]
+    values = shared + random.normal(0, 0.3, shared.shape)
+    low, high = bca_intervals(values, units=units).T
+    assert 0.92 < ((low <= 0) & (high >= 0)).mean() < 0.98
+    assert 0.02 < (randomisation_test(values, 1000, units=units) < 0.05).mean() < 0.08
+    assert 0.02 < (paired_t(values, units) < 0.05).mean() < 0.08
+    assert (randomisation_test(values, 1000) < 0.05).mean() > 0.1
 
 
 @pytest.mark.parametrize("shape", ["shares", "hits", "gains", "large"])
@@ -225,6 +267,9 @@ def test_the_t_test_at_its_limits() -> None:
     assert paired_t(np.full((4, 1), 1e-17), units) == [1.0]
     assert paired_t(np.array([[1.0], [0.0], [0.0], [1.0]]), units) == [0.0]
     assert paired_t(np.ones((4, 1)), np.zeros(4, dtype=np.int64)) == [1.0]
+    # Differences that cancel in every unit, though not in binary.
+    many = np.tile([0.1, 0.2, -0.3], 1500)[:, None]
+    assert paired_t(many, np.arange(4500) // 3) == [1.0]
 
 
 def test_signed_ranks_are_of_means_of_units() -> None:
