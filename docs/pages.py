@@ -22,6 +22,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import click
 
 from bench.cli import cli
+from bench.data.card import Card
+from bench.data.units import unit_name
 from bench.errors import EXIT_CODES
 from bench.metrics import DEFAULT_METRICS, measures
 from bench.protocol import OracleMethod, RecommendingMethod
@@ -242,6 +244,7 @@ def datasets_page() -> str:
             queries = ", ".join(f"{getattr(counts, side)} {side}" for side in ("train", "dev", "test"))
             facts.append(["size", f"{counts.tools} tools, {counts.parents} parents; queries: {queries}"])
             facts.append(["gold tools of a query", f"{counts.gold_min} to {counts.gold_max}"])
+        facts.append(["unit of independence", _cell(_unit(card))])
         facts += [["files from", _cell(f"{up.repository} at {up.commit[:12]}, {up.licence}")] for up in card.upstream]
         if card.obtain:
             facts.append(["to obtain", _cell(card.obtain)])
@@ -256,6 +259,11 @@ def datasets_page() -> str:
         if card.known_issues:
             parts.append("Known issues:\n\n" + "\n".join(f"- {_text(issue)}" for issue in card.known_issues))
     return "\n\n".join(parts) + "\n"
+
+
+def _unit(card: Card) -> str:
+    sizes = card.counts.dependence if card.counts else None
+    return f"{unit_name(card.unit.by)}{f', {sizes}' if sizes else ''}. {card.unit.reason}"
 
 
 # Markdown -----------------------------------------------------------------------------------------------------------

@@ -18,11 +18,15 @@ from bench.data.dataset import Dataset
 from bench.data.parents import parent_of
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Template
+from bench.data.units import judged_units, parse_unit, unit_name, unit_sizes
 from bench.errors import CheckFailed, UsageError, install_command, require
-from bench.registry import broken_datasets, dataset_entries, load_dataset
+from bench.registry import broken_datasets, build_method, dataset_entries, load_dataset
 from bench.registry.datasets import DatasetEntry, resolve
 from bench.storage.locks import replaced_folder
 from bench.storage.paths import storage_errors
+
+#: The methods whose answers the audit compares: they need no model and no past queries.
+_CHEAP = ("bm25", "tfidf")
 
 _DATASET = click.argument("dataset", shell_complete=complete_datasets)
 
@@ -76,9 +80,16 @@ def info(dataset: str, as_json: bool) -> None:
     entry, _, _ = resolve(dataset)
     card = entry.card
     options = entry.options().model_fields
+    counts = card.counts.model_dump(exclude={"dependence"}) if card.counts else {}
+    # The tables of an added dataset are here; those of others may have to be downloaded, so their cards have the sizes.
+    sizes = card.counts.dependence if card.counts else None
+    if entry.module is None:
+        sizes = unit_sizes(judged_units(load_dataset(dataset)))
     if as_json:
         fields = card.model_dump(mode="json")
         fields["options"] = {name: {"default": field.get_default()} for name, field in options.items()}
+        fields["unit"]["name"] = unit_name(card.unit.by)
+        fields["dependence"] = sizes.model_dump() if sizes else None
         print_json(fields)
         return
     print_field(card.id, card.title)
@@ -96,9 +107,9 @@ def info(dataset: str, as_json: bool) -> None:
     print_field("licence", card.licence)
     print_field("tool text", card.template)
     print_field("default split", card.split)
-    if card.counts:
-        counts = card.counts.model_dump().items()
-        print_field("counts", ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in counts))
+    if counts:
+        print_field("counts", ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in counts.items()))
+    print_field("unit", f"{unit_name(card.unit.by)}{f', {sizes}' if sizes else ''}. {card.unit.reason}")
     for name, field in options.items():
         print_field("option", f"{name} (default {field.get_default()})  {field.description or ''}")
     if card.obtain and entry.module:
@@ -214,14 +225,23 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
 @source_options
 @json_option
 def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
-    """Report problems of a dataset: duplicates, leaks and contradictions, with counts and examples."""
+    """Report problems of a dataset: duplicates, leaks, contradictions, and which queries are dependent."""
     use_session(offline=offline)
     from bench.checks.dataset import audit as run_audit
+    from bench.checks.units import audit_units
 
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
     findings = run_audit(loaded)
+    dependence = audit_units(loaded, [build_method(method) for method in _CHEAP])
     if as_json:
-        print_json([{**dataclasses.asdict(finding), "share": finding.share} for finding in findings])
+        print_json(
+            {
+                "findings": [{**dataclasses.asdict(finding), "share": finding.share} for finding in findings],
+                "unit": loaded.unit,
+                "proposed_unit": dependence.proposed,
+                "units": [{**dataclasses.asdict(rule), "sizes": rule.sizes.model_dump()} for rule in dependence.rules],
+            }
+        )
         return
     from rich.text import Text
 
@@ -238,6 +258,18 @@ def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
     out = console()
     out.print(f"{loaded.spec}  (red: defects and leaks; the others are properties)")
     out.print(table)
+    out.print(f"unit of independence: {loaded.unit}, {dependence.card.sizes}")
+    out.print("recall@5 of two queries of a unit correlates by r; the variance of a mean is deff times that of")
+    out.print("independent queries")
+    named = [heading for method in _CHEAP for heading in (f"{method} r", "deff")]
+    units = plain_table("rule", "units", "largest", "effective", *named, right=range(1, 4 + len(named)))
+    for rule in dependence.rules:
+        sizes = rule.sizes
+        alike = [number(value, 2) for one in rule.methods.values() for value in (one.correlation, one.effect)]
+        units.add_row(rule.name, str(sizes.units), str(sizes.largest), number(sizes.effective, 1), *alike)
+    out.print(units)
+    if dependence.proposed != loaded.unit:
+        out.print(f"The data speak for the unit {dependence.proposed}; the card's reason: {loaded.card.unit.reason}")
 
 
 @command.command("export")
@@ -306,13 +338,19 @@ def export(
 )
 @click.option("--drop-unknown-gold", is_flag=True, help="Drop gold that names tools outside the corpus.")
 @click.option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
+@click.option(
+    "--unit",
+    help="What makes queries dependent: gold, group, text and parent, joined by +; or none.  [default: that of the "
+    "export, else gold]",
+)
 @json_option
-def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool, as_json: bool) -> None:
+def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool, unit: str | None, as_json: bool) -> None:
     """Register your own dataset as NAME, or one that needs your files (toolbench, apibank-full)."""
     from bench.registry.adding import add_datasets
 
+    by = None if unit is None else parse_unit(unit)
     added = []
-    for dataset in add_datasets(name, source, drop_unknown_gold=drop_unknown_gold, replace=replace):
+    for dataset in add_datasets(name, source, drop_unknown_gold=drop_unknown_gold, replace=replace, unit=by):
         added.append(_sizes(dataset))
         if not as_json:
             click.echo(

@@ -56,6 +56,26 @@ class Upstream(StrictRecord):
         return files
 
 
+class UnitSizes(StrictRecord):
+    """How dependent the queries of a dataset are, by the sizes of its units of independence alone.
+
+    `queries` are the judged queries of the default split, `units` the units that they are in, `largest` the queries of
+    the largest one. `effective` is how many independent queries they are worth, to one decimal
+    (`bench.stats.units.effective_units`).
+    """
+
+    queries: int
+    units: int
+    largest: int
+    effective: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queries} judged queries in {self.units} units, at most {self.largest} in one "
+            f"(effective {self.effective})"
+        )
+
+
 class Counts(StrictRecord):
     """What a loaded dataset must have, checked whenever it is loaded with its default options."""
 
@@ -68,11 +88,8 @@ class Counts(StrictRecord):
     edges: int = 0
     gold_min: int
     gold_max: int
-    # Units of independence of the judged queries of the default split, queries of the largest, and the effective number
-    # of independent queries, to one decimal. None for a dataset that only its users have: nobody has counted.
-    units: int | None = None
-    largest_unit: int | None = None
-    effective_queries: float | None = None
+    # None for a dataset that only its users have: nobody has counted.
+    dependence: UnitSizes | None = None
 
 
 class Unit(StrictRecord):

@@ -20,13 +20,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.data.card import RELATIONS, Relation
+from bench.data.card import RELATIONS, Relation, UnitSizes
 from bench.data.parents import parent_codes
 from bench.errors import UsageError
 from bench.stats.units import effective_units
@@ -122,35 +121,17 @@ def _renumbered(labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     return order[inverse]
 
 
-@dataclass(frozen=True)
-class UnitSizes:
-    """How dependent the queries of a dataset are, by the sizes of its units alone.
+def unit_sizes(units: NDArray[np.int64]) -> UnitSizes:
+    """The number of units and their sizes; all 0 without queries.
 
-    Attributes:
-        queries: judged queries of the default split.
-        units: how many units they are in.
-        largest: queries of the largest unit.
-        effective: how many independent queries they are worth, to one decimal (`bench.stats.units.effective_units`).
+    Args:
+        units: (judged queries,) codes from 0 without a gap, as of `judged_units`.
     """
-
-    queries: int
-    units: int
-    largest: int
-    effective: float
-
-    @staticmethod
-    def of(units: NDArray[np.int64]) -> UnitSizes:
-        """From the units of the queries, coded as by `judged_units`; of no queries all is 0."""
-        if not len(units):
-            return UnitSizes(0, 0, 0, 0.0)
-        sizes = np.bincount(units)
-        return UnitSizes(len(units), len(sizes), int(sizes.max()), round(effective_units(units), 1))
-
-    def __str__(self) -> str:
-        return (
-            f"{self.queries} judged queries in {self.units} units, at most {self.largest} in one "
-            f"(effective {self.effective})"
-        )
+    if not len(units):
+        return UnitSizes(queries=0, units=0, largest=0, effective=0.0)
+    sizes = np.bincount(units)
+    effective = round(effective_units(units), 1)
+    return UnitSizes(queries=len(units), units=len(sizes), largest=int(sizes.max()), effective=effective)
 
 
 def _gold_keys(dataset: Dataset) -> list[Hashable]:

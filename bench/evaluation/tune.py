@@ -93,14 +93,25 @@ def tune(
                 if len(history):
                     method.fit(history)
                 method.index(library)
-                answers = _answers(method, queries, depth, len(library))
+                answers = rank_in_batches(method, queries, depth, len(library))
             scores = evaluate(answers.tools, gold, [metric], unanswered=answers.failed)
             found.append(Point(values, scores.means()[str(metric)]))
             bar.advance()
     return sorted(found, key=lambda point: -point.score)
 
 
-def _answers(method: Method, queries: Queries, depth: int, library: int) -> Ranking:
+def rank_in_batches(method: Method, queries: Queries, depth: int, library: int) -> Ranking:
+    """The rankings of an indexed method, asked in batches of its size, without scores.
+
+    Args:
+        method: indexed.
+        queries: what to ask.
+        depth: tools for each query.
+        library: tools in the library.
+
+    Raises:
+        Violation: a ranking breaks the protocol.
+    """
     parts = []
     for start in range(0, len(queries), method.batch_size):
         batch = queries.take(np.arange(start, min(len(queries), start + method.batch_size)))

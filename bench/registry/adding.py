@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.data.beir import import_beir, read_about
-from bench.data.card import ID_PATTERN, cards_from
+from bench.data.card import ID_PATTERN, Card, Relation, Unit, cards_from
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, read_dataset, write_dataset
 from bench.data.tables import Tables
@@ -20,7 +20,12 @@ from bench.storage.paths import data_folder
 
 
 def add_datasets(
-    name: str, source: Path, *, drop_unknown_gold: bool = False, replace: bool = False
+    name: str,
+    source: Path,
+    *,
+    drop_unknown_gold: bool = False,
+    replace: bool = False,
+    unit: Sequence[Relation] | None = None,
 ) -> Iterator[Dataset]:
     """Read a folder and keep its tables as one or more datasets of the user's.
 
@@ -31,6 +36,8 @@ def add_datasets(
         source: the folder to read.
         drop_unknown_gold: for BEIR form: leave out gold that names tools outside the corpus.
         replace: put the new dataset in the place of one that was added under the same id.
+        unit: the relations that make queries dependent (see `bench.data.units`), for the card; None keeps those of the
+            card or export, or the default where neither names any.
 
     Raises:
         UsageError: the id is taken, or the folder is in no known form.
@@ -53,7 +60,7 @@ def add_datasets(
         if not asked:
             raise UnavailableError(f"{source} does not contain the files of {name}: {brought[0].card.obtain}")
         for entry in asked:
-            yield _keep(Dataset.build(entry.card.id, entry.card, tables[entry.card.id]), replace)
+            yield _keep(Dataset.build(entry.card.id, _with_unit(entry.card, unit), tables[entry.card.id]), replace)
         return
     taken = {word.casefold() for entry in installed.values() for word in (entry.card.id, *entry.card.aliases)}
     if name.casefold() in taken:
@@ -63,15 +70,22 @@ def add_datasets(
         mine: dict[str, Any] = {"id": name, "aliases": [], "upstream": [], "counts": None, "obtain": "", "variant": ""}
         mine["source"] = stored.source
         card = cards_from({**stored.card.model_dump(), **mine}, name)[0]
-        yield _keep(Dataset.build(name, card, stored.rows_again()), replace)
+        yield _keep(Dataset.build(name, _with_unit(card, unit), stored.rows_again()), replace)
     elif (source / "corpus.jsonl").is_file():
         rows = import_beir(source, drop_unknown_gold=drop_unknown_gold)
-        yield _keep(Dataset.build(name, cards_from(_card(name, source, rows), name)[0], rows), replace)
+        card = cards_from(_card(name, source, rows), name)[0]
+        yield _keep(Dataset.build(name, _with_unit(card, unit), rows), replace)
     else:
         raise UsageError(
             f"{source} has an unknown format: it has neither corpus.jsonl (BEIR) nor {MANIFEST} "
             f"(Parquet), and {name!r} is not a dataset that needs your files."
         )
+
+
+def _with_unit(card: Card, by: Sequence[Relation] | None) -> Card:
+    if by is None:
+        return card
+    return card.model_copy(update={"unit": Unit(by=list(by), reason="Chosen by the user who added the dataset.")})
 
 
 def _imported(entry: DatasetEntry, source: Path) -> dict[str, Tables]:

@@ -25,14 +25,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import bench
-from bench.data.card import Card, cards_from, read_cards
+from bench.data.card import Card, UnitSizes, cards_from, read_cards
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.parents import parent_of
 from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dataset
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
-from bench.data.units import UnitSizes, judged_units
+from bench.data.units import judged_units, unit_sizes
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.identity.sources import code_hash
 from bench.specs.parameters import ParameterSet, check_parameters, short_spec, suggestion
@@ -274,7 +274,7 @@ def check_counts(dataset: Dataset) -> None:
         return
     golds = dataset.gold.counts
     judged = golds[golds > 0]
-    found: dict[str, float] = {
+    found: dict[str, int | UnitSizes] = {
         "tools": len(dataset.tools),
         "parents": len({parent_of(tool) for tool in dataset.tools}),
         **{split: len(dataset.rows(split)) for split in SPLITS},
@@ -283,9 +283,8 @@ def check_counts(dataset: Dataset) -> None:
         "gold_min": int(judged.min(initial=1 << 30)),
         "gold_max": int(judged.max(initial=0)),
     }
-    if counts.units is not None:
-        sizes = UnitSizes.of(judged_units(dataset))
-        found |= {"units": sizes.units, "largest_unit": sizes.largest, "effective_queries": sizes.effective}
+    if counts.dependence is not None:
+        found["dependence"] = unit_sizes(judged_units(dataset))
     wrong = [
         f"{key} {value} instead of {getattr(counts, key)}"
         for key, value in found.items()

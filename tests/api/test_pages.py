@@ -55,6 +55,15 @@ def test_a_parameter_is_told_with_its_type_default_and_description(site: Path) -
     assert "| `tokens` | words or whitespace | `words` | tokenisation |" in text
 
 
+def test_a_dataset_is_told_with_its_unit_of_independence(site: Path) -> None:
+    text = (site / "reference" / "datasets.md").read_text("utf-8")
+    assert (
+        "| unit of independence | gold+group, 269 judged queries in 71 units, at most 13 in one (effective 47.0)."
+        in text
+    )
+    assert text.count("| unit of independence | ") == len(bench.list_datasets())
+
+
 def test_every_public_name_is_on_a_page_of_the_api(site: Path) -> None:
     text = "".join(page.read_text("utf-8") for page in (site / "api").glob("*.md"))
     assert sorted(re.findall(r"^::: bench\.(\w+)$", text, re.MULTILINE)) == sorted(bench._EXPORTS)

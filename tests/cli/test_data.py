@@ -84,13 +84,47 @@ def test_stats_count_what_is_there(bench: Bench) -> None:
 
 
 def test_audit_shows_every_finding(bench: Bench) -> None:
-    rows = bench("data", "audit", "starter", "--json").json
+    rows = bench("data", "audit", "starter", "--json").json["findings"]
     assert {"empty-description", "leaked-query", "unseen-parent"} <= {row["check"] for row in rows}
     (no_gold,) = [row for row in rows if row["check"] == "no-gold"]
     assert (no_gold["count"], no_gold["total"], no_gold["share"]) == (24, 375, 24 / 375)
     table = bench("data", "audit", "starter").out
     assert all(row["check"] in table for row in rows)
     assert re.search(r"no-gold +.* 24 of 375 +0\.064", table)
+
+
+def test_audit_shows_how_dependent_the_queries_are(bench: Bench) -> None:
+    found = bench("data", "audit", "starter", "--json").json
+    assert found["unit"] == "gold+parent"
+    rules = {rule["name"]: rule for rule in found["units"]}
+    assert {"gold", "group", "text", "parent", "gold+parent", found["proposed_unit"]} == rules.keys()
+    assert rules["gold+parent"]["sizes"] == {"queries": 126, "units": 93, "largest": 4, "effective": 71.5}
+    assert rules["group"]["methods"]["bm25"] == {"correlation": None, "effect": pytest.approx(1.0)}
+    effect = rules["gold+parent"]["methods"]["bm25"]["effect"]
+    said = bench("data", "audit", "starter").out
+    assert "unit of independence: gold+parent, 126 judged queries in 93 units, at most 4 in one" in said
+    assert re.search(rf"^ gold\+parent +93 +4 +71\.5 +-?0\.\d\d +{effect:.2f} ", said, re.M)
+    assert "The data speak for the unit parent; the card's reason: Every request was written" in " ".join(said.split())
+
+
+def test_info_shows_the_unit_and_its_sizes(bench: Bench, folder: Path) -> None:
+    said = " ".join(bench("data", "info", "toolbench-i3-inst").out.split())
+    assert "unit gold+group, 61 judged queries in 15 units, at most 20 in one (effective 6.6). Upstream's" in said
+    found = bench("data", "info", "toolbench-i3-inst", "--json").json
+    assert (found["unit"]["name"], found["unit"]["by"]) == ("gold+group", ["gold", "group"])
+    assert found["dependence"] == {"queries": 61, "units": 15, "largest": 20, "effective": 6.6}
+    assert bench("data", "info", "toolbench-g1", "--json").json["dependence"] is None
+    # Of an added dataset the tables are here, and are counted.
+    bench("data", "add", "mine", "--from", folder, "--unit", "none")
+    found = bench("data", "info", "mine", "--json").json
+    assert found["unit"] == {"by": [], "reason": "Chosen by the user who added the dataset.", "name": "none"}
+    assert found["dependence"] == {"queries": 2, "units": 2, "largest": 1, "effective": 2.0}
+
+
+def test_a_unit_that_there_is_not_is_refused(bench: Bench, folder: Path) -> None:
+    said = bench("data", "add", "mine", "--from", folder, "--unit", "gold+tool", code=2)
+    assert said.err.startswith("bench: 'gold+tool' is not a unit of independence: join some of gold, group, ")
+    assert "mine" not in bench("data", "list").out
 
 
 # Verifying ----------------------------------------------------------------------------------------------------------
@@ -136,6 +170,8 @@ def test_what_is_exported_can_be_added_and_is_the_same_data(
     copy = load_dataset("copy")
     assert copy.content_hash == data.content_hash
     assert copy.card.id == "copy"
+    assert [q.group for q in copy.queries] == [q.group for q in data.queries]
+    assert (copy.card.unit, copy.source) == (data.card.unit, dataset)
     assert {q.query_id: dict(q.slices) for q in copy.queries} == {q.query_id: dict(q.slices) for q in data.queries}
     assert {(e.dependent, e.prerequisite, e.reason, e.note) for e in copy.edges} == {
         (e.dependent, e.prerequisite, e.reason, e.note) for e in data.edges
@@ -230,7 +266,9 @@ def test_gold_outside_the_corpus_is_refused_or_dropped(bench: Bench, folder: Pat
     data = load_dataset("mine")
     # q4's gold was all unknown, so q4 takes no part: it is no query without gold.
     assert [query.query_id for query in data.queries] == ["q1", "q2", "q3"]
-    (found,) = [row for row in bench("data", "audit", "mine", "--json").json if row["check"] == "unknown-gold"]
+    (found,) = [
+        row for row in bench("data", "audit", "mine", "--json").json["findings"] if row["check"] == "unknown-gold"
+    ]
     assert (found["count"], found["examples"]) == (2, ["q1: gone", "q4: gone"])
     assert "2 judgements of tools outside the library were dropped on import; 1" in bench("data", "info", "mine").out
 

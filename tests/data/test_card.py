@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.data.card import Card, cards_from, read_cards
+from bench.data.card import DEFAULT_UNIT, Card, cards_from, read_cards
 from bench.errors import DataError
 from bench.registry import dataset_entries
 
@@ -48,6 +48,40 @@ def test_the_smallest_card_has_defaults() -> None:
     made = card()
     assert (made.split, made.aliases, made.upstream, made.counts, made.paper) == ("test", [], [], None, None)
     assert (made.obtain, made.variant, made.files()) == ("", "", {})
+    assert (made.unit, made.source) == (DEFAULT_UNIT, "")
+
+
+@pytest.mark.parametrize(
+    ("unit", "where"),
+    [
+        ({"by": ["gold"]}, "unit.reason: Field required"),
+        ({"reason": "Why."}, "unit.by: Field required"),
+        ({"by": [], "reason": ""}, "unit.reason: String should match pattern"),
+        ({"by": [], "reason": " \n"}, "unit.reason: String should match pattern"),
+        ({"by": "gold", "reason": "Why."}, "unit.by: Input should be a valid list"),
+        ({"by": ["none"], "reason": "Why."}, r"unit.by.0: .*, not 'none'"),
+        ({"by": ["gold", "group", "gold"], "reason": "Why."}, "unit.by: a relation is named twice"),
+        ({"by": ["gold"], "reason": "Why.", "level": 1}, "unit.level: Extra inputs"),
+    ],
+)
+def test_a_unit_is_relations_and_a_reason(unit: object, where: str) -> None:
+    with pytest.raises(DataError, match=rf"card.toml is not valid: {where}"):
+        card(unit=unit)
+
+
+def test_a_unit_may_link_no_queries() -> None:
+    assert card(unit={"by": [], "reason": "Each was drawn on its own."}).unit.by == []
+
+
+@pytest.mark.parametrize("source", ["toollens", "", "a.b-c_d"])
+def test_a_source_is_an_id_or_nothing(source: str) -> None:
+    assert card(source=source).source == source
+
+
+@pytest.mark.parametrize("source", ["-x", "a b", "x" * 65, None, 3])
+def test_a_source_that_is_no_id_is_refused(source: object) -> None:
+    with pytest.raises(DataError, match=r"card.toml is not valid: source"):
+        card(source=source)
 
 
 def test_files_are_named_by_repository_commit_and_path() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -137,3 +138,12 @@ def test_options_out_of_bounds_are_refused(text: str, sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
         check_parameters(SplitOptions, parse(text), "dataset")
     assert sentence in str(caught.value)
+
+
+@given(st.lists(st.tuples(bundles, st.text(max_size=2)), min_size=2, max_size=20), seeds)
+def test_a_split_keeps_the_groups(rows: list[tuple[frozenset[str], str]], seed: int) -> None:
+    queries = [
+        replace(query, group=group) for query, (_, group) in zip(queries_of([g for g, _ in rows]), rows, strict=True)
+    ]
+    split = with_splits(queries, SplitOptions(seed=seed))
+    assert [(query.query_id, query.group) for query in split] == [(query.query_id, query.group) for query in queries]

@@ -384,8 +384,8 @@ def test_full(tmp_path: Path, place: str) -> None:
     assert (shout.tool_id, shout.category, shout.parent, shout.returns) == ("Shout", "", "Shout", "{}")
     assert [(p.name, p.type) for p in shout.parameters] == [("word", "str")]
     assert list(tables.queries) == [
-        Query("l1-001", "Say it.", {"Echo": 1}, "test", {"level": "1"}),
-        Query("l2-001", "Say it.", {"Echo": 1}, "test", {"level": "2"}),
+        Query("l1-001", "Say it.", {"Echo": 1}, "test", {"level": "1"}, "Echo"),
+        Query("l2-001", "Say it.", {"Echo": 1}, "test", {"level": "2"}, "Echo"),
         Query("l3-001", "Shout and hear it.", {"Shout": 1, "Echo": 1}, "test", {"level": "3"}),
         Query("l3-002", "Echo.", {"Echo": 1}, "test", {"level": "3"}),
     ]

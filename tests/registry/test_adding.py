@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.data.beir import export_beir
-from bench.data.card import Card
+from bench.data.card import DEFAULT_UNIT, Card, Unit
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.data.tables import Query, Tables, Tool
@@ -58,7 +59,7 @@ def write(folder: Path, gold: Mapping[str, Mapping[str, int]], unjudged: int = 0
     (folder / "qrels" / "test.tsv").write_text("".join(pairs))
 
 
-def add(name: str, source: Path, **options: bool) -> Dataset:
+def add(name: str, source: Path, **options: Any) -> Dataset:
     (dataset,) = add_datasets(name, source, **options)
     return dataset
 
@@ -117,6 +118,32 @@ def test_an_export_keeps_its_title_licence_template_and_issues(tmp_path: Path) -
         assert getattr(card, key) == getattr(CARD, key)
     assert (card.id, card.aliases) == ("copy", [])
     assert card == load_dataset("copy").card
+
+
+def test_an_added_dataset_has_the_default_unit_or_the_one_that_is_asked_for(folder: Path) -> None:
+    assert add("copy", folder).card.unit == DEFAULT_UNIT
+    card = add("other", folder, unit=["group", "gold"]).card
+    assert (card.unit.by, card.unit.reason) == (["group", "gold"], "Chosen by the user who added the dataset.")
+    assert load_dataset("other").unit == "gold+group"
+    assert add("none", folder, unit=[]).unit == "none"
+
+
+@pytest.mark.parametrize("form", ["beir", "parquet"])
+def test_an_export_keeps_its_unit_groups_and_source(tmp_path: Path, form: str) -> None:
+    unit = Unit(by=["group"], reason="Queries of one script.")
+    queries = [replace(query, group="s") for query in TABLES.queries]
+    data = Dataset.build("made", CARD.model_copy(update={"unit": unit}), Tables(TABLES.tools, queries))
+    if form == "beir":
+        export_beir(data, tmp_path / "exported", "name_description")
+    else:
+        write_dataset(data, tmp_path / "exported")
+    copy = add("copy", tmp_path / "exported")
+    # A copy has the same queries, so results on both are not independent.
+    assert (copy.card.unit, copy.source, load_dataset("copy").source) == (unit, "made", "made")
+    assert [query.group for query in load_dataset("copy").queries] == ["s", "s", "s"]
+    assert load_dataset("copy").units.tolist() == [0, 0, 0]
+    chosen = add("other", tmp_path / "exported", unit=["gold"])
+    assert (chosen.card.unit.by, chosen.units.tolist()) == (["gold"], [0, 1, 2])
 
 
 def test_of_a_folder_of_others_the_card_claims_nothing(folder: Path) -> None:

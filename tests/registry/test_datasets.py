@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.data.card import Card, Counts
+from bench.data.card import Card, Counts, UnitSizes
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, write_dataset
 from bench.data.sources import Sources
@@ -198,7 +198,10 @@ def test_a_file_missing_from_the_cache_is_made_again(tmp_path: Path) -> None:
 
 # Counts -------------------------------------------------------------------------------------------------------------
 
-COUNTS = Counts(tools=3, parents=2, train=1, dev=0, test=2, no_gold=1, edges=1, gold_min=1, gold_max=2)
+DEPENDENCE = UnitSizes(queries=1, units=1, largest=1, effective=1.0)
+COUNTS = Counts(
+    tools=3, parents=2, train=1, dev=0, test=2, no_gold=1, edges=1, gold_min=1, gold_max=2, dependence=DEPENDENCE
+)
 CARD = Card(id="made", title="", summary="", licence="", redistribution=True, template="description", counts=COUNTS)
 TABLES = Tables(
     [Tool("a", "", "", "one", "p"), Tool("b", "", "", "one", "p"), Tool("c", "", "", "two", "p")],
@@ -212,13 +215,27 @@ def test_counts_that_are_right_or_not_stated_pass() -> None:
     check_counts(Dataset.build("made", CARD.model_copy(update={"counts": None}), TABLES))
 
 
-@pytest.mark.parametrize("key", list(Counts.model_fields))
+@pytest.mark.parametrize("key", [key for key in Counts.model_fields if key != "dependence"])
 def test_a_count_that_is_wrong_is_told_by_its_name(key: str) -> None:
     right = getattr(COUNTS, key)
     card = CARD.model_copy(update={"counts": COUNTS.model_copy(update={key: right + 1})})
     with pytest.raises(DataError) as caught:
         check_counts(Dataset.build("made", card, TABLES))
     assert str(caught.value) == f"made does not match its card: {key} {right} instead of {right + 1}."
+
+
+@pytest.mark.parametrize("key", list(UnitSizes.model_fields))
+def test_units_that_are_wrong_are_told(key: str) -> None:
+    stated = DEPENDENCE.model_copy(update={key: 7})
+    card = CARD.model_copy(update={"counts": COUNTS.model_copy(update={"dependence": stated})})
+    with pytest.raises(DataError) as caught:
+        check_counts(Dataset.build("made", card, TABLES))
+    assert str(caught.value) == f"made does not match its card: dependence {DEPENDENCE} instead of {stated}."
+
+
+def test_units_that_nobody_counted_are_not_checked() -> None:
+    card = CARD.model_copy(update={"counts": COUNTS.model_copy(update={"dependence": None})})
+    check_counts(Dataset.build("made", card, TABLES))
 
 
 def test_every_wrong_count_is_told() -> None:
