@@ -321,20 +321,20 @@ def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], difference
     if count < FEWEST_QUERIES:
         return f"{count} {what} are too few; at least {FEWEST_QUERIES} are needed"
     # Differences of equal values may differ in their last bits.
-    levels, counts = np.unique(np.round(values, DECIMALS), return_counts=True)
-    common = 0.0 if differences else levels[counts.argmax()]
-    other = len(np.unique(units[np.round(values, DECIMALS) != common]))
+    rounded = np.round(values, DECIMALS)
+    levels, counts = np.unique(rounded, return_counts=True)
+    common = levels[counts.argmax()]
+    other = len(np.unique(units[rounded != common]))
     if other >= FEW_DIFFERING:
         return ""
-    verb = "differ" if differences else "have another value"
-    found = (
-        f"only {other} {what} {verb}" if other else "no query differs" if differences else "all queries have one value"
-    )
-    return (
-        f"{found}: the bounds allow for values that the sample does not have"
-        if spanned
-        else f"the bounds are approximate: {found}"
-    )
+    kind = "difference" if differences else "value"
+    if differences and not common:
+        found = f"only {other} {what} differ" if other else "no query differs"
+    else:
+        found = f"only {other} {what} have another {kind}" if other else f"all queries have the same {kind}"
+    if spanned:
+        return f"{found}: the bounds allow for values that the sample does not have"
+    return f"the bounds are approximate: {found}"
 
 
 def _moved(

@@ -104,7 +104,7 @@ def differences(first: Identified, second: Identified) -> list[Difference]:
         *data_differences(first, second),
         *_differing("the split", one.split, other.split, _SAME_QUERIES),
         *_differing("the limit of queries", one.limit or "none", other.limit or "none", _SAME_QUERIES),
-    ]
+    ] or _differing("the unit of independence", one.unit or "none", other.unit or "none", _RESCORE)
 
 
 def data_differences(first: Identified, second: Identified) -> list[Difference]:
@@ -118,9 +118,7 @@ def data_differences(first: Identified, second: Identified) -> list[Difference]:
     else:
         again = "the data has changed between them: run the older one again"
         found += _differing("the content of the dataset", one.content_hash[:12], other.content_hash[:12], again)
-    found += _differing("the version of the protocol", one.protocol, other.protocol, _RESCORE)
-    # Under protocol 1 there were no units, which has just been said.
-    return found or _differing("the unit of independence", one.unit, other.unit, _RESCORE)
+    return found + _differing("the version of the protocol", one.protocol, other.protocol, _RESCORE)
 
 
 def metric_difference(first: Scored, second: Scored, metric: str) -> Difference | None:

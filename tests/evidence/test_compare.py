@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from bench.evidence.render import latex
 from bench.evidence.report import Comparison, MetricReport
 from bench.results.store import Result
 from bench.stats.power import minimum_detectable_effect
+from bench.stats.units import robust_mean
 
 TOOLS = [f"t{i:02}" for i in range(20)]
 #: Smaller is better.
@@ -93,10 +95,13 @@ def test_the_number_of_queries_needed_is_that_of_the_sample_standard_deviation(s
         d = values(own, "mrr@10")[difference.system] - values(own, "mrr@10")["few"]
         needed = difference.needed
         assert needed is not None
-        # The smallest n whose detectable effect is no larger than the difference found.
-        sd = float(np.std(d, ddof=1))
+        # The smallest number of units whose detectable effect is no larger than the difference found.
+        units = own.units_of(own.values("mrr@10")[0])
+        count = int(units.max()) + 1
+        assert 1 < count < len(d)
+        sd = float(robust_mean(d[:, None], units)[1][0]) * math.sqrt(count)
         assert minimum_detectable_effect(sd, needed) <= abs(d.mean()) < minimum_detectable_effect(sd, needed - 1)
-        assert difference.detectable == pytest.approx(minimum_detectable_effect(sd, len(d)))
+        assert difference.detectable == pytest.approx(minimum_detectable_effect(sd, count))
         checked += 1
     assert checked == 2
 

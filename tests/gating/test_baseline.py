@@ -56,7 +56,7 @@ def change(**fields: Any) -> Callable[[dict[str, Any]], Any]:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        (change(schema_version=2), "schema version 2"),
+        (change(schema_version=1), "schema version 1"),
         (change(schema_name="manifest"), "is not a baseline"),
         (lambda raw: [raw], "is not a baseline"),
         (change(query_ids=["q0000", "q0000", "q0002"]), "query_ids must be sorted"),
@@ -68,6 +68,9 @@ def change(**fields: Any) -> Callable[[dict[str, Any]], Any]:
         (change(values={"ndcg@5": {"levels": [0.5], "codes": [0, -2, 0]}}), "does not follow its schema"),
         (change(values={"ndcg@5": {"levels": [math.nan], "codes": [0, 0, 0]}}), "does not follow its schema"),
         (change(scoring={"measures": {}, "intervals": "a", "tokens": "b"}), "which code computed recall@5"),
+        (change(units=[0, 2, 1]), "units must have a code"),
+        (change(units=[0, 1]), "units must have a code"),
+        (change(rankings="0" * 64), "its sha256 does not match"),
         (change(surplus=1), "surplus"),
         (change(n="3"), "does not follow its schema"),
         (lambda raw: {key: raw[key] for key in raw if key != "sha256"}, "sha256"),
