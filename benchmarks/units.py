@@ -33,6 +33,7 @@ from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t
 from bench.stats.noninferiority import at_least, non_inferiority
 from bench.stats.paired import FLIPS, compare, randomisation_test
+from bench.stats.tiers import pairwise_tests
 from bench.stats.units import effective_units, unit_sums
 
 #: Fewer than the defaults, so that a simulation takes minutes.
@@ -229,6 +230,10 @@ def speed(random: np.random.Generator) -> None:
     ):
         plain, grouped = best(lambda work=work: work(None)), best(lambda work=work: work(units))
         print(f"540 {name}: {plain:.2f} s by queries, {grouped:.2f} s by units: {grouped / plain:.2f} times")
+    systems = random.binomial(4, 0.5, (4000, 25)) / 4
+    units = np.arange(4000) // 5
+    plain, grouped = best(lambda: pairwise_tests(systems), 2), best(lambda: pairwise_tests(systems, units), 2)
+    print(f"all pairs of 25 systems, 4000 queries: {plain:.2f} s by queries, {grouped:.2f} s by 800 units")
 
 
 def main() -> None:
