@@ -38,8 +38,9 @@ def bounded_intervals(
 
     The lower end is the quantile at (1 - level) / 2 of the Bayesian bootstrap (Rubin 1981) of the values and one more
     at the lower end of the span; the upper end is the mirror image. For zeros and ones it is the exact interval of
-    Clopper and Pearson (1934), and n values of 0 have the upper end 1 - ((1 - level) / 2)^(1/n). Learned-Miller and
-    Thomas conjecture that it holds the mean at least as often as it says, for all distributions on the span.
+    Clopper and Pearson (1934), up to the error of finitely many resamples: n values of 0 have the upper end
+    1 - ((1 - level) / 2)^(1/n). Learned-Miller and Thomas conjecture that it holds the mean at least as often as it
+    says, for all distributions on the span.
 
     A unit counts as a value whose weight is its number of queries. The one at the end of the span has
     n / `effective_units` queries, so that units without any other value have the interval of as many independent
