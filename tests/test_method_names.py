@@ -20,6 +20,8 @@ ALLOWED = {
     ("training", "dense"): "the retriever that rewards a generator unless another is chosen",
     ("cli/build_rectools.py", "random"): "a way to split queries, not the method",
     ("data/derive.py", "random"): "a way to split queries, not the method",
+    ("cli/data.py", "bm25"): "`bench data audit` measures dependence with it: it needs no model and no past queries",
+    ("cli/data.py", "tfidf"): "`bench data audit` measures dependence with it: it needs no model and no past queries",
     ("cli/list.py", "oracle"): "whether a method is shown the gold, not the method",
     ("results/manifest.py", "oracle"): "the kind of that mark, not the method",
     ("results/comparing.py", "oracle"): "the mark of a method that is shown the gold, not the method",

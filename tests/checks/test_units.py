@@ -77,7 +77,8 @@ def test_likeness_is_that_worked_by_hand() -> None:
     gold = found.rules[0]
     assert (gold.name, gold.sizes.queries, gold.sizes.units, gold.sizes.largest) == ("gold", 8, 4, 2)
     # Units' sums are 1 off the mean: (4 / (1 - 2/8)) / 64, over a variance of the mean of 2/7 / 8 = 1/28.
-    assert gold.methods["told"] == Likeness(1.0, pytest.approx(28 * 4 / 0.75 / 64))
+    told = gold.methods["told"]
+    assert (told.correlation, told.effect) == (1.0, pytest.approx(28 * 4 / 0.75 / 64))
     # Recall that never varies tells nothing.
     assert gold.methods["deaf"] == Likeness(None, None)
     assert found.proposed == "gold"

@@ -44,7 +44,8 @@ def of_text(*texts: str) -> Dataset:
 
 
 def codes(dataset: Dataset, *by: Relation) -> list[int]:
-    return unit_codes(dataset, by).tolist()
+    found: list[int] = unit_codes(dataset, by).tolist()
+    return found
 
 
 # Names --------------------------------------------------------------------------------------------------------------
