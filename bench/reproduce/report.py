@@ -67,13 +67,14 @@ class Estimate(Record):
 class Comparison(Record):
     """A paired comparison: first - second on the same queries.
 
-    `n` queries in `units` of independence. `p` is the randomisation test's, which flips the signs of units, `corrected`
+    `n` queries in `units` of independence (None in reports of protocol 1, which knew none). `p` is the randomisation
+    test's, which flips the signs of units, `corrected`
     by Holm for its family; `detectable` is the minimum detectable effect at 80% power.
     """
 
     metric: str
     n: int
-    units: int
+    units: int | None = None
     difference: float
     low: float | None
     high: float | None

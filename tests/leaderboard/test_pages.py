@@ -20,9 +20,10 @@ import pytest
 from bench.__main__ import run as command
 from bench.metrics import measures
 from bench.results.store import Result
-from bench.stats.macro import macro_interval
-from bench.stats.tiers import rank_intervals
-from bench.stats.tukey import randomised_tukey
+from bench.results.units import numbered
+from bench.stats.macro import macro_intervals
+from bench.stats.tiers import pairwise_tests, rank_intervals
+from bench.stats.units import robust_mean
 from bench.storage.paths import results_folder
 
 standings = importlib.import_module("bench.leaderboard.boards.standings")
@@ -61,9 +62,13 @@ def test_the_mean_over_datasets_has_the_interval_of_a_two_level_bootstrap(build:
     folders = sorted(results_folder().glob("[!.]*/bm25-*"))
     found = [Result.read(folder) for folder in folders]
     found = [result for result in found if result.manifest.method.spec == "bm25"]
-    values = [result.values("recall@5") for result in sorted(found, key=lambda item: item.manifest.dataset.spec)]
-    values = [own[~np.isnan(own)] for own in values]
-    mean, low, high = macro_interval(values, resamples=standings.MACRO_RESAMPLES)
+    found = sorted(found, key=lambda item: item.manifest.dataset.spec)
+    taken = [~np.isnan(result.values("recall@5")) for result in found]
+    values = [result.values("recall@5")[own] for result, own in zip(found, taken, strict=True)]
+    units = [numbered(result.units[own]) for result, own in zip(found, taken, strict=True)]
+    assert all(len(set(own)) < len(own) for own in units)
+    tables = [own[:, None] for own in values]
+    ((mean, low, high),) = macro_intervals(tables, resamples=standings.MACRO_RESAMPLES, units=units)
     assert f"{mean:.3f}" in texts
     assert f"{low:.3f}–{high:.3f}" in texts
 
@@ -254,18 +259,46 @@ def test_slices_of_a_result_have_their_means_and_standard_errors(build: Callable
 
 def test_limits_agree_with_what_they_are_the_limits_of() -> None:
     random = np.random.default_rng(3)
-    skill = np.linspace(0.3, 0.5, 8)
+    skill = np.linspace(0.3, 0.34, 8)
     values = np.clip(random.normal(skill, 0.3, (1500, 8)) + random.normal(0, 0.2, (1500, 1)), 0, 1)
     values[:, 3] = values[:, 2]
-    assert np.abs(standings.tukey_limit(values) - randomised_tukey(values, 5000)).max() < 0.03
-    assert np.abs(standings.ranks_limit(values) - rank_intervals(values)).max() <= 1
-    parts = [values, values[:700] * 0.5, values[:900] * 0.8]
+    units = np.arange(1500) // 3
+    pairs = standings.pairs_limit(values, units)
+    assert np.median(pairs) > 0.05
+    assert (pairs < 0.05).any()
+    assert np.abs(pairs - pairwise_tests(values, units=units)).max() < 0.03
+    assert np.abs(standings.ranks_limit(values, units) - rank_intervals(values, units=units)).max() <= 1
+    parts, own = [values, values[:699] * 0.5, values[:900] * 0.8], [units, units[:699], units[:900]]
+    sources = ["one", "two", "two"]
     means = np.array([part.mean(axis=0) for part in parts])
-    errors = np.array([part.std(axis=0) / np.sqrt(len(part)) for part in parts])
-    assert standings.over_datasets_limit(means, errors) == pytest.approx(standings.over_datasets(parts), abs=0.02)
+    errors = np.array([robust_mean(part, codes)[1] for part, codes in zip(parts, own, strict=True)])
+    exact = standings.over_datasets(parts, own, sources)
+    assert standings.over_datasets_limit(means, errors, sources) == pytest.approx(exact, abs=0.02)
+    assert exact[:, 0] == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
 
 
 def test_a_limit_of_systems_that_are_alike_finds_no_difference() -> None:
     values = np.tile(np.random.default_rng(0).random((50, 1)), (1, 4))
-    assert (standings.tukey_limit(values) == 1).all()
-    assert (standings.ranks_limit(values) == [1, 4]).all()
+    units = np.arange(50) // 2
+    assert (standings.pairs_limit(values, units) == 1).all()
+    assert (standings.ranks_limit(values, units) == [1, 4]).all()
+
+
+def test_too_few_units_decide_nothing() -> None:
+    random = np.random.default_rng(1)
+    values = np.column_stack([np.full(190, 0.9), np.full(190, 0.1)]) + random.normal(0, 0.01, (190, 2))
+    few = standings.ranked_systems(["a", "b"], values, np.arange(190) // 10)
+    assert (few.units, few.tier.tolist(), few.pairs.min()) == (19, [1, 1], 1.0)
+    enough = standings.ranked_systems(["a", "b"], values, np.minimum(np.arange(190) // 9, 20))
+    assert (enough.units, enough.tier.tolist()) == (21, [1, 2])
+
+
+def test_over_datasets_every_source_counts_once_and_all_units_are_evidence() -> None:
+    random = np.random.default_rng(2)
+    parts = [np.column_stack([random.random(30), random.random(30)]) for _ in range(3)]
+    parts[0][:, 0] += 0.3
+    units = [np.arange(30), np.arange(30) // 2, np.arange(30)]
+    found = standings.ranked_over_datasets(["a", "b"], parts, units, ["one", "two", "two"])
+    means = np.array([part.mean(axis=0) for part in parts])
+    assert found.means == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
+    assert found.units == 75
