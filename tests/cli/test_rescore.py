@@ -1,0 +1,106 @@
+"""`bench rescore`: results of protocol 1 become results of today's rules, without a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from bench.results.store import MANIFEST, PER_QUERY, RUN, Result
+
+Bench = Callable[..., Any]
+
+
+@pytest.fixture
+def fresh(bench: Bench, tmp_path: Path) -> list[Path]:
+    """Two results of today."""
+    bench("run", "-m", "bm25", "-m", "tfidf", "-d", "starter", "-q", "--results", tmp_path / "r")
+    return sorted((tmp_path / "r" / "starter").iterdir())
+
+
+def as_of_protocol_1(folder: Path) -> None:
+    """The result as bench 0.2 stored it: no units, and the intervals of independent queries."""
+    table = pq.read_table(folder / PER_QUERY).drop_columns(["unit"])
+    pq.write_table(table, folder / PER_QUERY, compression="zstd")
+    manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+    manifest["protocol"] = "1.0"
+    manifest["scoring"]["intervals"] = "0" * 64
+    for name in ("unit", "units", "effective", "source"):
+        del manifest["dataset"][name]
+    metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+    metrics["metrics"]["recall@5"]["low"] = 0.0
+    (folder / "metrics.json").write_text(json.dumps(metrics), "utf-8")
+    for name in (PER_QUERY, "metrics.json"):
+        manifest["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / MANIFEST).write_text(json.dumps(manifest), "utf-8")
+
+
+@pytest.mark.parametrize("ranking", [True, False])
+def test_an_older_result_gets_the_numbers_of_a_new_one(bench: Bench, fresh: list[Path], ranking: bool) -> None:
+    wanted = {folder: Result.read(folder) for folder in fresh}
+    tables = {folder: result.per_query for folder, result in wanted.items()}
+    root = fresh[0].parent.parent
+    for folder in fresh:
+        as_of_protocol_1(folder)
+        if not ranking:
+            # As in a folder of results that keeps large rankings elsewhere.
+            (folder / RUN).unlink()
+    names = [folder.name.rpartition("-")[2] for folder in fresh]
+    refused = bench("compare", *names, "--results", root, code=6)
+    assert "was made under protocol 1.0, which took queries as independent; `bench rescore" in refused.err
+    # It is still read and shown.
+    assert "126 judged queries (test)" in bench("show", names[0], "--results", root).out
+    said = bench("rescore", "--results", root, "--json")
+    assert [row["outcome"] for row in json.loads(said.out)] == ["rescored", "rescored"]
+    for folder in fresh:
+        again = Result.read(folder)
+        assert again.metrics == wanted[folder].metrics
+        assert again.manifest.dataset == wanted[folder].manifest.dataset
+        assert again.manifest.protocol == wanted[folder].manifest.protocol
+        assert again.manifest.scoring == wanted[folder].manifest.scoring
+        assert again.manifest.files[RUN] == wanted[folder].manifest.files[RUN]
+        assert again.manifest.environment == wanted[folder].manifest.environment
+        assert again.per_query.equals(tables[folder])
+        assert again.has_run == ranking
+    assert "93 groups" in bench("compare", *names, "--results", root, "--moved", "0").out
+    said = bench("rescore", names[0], "--results", root, "--json")
+    assert [row["outcome"] for row in json.loads(said.out)] == ["up to date"]
+
+
+def test_a_run_scores_an_older_result_again_instead_of_ranking(bench: Bench, fresh: list[Path]) -> None:
+    as_of_protocol_1(fresh[0])
+    said = bench("run", "-m", "bm25", "-d", "starter", "--results", fresh[0].parent.parent)
+    assert "ranking kept from" in said.err
+    assert Result.read(fresh[0]).manifest.dataset.units == 93
+
+
+def test_what_cannot_be_scored_again_is_named_and_left_as_it_is(bench: Bench, fresh: list[Path]) -> None:
+    as_of_protocol_1(fresh[0])
+    path = fresh[0] / MANIFEST
+    manifest = json.loads(path.read_text("utf-8"))
+    manifest["dataset"]["content_hash"] = "0" * 64
+    path.write_text(json.dumps(manifest), "utf-8")
+    before = path.read_bytes()
+    (fresh[1] / "metrics.json").write_text("{", "utf-8")
+    said = bench("rescore", "--results", fresh[0].parent.parent, code=1)
+    assert "as it was before it changed; run it again" in " ".join(said.out.split())
+    assert said.err.endswith("2 of 2 results could not be scored again.\n")
+    assert path.read_bytes() == before
+
+
+def test_without_its_ranking_a_result_of_other_code_is_not_scored_again(bench: Bench, fresh: list[Path]) -> None:
+    as_of_protocol_1(fresh[0])
+    (fresh[0] / RUN).unlink()
+    path = fresh[0] / MANIFEST
+    manifest = json.loads(path.read_text("utf-8"))
+    manifest["scoring"]["measures"]["recall"] = "1" * 64
+    path.write_text(json.dumps(manifest), "utf-8")
+    said = bench("rescore", fresh[0], "--results", fresh[0].parent.parent, "--json", code=1)
+    (row,) = json.loads(said.out)
+    assert row["outcome"] == "failed"
+    assert "its ranking is not in" in row["error"]
