@@ -42,7 +42,7 @@ def test_a_comparison_is_a_data_frame_and_text(bm25: bench.Result, other: bench.
     assert math.isclose(table.loc["random", "difference"], other.mean("recall@5") - bm25.mean("recall@5"))
     assert math.isnan(table.loc["bm25", "difference"])
     assert table["result_id"].tolist() == [bm25.id, other.id]
-    assert repr(found).startswith("recall@5 on starter (test), n = ")
+    assert repr(found).startswith("recall@5 on starter (test), 17 queries\n")
     assert "Holm" in repr(found)
     assert f"{bm25.mean('recall@5'):.3f}" in found._repr_html_()
     assert found.to_markdown().startswith("# Compared with bm25")

@@ -78,7 +78,7 @@ def test_a_dataset_without_judged_queries_is_no_crash(bench: Bench, folder: Path
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tcrm.find\t0\nq3\tmap.route\t0\n")
     bench("data", "add", "mine", "--from", folder)
     said = bench("run", "-m", "bm25", "-m", "random", "-d", "mine")
-    assert "mine (test, 0 judged queries)" in said.out
+    assert "mine (test; 0 judged queries)" in said.out
     assert "0 judged queries (test)" in bench("show", "bm25@mine").out
 
 

@@ -33,7 +33,9 @@ def test_a_run_that_was_written_scores_as_it_did(bench: Bench, method: str, form
 def test_a_table_is_printed_like_that_of_a_run(bench: Bench) -> None:
     Path("mine.jsonl").write_text('{"query_id": "0001", "tools": ["crateful.get_catalogue", "larderly.substitute"]}\n')
     said = bench("score", "mine.jsonl", "-d", "starter", "--name", "my system", "--metric", "ndcg@7")
-    assert said.out.startswith("my system @ starter\n126 judged queries (test), 125 failed, 8 without gold")
+    assert said.out.startswith(
+        "my system @ starter\n126 judged queries, 93 groups (effective 72) (test), 125 failed, 8 without gold"
+    )
     assert "\n ndcg@7 " in said.out
     assert "note: scored from a run file: how the system was run, and what data it saw, is unknown" in said.out
     assert bench("show", "my system@starter").out.splitlines()[0] == "my system @ starter"

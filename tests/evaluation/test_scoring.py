@@ -12,10 +12,12 @@ import pytrec_eval
 from tokenizers import Tokenizer
 
 from bench.data.dataset import Dataset
+from bench.metrics import parse_metric
 from bench.models.encoders import embedded_model
 from bench.protocol import Library, Method, Queries, Ranking, ToolSets
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.store import PER_QUERY_SCHEMA, Result
+from bench.results.units import numbered
 from bench.search.topk import top_k
 from bench.stats.bootstrap import bca_intervals
 
@@ -73,7 +75,9 @@ def test_means_intervals_and_counts_follow_from_the_values_per_query(run: Run, m
         assert stored.mean == pytest.approx(taken.mean(), abs=1e-12)
         assert stored.low is not None
         assert stored.high is not None
-        ends = bca_intervals(taken[:, None], seed=BOOTSTRAP_SEED)[0]
+        units = numbered(result.units[~np.isnan(values)])
+        span = parse_metric(name).measure.span
+        ends = bca_intervals(taken[:, None], seed=BOOTSTRAP_SEED, units=units, span=span)[0]
         assert (stored.low, stored.high) == pytest.approx(tuple(ends), abs=1e-9)
 
 
