@@ -49,6 +49,7 @@ def _write(content: Content, writer: Writer) -> None:
             "cells": cells,
             "verdicts": CELL_VERDICTS,
             "tolerance": TOLERANCE,
+            "independent": report.protocol.startswith("1."),
             "states": [claim_state(claim) for claim in report.claims],
             "printed": [printed_state(claim) for claim in report.claims],
         }
