@@ -32,8 +32,8 @@ class Result:
         >>> result = bench.run("bm25", "starter")
         >>> list(result.metrics.columns)
         ['mean', 'low', 'high', 'n', 'tie_low', 'tie_expected', 'tie_high']
-        >>> list(result.per_query.columns)[:3]
-        ['query_id', 'n_gold', 'failed']
+        >>> list(result.per_query.columns)[:4]
+        ['query_id', 'unit', 'n_gold', 'failed']
     """
 
     def __init__(self, stored: StoredResult) -> None:

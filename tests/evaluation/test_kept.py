@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Protocol
 
 import numpy as np
 import pytest
 
+from bench.data.card import Unit
 from bench.data.dataset import Dataset
 from bench.evaluation.external import score_run_file
 from bench.evaluation.rescore import rescore, stored_answers, up_to_date
@@ -177,12 +179,27 @@ def test_other_code_that_scores_is_reason_to_score_again(run: Run) -> None:
     assert old.manifest.scoring != again.manifest.scoring
 
 
-def test_a_result_is_up_to_date_if_it_has_the_metrics_by_the_code_of_today(run: Run) -> None:
+def test_a_result_is_up_to_date_if_it_has_the_metrics_by_the_code_of_today(run: Run, tiny: Dataset) -> None:
     result = run("bm25", metrics=["ndcg@7"])
-    assert up_to_date(result, [])
-    assert up_to_date(result, parse_metrics(["ndcg@7", "recall@5"]))
-    assert not up_to_date(result, parse_metrics(["ndcg@7", "ndcg@8"]))
-    assert not up_to_date(outdated(result), [])
+    assert up_to_date(result, tiny)
+    assert up_to_date(result, tiny, parse_metrics(["ndcg@7", "recall@5"]))
+    assert not up_to_date(result, tiny, parse_metrics(["ndcg@7", "ndcg@8"]))
+    assert not up_to_date(outdated(result), tiny)
+
+
+def test_a_result_is_not_up_to_date_under_another_protocol_or_in_other_units(run: Run, tiny: Dataset) -> None:
+    result = run("bm25")
+    older = replace(result, manifest=result.manifest.model_copy(update={"protocol": "1.0"}))
+    assert not up_to_date(older, tiny)
+    card = tiny.card.model_copy(update={"unit": Unit(by=[], reason="all differ")})
+    assert not up_to_date(result, replace(tiny, card=card))
+    # Of the same rule, but other groups: these are no part of the content.
+    grouped = [replace(query, group="all") for query in tiny.queries]
+    unit = Unit(by=["gold", "group"], reason="one script")
+    plain = replace(tiny, card=tiny.card.model_copy(update={"unit": unit}))
+    scored = rescore(result, plain, ())
+    assert up_to_date(scored, plain)
+    assert not up_to_date(scored, replace(plain, queries=tuple(grouped)))
 
 
 def test_a_metric_that_the_result_cannot_have_is_no_reason_to_score_again(run: Run, notes: Notes) -> None:

@@ -302,3 +302,16 @@ def test_over_datasets_every_source_counts_once_and_all_units_are_evidence() -> 
     means = np.array([part.mean(axis=0) for part in parts])
     assert found.means == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
     assert found.units == 75
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize(("protocol", "told"), [("1.0", True), ("2.0", False)])
+def test_a_report_that_took_queries_as_independent_says_so(
+    build: Callable[..., Any], tmp_path: Path, protocol: str, told: bool
+) -> None:
+    environment = Result.read(next(results_folder().glob("*/bm25-*"))).manifest.environment.model_dump()
+    report: dict[str, Any] = {"tables": [], "cells": [], "blocks": [], "claims": [], "seconds": 1.0}
+    path = tmp_path / "reproduction.json"
+    path.write_text(json.dumps(report | {"protocol": protocol, "environment": environment}), "utf-8")
+    said = " ".join(build(reproduction=path).page("reproduction.html").texts)
+    assert ("took queries as independent" in said) == told

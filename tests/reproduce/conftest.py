@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.data.card import Card
+from bench.data.card import Card, Unit
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.errors import UnavailableError
@@ -21,7 +21,14 @@ from bench.reproduce.runs import MethodRuns
 from bench.specs.spec import Spec
 
 CARD = Card(
-    id="tiny", title="Tiny", summary="Made here.", licence="CC0-1.0", redistribution=True, template="description"
+    id="tiny",
+    title="Tiny",
+    summary="Made here.",
+    licence="CC0-1.0",
+    redistribution=True,
+    template="description",
+    # So that sign vectors can be counted by hand.
+    unit=Unit(by=[], reason="the answers are drawn query by query"),
 )
 
 
