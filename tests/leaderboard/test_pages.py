@@ -21,8 +21,8 @@ from bench.__main__ import run as command
 from bench.metrics import measures
 from bench.results.store import Result
 from bench.stats.macro import macro_interval
-from bench.stats.tiers import rank_intervals
-from bench.stats.tukey import randomised_tukey
+from bench.stats.tiers import pairwise_tests, rank_intervals
+from bench.stats.units import robust_mean
 from bench.storage.paths import results_folder
 
 standings = importlib.import_module("bench.leaderboard.boards.standings")
@@ -257,15 +257,21 @@ def test_limits_agree_with_what_they_are_the_limits_of() -> None:
     skill = np.linspace(0.3, 0.5, 8)
     values = np.clip(random.normal(skill, 0.3, (1500, 8)) + random.normal(0, 0.2, (1500, 1)), 0, 1)
     values[:, 3] = values[:, 2]
-    assert np.abs(standings.tukey_limit(values) - randomised_tukey(values, 5000)).max() < 0.03
-    assert np.abs(standings.ranks_limit(values) - rank_intervals(values)).max() <= 1
+    units = np.arange(len(values)) // 3
+    assert standings.pairs_limit(values, units) == pytest.approx(pairwise_tests(values, units=units), abs=0.03)
+    assert np.abs(standings.ranks_limit(values, units) - rank_intervals(values, units=units)).max() <= 1
     parts = [values, values[:700] * 0.5, values[:900] * 0.8]
-    means = np.array([part.mean(axis=0) for part in parts])
-    errors = np.array([part.std(axis=0) / np.sqrt(len(part)) for part in parts])
-    assert standings.over_datasets_limit(means, errors) == pytest.approx(standings.over_datasets(parts), abs=0.02)
+    codes = [np.arange(len(part)) // 3 for part in parts]
+    sources = ["a", "b", "a"]
+    means, errors = np.array([robust_mean(part, own)[:2] for part, own in zip(parts, codes, strict=True)]).swapaxes(
+        0, 1
+    )
+    found = standings.over_datasets_limit(means, errors, sources)
+    assert found == pytest.approx(standings.over_datasets(parts, codes, sources), abs=0.02)
 
 
 def test_a_limit_of_systems_that_are_alike_finds_no_difference() -> None:
     values = np.tile(np.random.default_rng(0).random((50, 1)), (1, 4))
-    assert (standings.tukey_limit(values) == 1).all()
-    assert (standings.ranks_limit(values) == [1, 4]).all()
+    units = np.arange(50) // 2
+    assert (standings.pairs_limit(values, units) == 1).all()
+    assert (standings.ranks_limit(values, units) == [1, 4]).all()
