@@ -9,8 +9,8 @@ A run draws the baseline's judged queries with replacement, and makes a candidat
 - a planted loss: as many queries fall to 0 as make the expected difference the loss, exactly.
 
 Queries are drawn and judged as independent ones, and without the span of the metric: it is the test of a metric whose
-span is not known. `units.py` simulates groups of dependent queries and known spans. The share of each verdict is printed
-with what was stated: the level where the true loss is within the margin (pass and regression alike where it is the
+span is not known. `units.py` simulates groups of dependent queries and known spans. With the share of each verdict is
+printed what was stated: the level where the true loss is within the margin (pass and regression alike where it is the
 margin), and where it is larger the power of the one-sided test by the normal approximation, from the spread of the
 differences.
 """
