@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bench.search.topk import top_k
     from bench.specs.parameters import MethodSpec, ParameterSet
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Public name -> the module that defines it. A literal: the code hash of a plug-in reads it to follow `from bench import
 # Method` to the code behind the name. The imports above say the same to type checkers; a test compares the two.

@@ -26,6 +26,7 @@ from bench.methods.tgr.sources import GraphSource
 from bench.metrics import evaluate, parse_metrics
 from bench.protocol import History, Library, Queries
 from bench.registry import build_method, load_dataset
+from bench.results.units import numbered
 from bench.specs.spec import Spec, parse
 from bench.stats.bootstrap import bca_intervals
 
@@ -94,8 +95,20 @@ def enough(categories: int, least: int) -> None:
         )
 
 
-def interval(values: NDArray[np.float64]) -> str:
-    low, high = bca_intervals(values[:, None])[0]
+def judged_units_of(datasets: Sequence[Dataset]) -> NDArray[np.int64]:
+    """(judged test queries of all datasets,) their units of independence, by code from 0; each lies in a dataset."""
+    found, first = [], 0
+    for dataset in datasets:
+        rows = dataset.rows("test")
+        codes = numbered(dataset.units[rows[dataset.gold.counts[rows] > 0]])
+        found.append(codes + first)
+        first += int(codes.max()) + 1
+    return np.concatenate(found)
+
+
+def interval(values: NDArray[np.float64], units: NDArray[np.int64]) -> str:
+    """The mean and its 95% interval by units."""
+    low, high = bca_intervals(values[:, None], units=numbered(units))[0]
     return f"{values.mean():+.3f} ({low:+.3f} to {high:+.3f})"
 
 
@@ -124,10 +137,12 @@ def main() -> None:
         values = per_query(spec, dataset, chosen.metric) - per_query(base, dataset, chosen.metric)
         gains.extend(values.tolist())
         places.extend(categories_of(dataset))
-    gain = np.array(gains)
+    gain, units = np.array(gains), judged_units_of(datasets)
     rows = densities(dataset.tools, edges)
     print(f"{spec}: {len(edges)} edges; {chosen.metric} less that of {base}")
-    print(f"all {len(gain)} queries: {interval(gain)}; {sum(place is None for place in places)} in several categories")
+    several = sum(place is None for place in places)
+    size = f"{len(gain)} queries in {units.max() + 1} groups"
+    print(f"all {size}: {interval(gain, units)}; {several} in several categories")
     print(f"{'category':32} tools  density  queries  gain")
     members = {row.category: np.array([place == row.category for place in places]) for row in rows}
     for row in rows:
@@ -148,9 +163,10 @@ def main() -> None:
     print(f"rank correlation over {len(kept)} categories with {chosen.least} queries or more: {rank:+.3f}, p = {p:.4f}")
     thirds = np.array_split(np.arange(len(kept)), 3)
     for title, third in zip(("densest third", "middle third", "sparsest third"), thirds, strict=True):
-        own = gain[np.any([members[kept[i].category] for i in third], axis=0)]
+        rows_of = np.any([members[kept[i].category] for i in third], axis=0)
+        own = gain[rows_of]
         ends = f"{share[third].min():.3f} to {share[third].max():.3f}"
-        print(f"{title:15} density {ends}, {len(own)} queries: {interval(own)}")
+        print(f"{title:15} density {ends}, {len(own)} queries: {interval(own, units[rows_of])}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ A run draws the baseline's judged queries with replacement, and makes a candidat
   expected difference is zero.
 - a planted loss: as many queries fall to 0 as make the expected difference the loss, exactly.
 
-Every run is judged as `bench gate` judges it: same test, same seed, same resamples. Beside the share of each verdict
-stands what was stated: the level where the true loss is within the margin (pass and regression alike where it is the
+Queries are drawn and judged as independent ones, and without the span of the metric: it is the test of a metric whose
+span is not known. `units.py` simulates groups of dependent queries and known spans. With the share of each verdict is
+printed what was stated: the level where the true loss is within the margin (pass and regression alike where it is the
 margin), and where it is larger the power of the one-sided test by the normal approximation, from the spread of the
 differences.
 """

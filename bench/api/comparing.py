@@ -44,7 +44,7 @@ class Comparison:
     def table(self) -> pandas.DataFrame:
         """One row a dataset, metric and system.
 
-        Columns: `dataset`, `split`, `metric`, `n`, `system`, `result_id`; `mean`, `low`, `high` with the 95% BCa
+        Columns: `dataset`, `split`, `metric`, `n`, `units`, `system`, `result_id`; `mean`, `low`, `high` with the 95%
         interval; `tier` and the 95% interval of the rank, `rank_low` and `rank_high`; `baseline`, and the `difference`
         to it with its interval, `p` (paired randomisation test), `corrected` (for the family), `p_t`, `p_wilcoxon`,
         `dz`, `wins`, `ties`, `losses`, `detectable` and `needed`, all NaN for the baseline itself.
@@ -123,8 +123,8 @@ def compare(
         results: the folder in which names are looked up; `$BENCH_RESULTS` or `results` if None.
 
     Returns:
-        Differences with 95% BCa bootstrap intervals and paired randomisation tests, and tiers from the randomised Tukey
-        test over all pairs.
+        Differences with 95% intervals and paired randomisation tests, both by the dataset's units of independence, and
+        tiers from the tests of all pairs, corrected by Holm for each metric.
 
     Raises:
         ResultError: two results are not on the same queries, data or protocol, or one is damaged.

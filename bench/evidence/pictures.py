@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from bench.evidence.render import interval
 from bench.evidence.report import Comparison, MacroReport, MacroStanding, MetricReport
+from bench.results.units import sample
 from bench.text import one_line, shortened
 
 _STYLE = """
@@ -39,10 +40,10 @@ def draw(report: Comparison) -> str:
     if report.macro:
         return _critical_differences(report.macro[0])
     dataset = report.datasets[0]
-    return _means(dataset.metrics[0], f"{dataset.metrics[0].metric} on {dataset.dataset}", dataset.n)
+    return _means(dataset.metrics[0], f"{dataset.metrics[0].metric} on {dataset.dataset}")
 
 
-def _means(metric: MetricReport, title: str, n: int) -> str:
+def _means(metric: MetricReport, title: str) -> str:
     rows = metric.standings
     ends = [end for row in rows for end in (row.low, row.high, row.mean) if end is not None]
     low, high = min(ends), max(ends)
@@ -73,7 +74,8 @@ def _means(metric: MetricReport, title: str, n: int) -> str:
         if row.low is not None and row.high is not None:
             parts.append(f'<line class="whisker" x1="{x(row.low):.1f}" y1="{y}" x2="{x(row.high):.1f}" y2="{y}"/>')
         parts.append(f'<circle class="dot" cx="{x(row.mean):.1f}" cy="{y}" r="5">{tip}</circle>')
-    note = f"mean and 95% interval over {n} queries; systems in one tier are not significantly different (Tukey, 5%)"
+    size = sample(metric.n, metric.units)
+    note = f"mean and 95% interval over {size}; systems in one tier are not significantly different (5%)"
     parts.append(_text(12, bottom + 44, note, "note"))
     return _svg(title, parts, height)
 

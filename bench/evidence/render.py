@@ -49,8 +49,8 @@ def signs(report: Comparison) -> str:
 def legend(report: Comparison) -> str:
     """What is in the tables."""
     return (
-        f"{signs(report)} Intervals are 95% bootstrap intervals over groups of dependent queries, not corrected. No "
-        "two systems of a tier differ in a paired randomisation test of all pairs, corrected by Holm for each metric."
+        f"{signs(report)} Intervals are 95% intervals over groups of dependent queries, not corrected. No two "
+        "systems of a tier differ in paired randomisation tests of all pairs, corrected by Holm for each metric."
     )
 
 

@@ -23,7 +23,7 @@ class Standing(Record):
     """A system on one metric.
 
     Attributes:
-        mean, low, high: over the queries, with its 95% interval (cluster bootstrap); no interval for a single unit.
+        mean, low, high: over the queries, with its 95% interval, which takes units; no interval for a single unit.
         tier: from 1; no two systems of a tier differ significantly.
         rank_low, rank_high: best and worst rank, 95% of the bootstrap's resamples of units lie between.
     """
@@ -53,7 +53,7 @@ class Difference(Record):
     """A system less the baseline on the same queries.
 
     Attributes:
-        low, high: 95% interval of the mean difference (cluster bootstrap), not corrected for the family.
+        low, high: 95% interval of the mean difference, which takes units; not corrected for the family.
         p: two-sided paired randomisation test, signs flipped by unit; `corrected` for the family.
         decided: whether there are enough units for a conclusion.
         p_t, p_wilcoxon: t test with cluster-robust errors (CR2) and Wilcoxon's signed-rank test of unit means, not

@@ -19,6 +19,8 @@ from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.results.store import PER_QUERY, RUN, Result
+from bench.results.units import numbered
+from bench.stats.units import robust_mean
 from bench.text import label
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
@@ -37,7 +39,7 @@ def write_results(board: Board, slices: Slices, downloads: bool, writer: Writer)
         writer: writes.
     """
     for row in board.rows:
-        tables = _tables(row, slices)
+        tables = _tables(row, slices, board.units)
         _write(row.result, row.name, row.family, row.marks, "", tables, board, downloads, writer)
     for item in board.superseded:
         method = item.result.manifest.method
@@ -108,9 +110,11 @@ def _csv(result: Result) -> bytes:
     return _gzip(out.getvalue())
 
 
-def _tables(row: Row, slices: Slices) -> list[dict[str, Any]]:
-    """Means and 1.96 standard errors on the values of each slice."""
-    if row.values is None:
+def _tables(row: Row, slices: Slices, units: NDArray[np.int64] | None) -> list[dict[str, Any]]:
+    """Means and half the width of their 95% intervals on the values of each slice."""
+    from scipy.special import stdtrit
+
+    if row.values is None or units is None:
         return []
     found = []
     for name, masks in slices.items():
@@ -118,7 +122,10 @@ def _tables(row: Row, slices: Slices) -> list[dict[str, Any]]:
         for value, mask in list(masks.items())[:_MOST_VALUES]:
             own = row.values[mask]
             n = len(own)
-            errors = own.std(axis=0, ddof=1) / np.sqrt(n) * 1.96 if n > 1 else np.full(len(RANKED), np.nan)
+            errors = np.full(len(RANKED), np.nan)
+            if n:
+                _, errors, freedom = robust_mean(own, numbered(units[mask]))
+                errors = errors * stdtrit(np.maximum(freedom, 1), 0.975)
             rows.append((value, n, list(zip(own.mean(axis=0).tolist(), errors.tolist(), strict=True))))
         found.append({"name": name, "rows": rows})
     return found

@@ -6,9 +6,7 @@ import gzip
 import importlib
 import inspect
 import json
-import math
 import shutil
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from bench.__main__ import run as command
 from bench.metrics import measures
@@ -249,11 +248,14 @@ def test_slices_of_a_result_have_their_means_and_standard_errors(build: Callable
     result = Result.read(_folder("bm25"))
     texts = build().page(f"r/{result.manifest.result_id}.html").texts
     gold = result.per_query["n_gold"].to_numpy()
-    start = texts.index("By gold: mean ± 1.96 standard errors")
+    start = texts.index("By gold: mean ± half the width of its 95% interval")
     for count in (1, 2):
         values = result.values("recall@5")[gold == count]
         row = texts.index(str(count), start)
-        error = 1.96 * statistics.stdev(values) / math.sqrt(len(values))
+        units = numbered(result.units[gold == count])
+        assert len(set(units)) < len(units)
+        _, (error,), (freedom,) = robust_mean(values[:, None], units)
+        error *= stats.t.ppf(0.975, freedom)
         assert texts[row + 1 : row + 4] == [str(len(values)), f"{values.mean():.3f}", f"±{error:.3f}"]
 
 

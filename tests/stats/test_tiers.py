@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from bench.stats.bootstrap import resampled_sums
 from bench.stats.tiers import rank_intervals, tiers
-from bench.stats.tukey import randomised_tukey
 
 
 def test_systems_that_are_far_apart_have_one_rank_each() -> None:
@@ -135,20 +134,6 @@ def test_no_two_of_a_tier_can_be_told_apart_and_tiers_follow_the_means(drawn: tu
     assert (np.diff(found[np.argsort(-means, kind="stable")]) >= 0).all()
     same = found[:, None] == found
     assert (p[same] >= 0.3).all()
-
-
-def test_by_tukey_s_p_values_the_first_of_a_tier_decides() -> None:
-    random = np.random.default_rng(5)
-    for _ in range(20):
-        values = random.normal(0, 1, (40, 6)) + random.normal(0, 0.4, 6)
-        means, p = values.mean(axis=0), randomised_tukey(values, 200)
-        found = tiers(means, p)
-        first, tier, wanted = None, 0, np.zeros(6, dtype=np.int64)
-        for system in np.argsort(-means):
-            if first is None or p[system, first] < 0.05:
-                first, tier = system, tier + 1
-            wanted[system] = tier
-        assert found.tolist() == wanted.tolist()
 
 
 def test_what_is_no_table_of_p_values_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from submit_changes import at, column, put, reasons
 from bench.errors import ResultError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.metrics import Scores, parse_metric
+from bench.metrics import Metric, Scores, parse_metric
 from bench.registry import build_method, load_dataset
 from bench.results.intervals import means_and_intervals
 from bench.results.store import Result
