@@ -22,6 +22,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -228,7 +229,7 @@ def speed(random: np.random.Generator) -> None:
         (f"randomisation, {FLIPS} flips", lambda own: randomisation_test(differences, units=own)),
         ("comparisons with intervals", lambda own: compare(differences, units=own, span=(-1, 1))),
     ):
-        plain, grouped = best(lambda work=work: work(None)), best(lambda work=work: work(units))
+        plain, grouped = best(partial(work, None)), best(partial(work, units))
         print(f"540 {name}: {plain:.2f} s by queries, {grouped:.2f} s by units: {grouped / plain:.2f} times")
     systems = random.binomial(4, 0.5, (4000, 25)) / 4
     units = np.arange(4000) // 5

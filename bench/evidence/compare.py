@@ -38,7 +38,7 @@ from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import macro_intervals
 from bench.stats.multiple import benjamini_hochberg, holm
-from bench.stats.noninferiority import FEWEST_QUERIES
+from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.paired import Paired, compare
 from bench.stats.power import needed_units, queries_needed
 from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
@@ -213,7 +213,7 @@ def _count_of(units: NDArray[np.int64]) -> int:
 
 
 def _enough(units: NDArray[np.int64]) -> bool:
-    return _count_of(units) >= FEWEST_QUERIES
+    return _count_of(units) >= FEWEST_UNITS
 
 
 def _differences(
@@ -270,7 +270,7 @@ def _difference(
         losses=losses,
         detectable=pair.detectable,
         needed=needed,
-        decided=pair.units >= FEWEST_QUERIES,
+        decided=pair.units >= FEWEST_UNITS,
         independent=independent,
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from bench.evidence.report import Comparison, DatasetReport, Difference, MetricReport
 from bench.results.units import sample
-from bench.stats.noninferiority import FEWEST_QUERIES
+from bench.stats.noninferiority import FEWEST_UNITS
 from bench.text import one_line
 
 #: Characters of a query that a report shows.
@@ -56,12 +56,12 @@ def legend(report: Comparison) -> str:
 
 def few_units(dataset: DatasetReport) -> list[str]:
     """What to say where there are too few units for conclusions."""
-    few = {metric.units for metric in dataset.metrics if metric.units < FEWEST_QUERIES}
+    few = {metric.units for metric in dataset.metrics if metric.units < FEWEST_UNITS}
     if not few:
         return []
     return [
         f"{min(few)} {'group' if few == {1} else 'groups'} of dependent queries are too few for conclusions (at least "
-        f"{FEWEST_QUERIES} are needed): nothing is marked as different, and intervals are approximate"
+        f"{FEWEST_UNITS} are needed): nothing is marked as different, and intervals are approximate"
     ]
 
 

@@ -26,11 +26,12 @@ from bench.gating.report import (
     outcome_of,
 )
 from bench.metrics import parse_metric
+from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.comparing import Scored, differences, metric_difference
 from bench.results.intervals import difference_span
 from bench.results.slices import NO_VALUE, slice_values
 from bench.results.units import numbered
-from bench.stats.noninferiority import FEWEST_QUERIES, Bounded, at_least, non_inferiority
+from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, non_inferiority
 
 #: Gives the baseline's dataset; `True` where nothing may be downloaded for it.
 Loader = Callable[[bool], Dataset]
@@ -245,7 +246,7 @@ def _judged(
     gains = sign * (now[taken] - then[taken])
     units = numbered(np.array(baseline.units, dtype=np.int64)[taken])
     measure = parse_metric(rule.metric).measure
-    same = bool(baseline.rankings) and candidate.rankings == baseline.rankings
+    same = _same_answers(candidate, baseline)
     common = {
         "name": name,
         "higher_is_better": higher,
@@ -267,7 +268,7 @@ def _judged(
             if same and not gains.any():
                 # Not a sample of answers that happen to score alike: every answer is the same.
                 bounded = dataclasses.replace(bounded, lower=0.0, upper=0.0, verdict="pass", needed=None)
-                note = "all rankings are the baseline's"
+                note = same
         else:
             span = measure.span
             if span is not None and sign < 0:
@@ -287,6 +288,25 @@ def _judged(
         if failing or fixed:
             moves.setdefault((failing, fixed), []).append(name)
     return found
+
+
+def _same_answers(candidate: Candidate, baseline: Baseline) -> str:
+    """Whether the candidate answers as the baseline did, in words; nothing if it does not.
+
+    Equal values of one metric may be chance: in 30 queries a loss that comes in one of fifty often does not show. Equal
+    rankings are not, nor are equal values of all metrics where one looks as deep as a ranking goes: no gold tool has
+    moved then. (Tools that are no gold may change places with the last bits of embeddings on another processor.)
+    """
+    if baseline.rankings and candidate.rankings == baseline.rankings:
+        return "all rankings are the baseline's"
+    cutoffs = [parse_metric(name).cutoff for name in baseline.values]
+    if not any(isinstance(cutoff, int) and cutoff >= DEFAULT_DEPTH for cutoff in cutoffs):
+        return ""
+    for name, stored in baseline.values.items():
+        now = candidate.values(name)
+        if now is None or not np.array_equal(rounded_values(now), stored.array(), equal_nan=True):
+            return ""
+    return "no gold tool has moved: every stored value is the baseline's"
 
 
 def _as_read(bounded: Bounded, sign: float) -> dict[str, object]:
@@ -318,8 +338,8 @@ def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], difference
         return (
             f"a single {'query' if len(values) == 1 else 'group of dependent queries'} gives no estimate of the spread"
         )
-    if count < FEWEST_QUERIES:
-        return f"{count} {what} are too few; at least {FEWEST_QUERIES} are needed"
+    if count < FEWEST_UNITS:
+        return f"{count} {what} are too few; at least {FEWEST_UNITS} are needed"
     # Differences of equal values may differ in their last bits.
     rounded = np.round(values, DECIMALS)
     levels, counts = np.unique(rounded, return_counts=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.gating.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleReport, Side
-from bench.stats.noninferiority import FEWEST_QUERIES
+from bench.stats.noninferiority import FEWEST_UNITS
 from bench.text import one_line
 
 HEADINGS = ("verdict", "rule", "limit", "baseline", "candidate", "difference", "one-sided bounds", "detectable", "n")
@@ -91,7 +91,7 @@ def explanation(rule: RuleReport) -> str:
             words.append(f"more than {rule.threshold:g}")
     elif rule.verdict == "inconclusive" and rule.lower is not None:
         # The note explains too few queries: their bounds may well exclude the limit.
-        enclosed = ["the bounds contain the limit"] if (rule.n or 0) >= FEWEST_QUERIES else []
+        enclosed = ["the bounds contain the limit"] if (rule.n or 0) >= FEWEST_UNITS else []
         words.append("; ".join([*enclosed, _counts(rule), _needed(rule)]))
     if rule.note:
         words.append(one_line(rule.note))

@@ -15,7 +15,7 @@ from bench.reproduce.runs import Answers, MethodRuns, fact, is_fact
 from bench.reproduce.verdicts import judge_direction
 from bench.results.intervals import difference_span
 from bench.stats.bootstrap import bca_intervals
-from bench.stats.noninferiority import FEWEST_QUERIES
+from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.paired import Paired, compare
 from bench.stats.strata import centred_values
 
@@ -96,7 +96,7 @@ def decided(comparison: Comparison, published: float, corrected: float) -> Compa
     """The comparison with its corrected p-value and what that makes of it."""
     identical = comparison.wins == comparison.losses == 0
     outcome = judge_direction(published, comparison.difference, identical, corrected)
-    if comparison.units is not None and comparison.units < FEWEST_QUERIES and outcome in {"as published", "opposite"}:
+    if comparison.units is not None and comparison.units < FEWEST_UNITS and outcome in {"as published", "opposite"}:
         outcome = "undecided"
     return comparison.model_copy(update={"corrected": corrected, "outcome": outcome})
 

@@ -22,7 +22,7 @@ _DECIMALS = 12
 #: Fewer queries, or units of independence, decide nothing. Few queries may all have one value where others do not: the
 #: bootstrap sees no spread then, and its bounds are that value. At level 0.05 a floor of 0.85 passes a method of mean
 #: 0.80 (zeros and ones) in 64% of all samples of 2 queries, 51% of 3, 33% of 5, 10% of 10, and 1.2% of 20.
-FEWEST_QUERIES = 20
+FEWEST_UNITS = 20
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def non_inferiority(
 
     Without a span, a candidate that agrees with its baseline on every query passes, whatever the margin and however few
     queries there are: it answers the same. With a span, it is a sample like any other: a loss that comes in one query
-    of fifty is not found in half of all samples of thirty. Of others, fewer than `FEWEST_QUERIES` units are
+    of fifty is not found in half of all samples of thirty. Of others, fewer than `FEWEST_UNITS` units are
     inconclusive, whatever their bounds.
 
     Args:
@@ -116,7 +116,7 @@ def at_least(
     """Is a mean at least a floor? One answer for each column.
 
     Pass where the lower one-sided bound of the mean is not below the floor, regression where the upper one is,
-    else inconclusive, as are fewer than `FEWEST_QUERIES` units. Arguments and errors as `non_inferiority`; the floor
+    else inconclusive, as are fewer than `FEWEST_UNITS` units. Arguments and errors as `non_inferiority`; the floor
     is any finite number.
     """
     return _bounded(values, floor, level, power, seed, units, span, reaching=True)
@@ -160,7 +160,7 @@ def _bounded(
         mean, sd = float(mean), 0.0 if constant else math.sqrt(squares / (n - 1))
         lower, upper = (round(float(end), _DECIMALS) for end in intervals[column])
         verdict: Verdict = "inconclusive"
-        if count < FEWEST_QUERIES:
+        if count < FEWEST_UNITS:
             verdict = "inconclusive"
         elif lower > limit or (reaching and lower == limit):
             verdict = "pass"
@@ -182,7 +182,7 @@ def _bounded(
         if verdict == "inconclusive" and abs(mean - threshold) > 10.0**-_DECIMALS:
             needed = _needed(mean - threshold, sd, unseen * count, 2 * level, power)
         # By the normal approximation this many may do already; the bootstrap has just said that they do not.
-        needed = None if needed is None else max(needed, count + 1, FEWEST_QUERIES)
+        needed = None if needed is None else max(needed, count + 1, FEWEST_UNITS)
         found.append(Bounded(n, mean, lower, upper, verdict, detectable, needed, count))
     return found
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bench.stats.macro import macro_intervals
 from bench.stats.multiple import holm
-from bench.stats.noninferiority import FEWEST_QUERIES
+from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.paired import FLIPS
 from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
 from bench.stats.units import unit_sums
@@ -76,7 +76,7 @@ def ranked_systems(ids: Sequence[str], values: NDArray[np.float64], units: NDArr
         ranks = rank_intervals(values, resamples=max(_FEWEST, resamples), units=units)
     else:
         pairs, ranks = pairs_limit(values, units), ranks_limit(values, units)
-    if count < FEWEST_QUERIES:
+    if count < FEWEST_UNITS:
         pairs = np.ones_like(pairs)
     means = values.mean(axis=0)
     return RankedSystems(

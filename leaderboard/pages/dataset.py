@@ -21,7 +21,7 @@ from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.slices import slice_names, values_of
-from bench.stats.noninferiority import FEWEST_QUERIES
+from bench.stats.noninferiority import FEWEST_UNITS
 from bench.text import label
 
 #: Methods in a picture and in a matrix.
@@ -88,7 +88,7 @@ def write_dataset(
         columns=[name for name in COLUMNS if any(name in row.result.metrics.metrics for row in board.rows)],
         primary=RANKED[0],
         standing=standing,
-        fewest=FEWEST_QUERIES,
+        fewest=FEWEST_UNITS,
         tiers=[_tiers(board, own) for name in RANKED if (own := board.standings.get(name))],
         shown=min(ranked, MOST_SHOWN),
         hidden=max(0, ranked - MOST_SHOWN),

@@ -96,7 +96,8 @@ def test_the_same_queries_taken_as_independent_are_shown_marked(tmp_path: Path) 
 
 
 def test_fewer_than_twenty_units_decide_nothing_however_many_queries_there_are(tmp_path: Path) -> None:
-    none, every = [], list(range(60))
+    none: list[int] = []
+    every = list(range(60))
     few = comparison(field(copies(19, 40), tmp_path / "a", none, every))
     (metric,) = few.datasets[0].metrics
     assert (metric.n, metric.units) == (760, 19)

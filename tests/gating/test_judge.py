@@ -253,6 +253,15 @@ def test_the_same_values_by_other_rankings_are_a_sample_like_any_other(judged: J
     assert (rule.verdict, rule.lower, rule.upper) == ("pass", 0.0, 0.0)
     (rule,) = judged({"recall@5": many}, {"recall@5": many}, RECALL).rules
     assert rule.verdict == "pass"
+    # Where a stored metric looks as deep as a ranking goes, no gold tool can have moved unseen.
+    deep = {"recall@5": few, "map@100": np.linspace(0.5, 1, 30)}
+    (rule,) = judged(deep, deep, RECALL).rules
+    assert (rule.verdict, rule.note) == ("pass", "no gold tool has moved: every stored value is the baseline's")
+    moved = {"recall@5": few, "map@100": np.append(np.linspace(0.5, 1, 30)[:-1], 0.99)}
+    (rule,) = judged(deep, moved, RECALL).rules
+    assert rule.verdict == "inconclusive"
+    (rule,) = judged(deep, {"recall@5": few}, RECALL).rules
+    assert rule.verdict == "inconclusive"
     # An older baseline may not know its rankings.
     (rule,) = judged({"recall@5": few}, {"recall@5": few}, RECALL, rankings="", before={"rankings": ""}).rules
     assert rule.verdict == "inconclusive"

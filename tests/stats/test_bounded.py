@@ -147,6 +147,7 @@ def test_no_difference_is_a_sample_like_any_other_if_the_span_is_known() -> None
     for n, verdict in ((30, "inconclusive"), (140, "inconclusive"), (160, "pass")):
         (found,) = non_inferiority(np.zeros((n, 1)), 0.02, span=(-1, 1))
         assert found.verdict == verdict
+        assert found.lower is not None
         assert found.lower == pytest.approx(-(1 - 0.05 ** (1 / n)), abs=0.005)
         assert (found.needed is None) == (verdict == "pass")
         if found.needed is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -22,7 +23,8 @@ from bench.stats.power import minimum_detectable_effect, needed_units, queries_n
 from bench.stats.tiers import pairwise_tests, rank_intervals
 from bench.stats.units import effective_units, robust_mean, unit_sums
 
-Values, Units = NDArray[np.float64], NDArray[np.int64] | None
+Values: TypeAlias = NDArray[np.float64]
+Units: TypeAlias = NDArray[np.int64] | None
 STRATA = np.repeat([0, 1, 2], 20)
 
 #: Each takes (60, 2) values and their units.

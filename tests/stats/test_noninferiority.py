@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import bootstrap, norm
 
-from bench.stats.noninferiority import FEWEST_QUERIES, at_least, non_inferiority
+from bench.stats.noninferiority import FEWEST_UNITS, at_least, non_inferiority
 
 RANDOM = np.random.default_rng(3)
 SPREAD = RANDOM.normal(0, 0.1, size=400)
@@ -84,7 +84,7 @@ def test_a_constant_difference_is_known_exactly_and_the_margin_itself_is_no_pass
 
 @pytest.mark.parametrize("value", [-1.0, -0.01, 1.0])
 def test_fewer_queries_than_the_fewest_decide_nothing_unless_they_are_the_same(value: float) -> None:
-    assert FEWEST_QUERIES == 20
+    assert FEWEST_UNITS == 20
     for n in (2, 19):
         found = one(np.full(n, value), 0.02)
         assert (found.verdict, found.lower, found.upper, found.needed) == ("inconclusive", value, value, 20)

@@ -234,7 +234,7 @@ def without_run(made: Any, results: Path, load: Any) -> Callable[..., CheckedSub
                 metric for metric in map(parse_metric, made.result.metrics.metrics) if str(metric) in table.schema.names
             ]
             values = np.array([table[str(metric)].to_pylist() for metric in names], dtype=np.float64).T
-            if np.nanmin(values) < 0 or np.nanmax(values) > 10:
+            if np.nanmin(values) < 0 or np.nanmax(values) > 5:
                 # Values that no ranking has, which intervals refuse.
                 names = [Metric(replace(metric.measure, span=None), metric.cutoff) for metric in names]
             means = means_and_intervals(Scores(tuple(names), values), made.result.units)
