@@ -10,6 +10,7 @@ from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
+from bench.stats.noninferiority import FEWEST_UNITS
 
 _KINDS = ("all", "seen", "unseen")
 
@@ -54,14 +55,19 @@ def _flags(boards: Sequence[Board]) -> dict[str, str]:
 
 
 def _best(board: Overall) -> list[set[str]]:
-    """For each dataset, the ids of the results in its first tier; only known for all queries together."""
+    """For each dataset, the ids of the results in its first tier; only known for all queries together.
+
+    Nobody is best where there are too few units for a conclusion.
+    """
     if board.kind != "all":
         return [set() for _ in board.boards]
     found: list[set[str]] = []
     for item in board.boards:
         own = item.standings.get(board.metric)
-        first = [] if own is None else [name for name, tier in zip(own.ids, own.tier, strict=True) if tier == 1]
-        found.append(set(first))
+        if own is None or own.units < FEWEST_UNITS:
+            found.append(set())
+            continue
+        found.append({name for name, tier in zip(own.ids, own.tier, strict=True) if tier == 1})
     return found
 
 

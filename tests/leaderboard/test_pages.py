@@ -317,3 +317,16 @@ def test_a_report_that_took_queries_as_independent_says_so(
     path.write_text(json.dumps(report | {"protocol": protocol, "environment": environment}), "utf-8")
     said = " ".join(build(reproduction=path).page("reproduction.html").texts)
     assert ("took queries as independent" in said) == told
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize(("limit", "bold"), [(None, True), (15, False)])
+def test_nobody_is_first_where_there_are_too_few_groups(
+    build: Callable[..., Any], edit: Callable[..., None], limit: int | None, bold: bool
+) -> None:
+    if limit is not None:
+        shutil.rmtree(results_folder())
+        assert command(["run", "-m", "bm25", "-m", "random", "-d", "starter", "--limit", str(limit), "-q"]) == 0
+        for folder in results_folder().glob("[!.]*/*"):
+            edit(folder, dataset__limit=None)
+    assert ("<b>" in build().page("index.html").text) == bold
