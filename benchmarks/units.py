@@ -2,8 +2,8 @@
 
     python benchmarks/units.py [--results board/results] [--simulations 400] [--datasets apibank,...]
 
-The queries of a dataset that share their gold set are a unit. A sample draws as many units as the dataset has, with
-replacement, from the per-query values of stored results, so that the true mean is that of the dataset:
+Units are those of each dataset's card, as stored results have them. A sample draws as many units as the dataset has,
+with replacement, from the per-query values of stored results, so that the true mean is that of the dataset:
 
 - size: each unit drawn changes its sign with probability 1/2, which makes the true difference zero; the share of
   p < 0.05 by the randomisation test of queries and of units, and by the t test of units.
@@ -29,7 +29,6 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bench.registry import load_dataset
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t
 from bench.stats.noninferiority import at_least, non_inferiority
@@ -61,22 +60,16 @@ CASES = (
 Values = NDArray[np.float64]
 
 
-def stored_values(results: Path, dataset: str, method: str, metric: str) -> tuple[Values, list[str]]:
-    """The judged queries' values of a stored result of all queries, and their ids."""
+def stored_values(results: Path, dataset: str, method: str, metric: str) -> tuple[Values, NDArray[np.int64]]:
+    """The judged queries' values of a stored result of all queries, and their units, from 0."""
     for manifest in sorted((results / dataset).glob("*/manifest.json")):
         stored = json.loads(manifest.read_text())
         if stored["method"]["spec"] == method and stored["dataset"]["limit"] is None:
-            table = pq.read_table(manifest.parent / "per_query.parquet", columns=["query_id", "n_gold", metric])
+            table = pq.read_table(manifest.parent / "per_query.parquet", columns=["unit", "n_gold", metric])
             judged = np.asarray(table["n_gold"]) > 0
-            return np.asarray(table[metric])[judged], np.asarray(table["query_id"])[judged].tolist()
+            names = np.array(table["unit"].to_pylist(), dtype=str)[judged]
+            return np.asarray(table[metric])[judged], np.unique(names, return_inverse=True)[1].astype(np.int64)
     raise SystemExit(f"{results / dataset} holds no result of {method}")
-
-
-def same_gold(dataset: str, queries: list[str]) -> NDArray[np.int64]:
-    """(queries,) units by gold set, from 0 in the order of their first queries."""
-    gold = {query.query_id: frozenset(query.gold) for query in load_dataset(dataset).queries}
-    codes: dict[frozenset[str], int] = {}
-    return np.array([codes.setdefault(gold[query], len(codes)) for query in queries], dtype=np.int64)
 
 
 class Population:
@@ -253,9 +246,8 @@ def main() -> None:
     for dataset, first, second, metric in CASES:
         if dataset not in chosen.datasets.split(","):
             continue
-        one, queries = stored_values(chosen.results, dataset, first, metric)
+        one, units = stored_values(chosen.results, dataset, first, metric)
         other, _ = stored_values(chosen.results, dataset, second, metric)
-        units = same_gold(dataset, queries)
         population = Population(np.column_stack([one - other, one]), units)
         name = f"{dataset} ({first} - {second}, {metric})"
         size = f"{len(units)}/{units.max() + 1} ({effective_units(units):.0f})"
