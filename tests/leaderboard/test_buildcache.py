@@ -109,7 +109,12 @@ def test_rankings_are_read_again_only_where_they_are_verified(
         table.write_bytes(table.read_bytes()[:-1] + b"x")
     computed: list[Any] = []
     make = jobs.make_board
-    monkeypatch.setattr(jobs, "make_board", lambda *given: computed.append(given) or make(*given))
+
+    def counted(*given: Any) -> Any:
+        computed.append(given)
+        return make(*given)
+
+    monkeypatch.setattr(jobs, "make_board", counted)
     build(downloads=False)
     assert len(computed) == (1 if most else 0)
 
