@@ -52,6 +52,8 @@ def test_a_scored_file_is_a_result_like_every_other(scored: Score, tmp_path: Pat
     digest = hashlib.sha256(TEXT.encode()).hexdigest()
     assert manifest.method.run_file == f"my.run sha256:{digest}"
     assert manifest.method.hash == digest
+    assert not manifest.method.oracle
+    assert not manifest.method.needs_llm
     assert manifest.environment.command == "bench score my.run --name 'my system'"
     assert manifest.scoring == scoring_code(result.metrics.metrics)
     assert manifest.dataset.limit is None

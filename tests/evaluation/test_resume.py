@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.errors import MethodError
+from bench.progress import Quiet, Stage
 from bench.protocol import Library, Method, Queries, Ranking
 from bench.results.store import Result
 from bench.search.topk import top_k
@@ -155,12 +157,61 @@ def test_a_batch_that_does_not_fit_is_asked_again(run: Run, monkeypatch: pytest.
     # Overlaps the first; speaks of queries that there are not, or of one; has fewer answers than queries.
     edited(first, second, positions=lambda numbers: numbers + 2)
     edited(first, first.with_name("from-00000019.npz"), positions=lambda numbers: numbers + 19)
+    edited(first, first.with_name("from-00000020.npz"), positions=lambda numbers: np.array([20, 21, 16, 22]))
     edited(first, first.with_name("from-00000090.npz"), positions=lambda numbers: numbers + 90)
     edited(third, third, tools=lambda tools: tools[:3])
     result = run(Halting)
     assert Halting.asked == [[4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15], [16, 17, 18, 19], [20, 21]]
     stored = tables(result)
     assert stored == tables(run(Halting, overwrite="always"))
+
+
+class Planted:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str, str]]:
+        return open, (str(self._path), "w")
+
+
+def test_a_batch_that_holds_a_pickle_runs_nothing_and_is_asked_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stopped(run, monkeypatch, 9)
+    _, second = partial(tmp_path)
+    with np.load(second) as stored:
+        arrays = dict(stored.items())
+    np.savez(second, **arrays, more=np.array([Planted(tmp_path / "planted")], dtype=object))
+    run(Halting)
+    assert not (tmp_path / "planted").exists()
+    assert [rows[0] for rows in Halting.asked] == [4, 8, 12, 16, 20]
+
+
+class Counted(Quiet):
+    """Adds up what stages say was done."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, int | None] = {}
+        self.done: dict[str, list[int]] = {}
+
+    @contextmanager
+    def stage(self, title: str, total: int | None = None, unit: str = "") -> Iterator[Stage]:
+        self.totals[title] = total
+        self.done[title] = []
+        yield self
+
+    def advance(self, amount: int = 1) -> None:
+        self.done["rank"].append(amount)
+
+
+def test_queries_that_have_their_answers_count_as_done(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped(run, monkeypatch, 9)
+    progress = Counted()
+    run(Halting, progress=progress)
+    assert progress.totals["rank"] == 22
+    assert progress.done["rank"] == [8, 4, 4, 4, 2]
 
 
 # From the beginning --------------------------------------------------------------------------------------------------

@@ -308,6 +308,16 @@ def test_a_run_file_has_ranks_and_scores_alone(tmp_path: Path) -> None:
     ]
 
 
+def test_a_gold_tool_below_the_first_ten_is_shown_with_the_two_above_it(tmp_path: Path) -> None:
+    dataset = made({"send": "a", "token": "b"} | {f"t{i:02}": "c" for i in range(30)})
+    ranking = [f"t{i:02}" for i in range(30)]
+    ranking[20], ranking[24] = "token", "send"
+    rows = "".join(f"asked Q0 {tool} {rank} {-rank} x\n" for rank, tool in enumerate(ranking, 1))
+    result = score_run_file(rows.encode(), "x.trec", dataset, tmp_path / "results", name="x", command="")
+    shown = [(item.tool_id, item.position.rank) for item in explain(result, dataset, "asked").shown]
+    assert shown == [(ranking[place], place + 1) for place in (*range(10), 18, 19, 20, 22, 23, 24)]
+
+
 def test_other_data_is_refused(run: Run) -> None:
     one = made({"send": "a", "token": "b"})
     other = made({"send": "a", "token": "changed"})

@@ -125,6 +125,15 @@ def test_datasets_of_one_source_count_once(tmp_path: Path) -> None:
     assert ranks == {"s0": 1.75, "s1": 1.25}
 
 
+def test_datasets_of_one_source_have_the_same_weight_in_its_ranks(tmp_path: Path) -> None:
+    own = field(copies(30, 1, name="own"), tmp_path, SOME, SOME)
+    small = field(copies(30, 2, name="small", source="shared"), tmp_path, list(range(20)), list(range(10)))
+    # Three times as many queries, of which s1 answers more: over all queries of the source it would lead.
+    large = field(copies(30, 6, name="large", source="shared"), tmp_path, list(range(5)), list(range(12)))
+    (macro,) = comparison(own, small, large).macro
+    assert {item.system: item.rank for item in macro.standings} == {"s0": 1.25, "s1": 1.75}
+
+
 def test_slices_have_their_own_units(tmp_path: Path) -> None:
     dataset = copies(30, 4)
     found = compared(

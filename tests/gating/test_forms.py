@@ -103,6 +103,16 @@ def test_every_row_of_a_markdown_table_has_its_cells_and_text_stays_in_code_span
     assert "\x1b" not in shown
 
 
+def test_a_row_of_a_markdown_table_begins_with_its_verdict_and_its_name() -> None:
+    table = [line.split(" | ") for line in markdown(report("recall@5")).splitlines() if line.startswith("| ")]
+    assert [row[:2] for row in table[2:]] == [
+        ["| **regression**", "`recall@5`"],
+        ["| **inconclusive**", "`recall@5`"],
+        ["| **not run**", "`recall@5`"],
+        ["| pass", "`recall@5`"],
+    ]
+
+
 def _outside_code(shown: str) -> str:
     """What is left of Markdown without its code spans, by CommonMark's rule: closed by as many backticks."""
     return "\n".join(re.sub(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", "", line) for line in shown.splitlines())

@@ -201,6 +201,7 @@ def test_imports_of_every_form_are_found() -> None:
         ("def f():\n    return 1\n", 'def f():\n    """One."""\n\n    return 1\n', True),
         ("f(1,\n  2)\n", "f(1,  # first\n\n      2)\n", True),
         ("x = 1\n", "x = 2\n", False),
+        ("x\n", "y\n", False),
         ("x = '# a'\n", "x = '# b'\n", False),
         ('x = (\n    """a"""\n)\n', 'x = (\n    """b"""\n)\n', False),
         ('x = \\\n"a"\n', 'x = \\\n"b"\n', False),

@@ -279,6 +279,7 @@ def hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
         ("from PACKAGE.other import used as other\ndef root():\n    return other()\n", "def used():\n    return {}\n"),
         ("from PACKAGE import other\ndef root():\n    return other.used()\n", "def used():\n    return {}\n"),
         ("import PACKAGE.other as o\ndef root():\n    return o.used()\n", "def used():\n    return {}\n"),
+        ("import PACKAGE as p\ndef root():\n    return p.other.used()\n", "def used():\n    return {}\n"),
         ("from . import other\ndef root():\n    return other.used()\n", "def used():\n    return {}\n"),
         ("def root():\n    from .other import used\n    return used()\n", "def used():\n    return {}\n"),
         ("from .other import used\ndef root(x=used):\n    return x\n", "used = {}\n"),

@@ -99,6 +99,26 @@ def test_a_table_that_changes_after_a_build_is_noticed(ready: Path, build: Calla
     assert "sha256" in again.made.rejected[0].reason
 
 
+@pytest.mark.parametrize("most", [0, 1 << 30])
+def test_rankings_are_read_again_only_where_they_are_verified(
+    most: int, ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.import_module("bench.leaderboard.site"), "_MOST_VERIFIED", most)
+    build(downloads=False)
+    for table in ready.glob("*/*/run.parquet"):
+        table.write_bytes(table.read_bytes()[:-1] + b"x")
+    computed: list[Any] = []
+    make = jobs.make_board
+
+    def counted(*given: Any) -> Any:
+        computed.append(given)
+        return make(*given)
+
+    monkeypatch.setattr(jobs, "make_board", counted)
+    build(downloads=False)
+    assert len(computed) == (1 if most else 0)
+
+
 @pytest.mark.usefixtures("ready")
 @pytest.mark.parametrize("pattern", ["r/*.html", "d/*.html", "e/*/q0.js", "r/*.csv.gz"])
 def test_a_page_that_was_damaged_since_is_mended(pattern: str, build: Callable[..., Any]) -> None:

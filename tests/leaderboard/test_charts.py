@@ -72,7 +72,19 @@ def test_a_name_is_led_to_from_the_end_of_its_curve() -> None:
 def test_a_tier_picture_has_a_dot_for_each_method(rows: list[tuple[float, float, float, int]]) -> None:
     bars = [charts.Bar(f"m{i}", mean, min(mean, a), max(mean, b), tier) for i, (mean, a, b, tier) in enumerate(rows)]
     root = ElementTree.fromstring(charts.tier_picture("t", bars))
-    assert len(root.findall("circle")) == len(bars)
+    dots = root.findall("circle")
+    assert len(dots) == len(bars)
+    # Between the names and the border.
+    assert all(362 <= float(dot.attrib["cx"]) <= charts.WIDTH - 16 for dot in dots)
+
+
+def test_whichever_place_a_label_finds_it_is_as_far_from_its_point() -> None:
+    taken: list[tuple[float, float, float]] = []
+    found = []
+    while label := charts._placed("name", 300, 100, 600, taken):
+        (text,) = ElementTree.fromstring(f"<g>{label}</g>")
+        found.append((float(text.attrib["x"]) - 300, text.get("class")))
+    assert found == [(9, None), (-9, "end"), (9, None)]
 
 
 def test_names_are_text_and_nothing_else() -> None:

@@ -165,6 +165,7 @@ def test_json_follows_its_schema_and_has_everything(hostile: list[Result]) -> No
     boards = {board["id"]: board for board in raw["boards"]}
     assert {item["board"] for item in raw["results"]} == set(boards)
     assert not boards[by_id["00000000000c"]["board"]]["current"]
+    assert {board["metric"] for board in boards.values()} == {"recall@5"}
     ranked = boards[by_id[hostile[0].manifest.result_id]["board"]]["results"]
     assert "00000000000d" not in ranked
     assert ranked[-1] == hostile[2].manifest.result_id  # the oracle

@@ -6,6 +6,7 @@ import gzip
 import importlib
 import inspect
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -70,6 +71,21 @@ def test_the_mean_over_datasets_has_the_interval_of_a_two_level_bootstrap(build:
     ((mean, low, high),) = macro_intervals(tables, resamples=standings.MACRO_RESAMPLES, units=units)
     assert f"{mean:.3f}" in texts
     assert f"{low:.3f}–{high:.3f}" in texts
+
+
+@pytest.mark.usefixtures("ready")
+def test_the_first_tier_of_a_dataset_is_bold_where_all_queries_count(build: Callable[..., Any]) -> None:
+    site = build()
+    (board,) = site.made.boards
+    own = board.standings["recall@5"]
+    first = {name for name, tier in zip(own.ids, own.tier, strict=True) if tier == 1}
+    assert 0 < len(first) < len(own.ids)
+
+    def bold(page: str) -> set[str]:
+        return set(re.findall(r"<a href=r/(\w+)\.html><b>", (site.folder / page).read_text("utf-8")))
+
+    assert bold("index.html") == first
+    assert bold("overall-recall-5-seen.html") == set()
 
 
 @pytest.mark.usefixtures("ready")
