@@ -48,13 +48,10 @@ class Fault(NamedTuple):
 
 def faults(error: ValidationError) -> list[Fault]:
     """All that is wrong, in pydantic's order."""
-    found = []
-    for item in error.errors(include_url=False, include_context=False):
-        message = item["msg"].removeprefix("Value error, ").rstrip(".")
-        if item["type"] == "literal_error":
-            message += f", not {shortened(repr(item['input']), 60)}"
-        found.append(Fault(item["loc"], item["type"], message))
-    return found
+    return [
+        Fault(item["loc"], item["type"], item["msg"].removeprefix("Value error, ").rstrip("."))
+        for item in error.errors(include_url=False, include_context=False)
+    ]
 
 
 def first_fault(error: ValidationError, whole: str = "the file") -> str:
@@ -66,7 +63,10 @@ def first_fault(error: ValidationError, whole: str = "the file") -> str:
     """
     fault = faults(error)[0]
     place = fault.where or whole
-    return f"{place}: {fault.message}" if place else fault.message
+    message = fault.message
+    if fault.kind == "literal_error":
+        message += f", not {shortened(repr(error.errors(include_url=False)[0]['input']), 60)}"
+    return f"{place}: {message}" if place else message
 
 
 def read_json(model: type[R], path: Path, name: str, error: type[BenchError]) -> R:
