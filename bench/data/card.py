@@ -174,5 +174,5 @@ def _card(raw: dict[str, Any], where: str) -> Card:
     try:
         return Card.model_validate(raw)
     except ValidationError as error:
-        problems = "; ".join(f"{fault.where or 'card'}: {fault.message}" for fault in faults(error)[:4])
+        problems = "; ".join(f"{fault.where or 'card'}: {fault.told}" for fault in faults(error)[:4])
         raise DataError(f"the dataset card {where} is not valid: {problems}.") from None

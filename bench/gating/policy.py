@@ -146,7 +146,7 @@ def read_policy(path: Path) -> Policy:
 
 def _sentence(error: ValidationError) -> str:
     """The first fault of a policy, in words: where, what, and the nearest name for one that is not known."""
-    place, kind, message = faults(error)[0]
+    place, kind, message, _ = faults(error)[0]
     where = _place(place)
     if kind == "extra_forbidden":
         known = _known(place[:-1])

@@ -34,11 +34,18 @@ class Fault(NamedTuple):
         place: keys and list indices that lead to the value; empty for the whole.
         kind: pydantic's name of the error, such as `missing`.
         message: without a full stop.
+        given: the value, shortened, where it is none of those that are allowed; else empty.
     """
 
     place: tuple[int | str, ...]
     kind: str
     message: str
+    given: str = ""
+
+    @property
+    def told(self) -> str:
+        """The message, with the value that it is about."""
+        return f"{self.message}, not {self.given}" if self.given else self.message
 
     @property
     def where(self) -> str:
@@ -49,7 +56,12 @@ class Fault(NamedTuple):
 def faults(error: ValidationError) -> list[Fault]:
     """All that is wrong, in pydantic's order."""
     return [
-        Fault(item["loc"], item["type"], item["msg"].removeprefix("Value error, ").rstrip("."))
+        Fault(
+            item["loc"],
+            item["type"],
+            item["msg"].removeprefix("Value error, ").rstrip("."),
+            shortened(repr(item["input"]), 60) if item["type"] == "literal_error" else "",
+        )
         for item in error.errors(include_url=False, include_context=False)
     ]
 
@@ -63,10 +75,7 @@ def first_fault(error: ValidationError, whole: str = "the file") -> str:
     """
     fault = faults(error)[0]
     place = fault.where or whole
-    message = fault.message
-    if fault.kind == "literal_error":
-        message += f", not {shortened(repr(error.errors(include_url=False)[0]['input']), 60)}"
-    return f"{place}: {message}" if place else message
+    return f"{place}: {fault.told}" if place else fault.told
 
 
 def read_json(model: type[R], path: Path, name: str, error: type[BenchError]) -> R:
