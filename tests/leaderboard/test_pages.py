@@ -18,6 +18,7 @@ import pytest
 from scipy import stats
 
 from bench.__main__ import run as command
+from bench.leaderboard.pages.rendering import _ticks
 from bench.metrics import measures
 from bench.results.store import Result
 from bench.results.units import numbered
@@ -346,3 +347,16 @@ def test_nobody_is_first_where_there_are_too_few_groups(
         for folder in results_folder().glob("[!.]*/*"):
             edit(folder, dataset__limit=None)
     assert ("<b>" in build().page("index.html").text) == bold
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a `b` c", "a <code>b</code> c"),
+        ("`b` and `<d>`", "<code>b</code> and <code>&lt;d&gt;</code>"),
+        ("a lone ` is no code", "a lone ` is no code"),
+        ("<plain>", "&lt;plain&gt;"),
+    ],
+)
+def test_text_between_back_quotes_is_code(text: str, shown: str) -> None:
+    assert str(_ticks(text)) == shown

@@ -10,6 +10,7 @@ import pytest
 
 from bench.data.gold import Gold
 from bench.metrics import DEFAULT_METRICS, evaluate, parse_metric, parse_metrics
+from bench.metrics.goldranks import returned_counts
 from bench.protocol.ranking import Ranking, ToolSets
 
 
@@ -259,3 +260,9 @@ def test_where_no_query_has_gold_nothing_is_taken_but_abstention() -> None:
 def test_rankings_without_any_column_are_unanswered() -> None:
     scores = evaluate(Ranking.empty(2).tools, Gold.of([{1: 1}, {2: 1}]), parse_metrics(["recall@5", "mmrr@5"]))
     assert scores.values.tolist() == [[0, 0], [0, 0]]
+
+
+def test_returned_tools_are_counted_up_to_the_padding() -> None:
+    tools = np.array([[3, 4, -1], [5, -1, -1], [1, 2, 0], [-1, -1, -1]], dtype=np.int32)
+    assert returned_counts(tools).tolist() == [2, 1, 3, 0]
+    assert returned_counts(np.empty((2, 0), dtype=np.int32)).tolist() == [0, 0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
+from bench.results.comparing import comparable, data_differences, doubtful_leads, marks, ordered, usual_template
 from bench.results.manifest import MetricValue
 from bench.results.store import Result
 
@@ -60,6 +60,21 @@ def mean(value: float, low: float | None = None, high: float | None = None) -> M
 def test_what_was_asked_of_other_queries_or_tools_does_not_compare(made: Result, data: dict[str, Any]) -> None:
     a, b, c = variant(made), variant(made, "dense"), variant(made, **data)
     assert comparable([a, c, b]) == [[a, b], [c]]
+
+
+def test_other_data_is_named_by_its_dataset_and_changed_data_by_its_content(made: Result) -> None:
+    manifest = made.manifest
+
+    def on(**more: Any) -> Any:
+        return manifest.model_copy(update={"dataset": manifest.dataset.model_copy(update=more)})
+
+    assert data_differences(manifest, on()) == []
+    # One content under two names is the same data.
+    assert data_differences(manifest, on(spec="renamed")) == []
+    (other,) = data_differences(manifest, on(spec="other", content_hash="0" * 64))
+    assert (other.what, other.first, other.second) == ("the dataset", manifest.dataset.spec, "other")
+    (changed,) = data_differences(manifest, on(content_hash="0" * 64))
+    assert (changed.what, changed.second) == ("the content of the dataset", "0" * 12)
 
 
 def test_depth_and_tool_text_compare_and_are_marked(made: Result) -> None:
