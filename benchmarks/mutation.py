@@ -214,7 +214,7 @@ def test_id(context: str) -> str:
     return ""
 
 
-def failing(tests: list[str], copy: Path, *options: str) -> list[str] | None:
+def failing(tests: list[str], copy: Path, *options: str, seconds: float = TIMEOUT) -> list[str] | None:
     """The tests that fail in a copy of the checkout; None if they take too long."""
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(_compiled(copy)), "PYTHONPATH": str(copy)}
@@ -229,14 +229,16 @@ def failing(tests: list[str], copy: Path, *options: str) -> list[str] | None:
         start_new_session=True,
     )
     try:
-        out, _ = process.communicate(timeout=TIMEOUT)
+        out, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return None
     if process.returncode == 0:
         return []
-    said = [line.split(" ")[1] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    lines = [line.partition(" ")[2] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    # Without its parameters, whose text may hold blanks.
+    said = [line.partition(" - ")[0].partition("[")[0] for line in lines]
     return said or [NO_TEST]
 
 
@@ -327,7 +329,7 @@ def run(count: int, seed: int, out: Path, only: str) -> None:
         unsound: set[str] = set()
         for start in range(0, len(killers), MOST_TESTS):
             part = killers[start : start + MOST_TESTS]
-            failed = failing(part, Path(scratch) / "0" / "checkout")
+            failed = failing(part, Path(scratch) / "0" / "checkout", seconds=10 * TIMEOUT)
             # Tests that do not run, or not in time, have not been seen to pass.
             unsound |= set(part if failed is None or NO_TEST in failed else failed)
     if unsound:
