@@ -8,6 +8,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import scipy.sparse.csgraph
+import scipy.special
+import scipy.stats
 
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
@@ -39,6 +42,9 @@ def test_search_does_not_get_worse(bench_gate):
     bench_gate(lambda query: my_search(query))
 """
 POLICY = 'margin = 0.02\n[[rule]]\nmetric = "recall@5"\n'
+
+#: Loaded before any test: pytester forgets what its inner sessions import, and NumPy's parts cannot be loaded twice.
+LOADED = (scipy.sparse.csgraph, scipy.special, scipy.stats)
 
 
 @pytest.fixture
