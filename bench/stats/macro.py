@@ -12,21 +12,6 @@ from bench.stats.exact import as_integers
 from bench.stats.units import dependence
 
 
-def macro_interval(
-    values: Sequence[NDArray[np.float64]], level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[float, float, float]:
-    """The mean of datasets' means and its interval, for one system: see `macro_intervals`.
-
-    Args:
-        values: for each dataset, (its queries,) finite.
-
-    Returns:
-        Mean, lower and upper end.
-    """
-    mean, low, high = macro_intervals([np.reshape(part, (-1, 1)) for part in values], level, resamples, seed)[0]
-    return float(mean), float(low), float(high)
-
-
 def macro_intervals(
     values: Sequence[NDArray[np.float64]],
     level: float = 0.95,

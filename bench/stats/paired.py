@@ -13,7 +13,7 @@ from bench.stats.bootstrap import bca_intervals
 from bench.stats.exact import as_integers
 from bench.stats.power import minimum_detectable_effect
 from bench.stats.strata import centred_values, weighted_values
-from bench.stats.units import dependence, effective_units, robust_mean, whole_sums
+from bench.stats.units import dependence, robust_mean, whole_sums
 
 #: Sign flips of the Monte Carlo test.
 FLIPS = 100_000
@@ -41,7 +41,6 @@ class Paired:
         detectable: the smallest mean difference that this many units show with 80% power at the 5% level; None for a
             single unit, of whose spread nothing is known.
         units: units of independence, which is the number of queries if these are independent.
-        effective: how many independent queries the units are worth, as of `effective_units`.
     """
 
     n: int
@@ -55,7 +54,6 @@ class Paired:
     losses: int
     detectable: float | None
     units: int
-    effective: float
 
     @property
     def identical(self) -> bool:
@@ -114,7 +112,6 @@ def compare(
     # A unit is an observation whose standard deviation is such that the mean has the error that holds for dependent
     # queries.
     deviations = spread if codes is None else robust_mean(centred, codes)[1] * math.sqrt(count)
-    effective = float(len(values)) if codes is None else effective_units(codes)
     found = []
     for column in range(values.shape[1]):
         low, high = (None if math.isnan(end) else float(end) for end in intervals[column])
@@ -133,7 +130,6 @@ def compare(
                 losses=int((signs < 0).sum()),
                 detectable=minimum_detectable_effect(float(deviations[column]), count) if count > 1 else None,
                 units=count,
-                effective=effective,
             )
         )
     return found

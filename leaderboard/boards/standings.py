@@ -70,7 +70,7 @@ def ranked_systems(ids: Sequence[str], values: NDArray[np.float64], units: NDArr
     count, systems = int(units.max()) + 1, values.shape[1]
     exact = FLIPS * count * systems * (systems - 1) // 2 <= _FLIPPED
     if exact:
-        pairs = pairwise_tests(values, units=units)
+        pairs = pairwise_tests(values, units=units) if count >= FEWEST_UNITS else np.ones((systems, systems))
         # Each system is held against all others in every resample.
         resamples = min(_MOST, _DRAWN // (count * systems), _COMPARED // systems**2)
         ranks = rank_intervals(values, resamples=max(_FEWEST, resamples), units=units)

@@ -267,6 +267,21 @@ def test_the_same_values_by_other_rankings_are_a_sample_like_any_other(judged: J
     assert rule.verdict == "inconclusive"
 
 
+def test_copies_of_a_query_are_no_evidence_for_or_against_a_candidate(judged: Judged) -> None:
+    """30 requests in 9 wordings each; the candidate fails all wordings of three requests."""
+    names = [f"q{i // 9 * 9:04}" for i in range(270)]
+    dependent: dict[str, Any] = {"unit": names, "before": {"units": [i // 9 for i in range(270)]}}
+    then, now = np.ones(270), np.ones(270)
+    now[:27] = 0.0
+    policy = {"rule": [{"metric": "recall@5", "margin": 0.02, "floor": 0.85}]}
+    alone = judged({"recall@5": then}, {"recall@5": now}, policy).rules
+    assert [(rule.verdict, rule.units) for rule in alone] == [("regression", 270), ("pass", 270)]
+    grouped = judged({"recall@5": then}, {"recall@5": now}, policy, **dependent).rules
+    assert [(rule.verdict, rule.n, rule.units) for rule in grouped] == [("inconclusive", 270, 30)] * 2
+    assert [rule.difference for rule in grouped] == [rule.difference for rule in alone]
+    assert grouped[0].note == f"only 3 groups of dependent queries differ{ALLOWED}"
+
+
 def test_few_differing_queries_are_named_as_a_weak_ground(judged: Judged) -> None:
     now = THEN.copy()
     now[np.flatnonzero(THEN)[:2]] = 0.0

@@ -21,9 +21,11 @@ from bench.specs.spec import parse
 
 pytest_plugins = ["pytester"]
 
-#: A project's own search: words that query and tool share, with a fault that a test plants.
+#: A project's own search: words that query and tool share, with a fault that a test plants. Its sums are exact:
+#: a plain sum over a set depends on the interpreter's hash seed, and so would the order of near ties in a subprocess.
 PROJECT = """
 from collections import Counter
+from math import fsum
 from bench.registry import load_dataset
 
 TEXTS = {tool.tool_id: tool.name + " " + tool.description for tool in load_dataset("starter").tools}
@@ -32,7 +34,7 @@ COUNTS = Counter(word for words in TOOLS.values() for word in words)
 
 def my_search(query, fault=""):
     words = set(query.lower().split())
-    ranked = sorted(TOOLS, key=lambda name: (-sum(1 / COUNTS[word] for word in words & TOOLS[name]), name))
+    ranked = sorted(TOOLS, key=lambda name: (-fsum(1 / COUNTS[word] for word in words & TOOLS[name]), name))
     return ranked[-20:] if fault == "worst" else ranked[:20]
 """
 THREE_LINES = """

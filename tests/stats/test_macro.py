@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.stats.macro import macro_interval, macro_intervals
+from bench.stats.macro import macro_intervals
+
+
+def macro_interval(values: list[NDArray[np.float64]], *args: Any, **options: Any) -> tuple[float, float, float]:
+    """Mean, lower and upper end of a single system."""
+    ((mean, low, high),) = macro_intervals([part[:, None] for part in values], *args, **options).tolist()
+    return mean, low, high
 
 
 def datasets(seed: int = 0) -> list[NDArray[np.float64]]:
