@@ -1,51 +1,154 @@
-"""Detecting models that were trained on the evaluated queries or their gold tools."""
+"""Detecting models that were trained on the evaluated queries, on near copies of them, or on their gold tools.
+
+Models trained by bench have a training card with digests of all their training texts, so exact copies are always found.
+Near copies need the texts themselves: they are taken from the training datasets where these are available. Of other
+models bench knows what their model cards declare.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
-from bench.models.trainingcard import read_card, text_digest, tool_digest
+from bench.data.nearcopies import near_copies
+from bench.data.tables import Tool
+from bench.errors import BenchError
+from bench.models.declared import declared_training_sets
+from bench.models.trainingcard import TrainingCard, read_card, text_digest, tool_digest
 
 #: Marks on the row; the sentences next to them give the numbers.
-LEAKED, SEEN = "trained on test", "tools seen"
+LEAKED, NEAR, SEEN, DECLARED = "trained on test", "near test", "tools seen", "declared training set"
 
 
-def training_marks(models: Iterable[str], dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, str]:
-    """Marks for a method whose models knew evaluated queries, or the tools that are gold for them.
+@dataclass
+class Leaks:
+    """What the training data of a method's models has in common with what is evaluated.
+
+    Attributes:
+        sentences: mark -> sentences.
+        warnings: what could not be looked for.
+    """
+
+    sentences: dict[str, list[str]] = field(default_factory=lambda: {LEAKED: [], NEAR: [], SEEN: [], DECLARED: []})
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """Mark -> sentence; empty when nothing is in common."""
+        return {mark: "; ".join(found) for mark, found in self.sentences.items() if found}
+
+
+def training_leaks(
+    models: Iterable[str], dataset: Dataset, rows: NDArray[np.int64], load: Callable[[str], Dataset]
+) -> Leaks:
+    """What the training data of models has in common with the evaluated queries and the tools that are gold for them.
 
     Args:
-        models: what the method's revisions are named by; a folder with a training card is looked at.
+        models: what the method's revisions are named by. The training card of a model that bench trained is read, and
+            otherwise its model card; of a model without either nothing is known, and nothing is said.
         dataset, rows: the queries that are asked.
-
-    Returns:
-        Mark -> sentence; empty when no model of bench's training is among them. A model that others trained says
-        nothing of what it knows, and is not marked.
+        load: gives the dataset of a spec, here those of training cards.
 
     Raises:
         DataError: a training card cannot be read.
     """
     judged = [row for row in rows if dataset.gold.counts[row]]
-    texts = [text_digest(dataset.queries[row].text) for row in judged]
+    queries = [dataset.queries[row].text for row in judged]
     gold = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).tools)
-    tools = [tool_digest(dataset.tools[tool]) for tool in gold]
-    leaked: list[str] = []
-    seen: list[str] = []
+    tools = [dataset.tools[tool] for tool in gold]
+    found = Leaks()
     for name in sorted(set(models)):
         card = read_card(Path(name).expanduser())
-        if card is None:
-            continue
-        what = f"the {card.kind} {Path(name).name} (trained on {', then '.join([*card.before, card.dataset])})"
-        queries, digests = set(card.queries), set(card.tools)
-        known = sum(text in queries for text in texts)
-        if known:
-            leaked.append(f"{what} was trained on {known} of these {len(judged)} queries")
-        known = sum(digest in digests for digest in tools)
-        if known:
-            seen.append(f"{what} was trained on {known} of the {len(tools)} tools that are gold here")
-    found = {LEAKED: "; ".join(leaked), SEEN: "; ".join(seen)}
-    return {mark: sentence for mark, sentence in found.items() if sentence}
+        if card is not None:
+            _look(found, name, card, queries, tools, load)
+        elif sets := [item for item in declared_training_sets(name) if _plain(item) in _names(dataset)]:
+            found.sentences[DECLARED].append(
+                f"the card of the model {Path(name).name} names {', '.join(sets)} among its training sets, and does "
+                "not say whether the evaluated queries were part of it"
+            )
+    return found
+
+
+def _look(
+    found: Leaks,
+    name: str,
+    card: TrainingCard,
+    queries: list[str],
+    tools: list[Tool],
+    load: Callable[[str], Dataset],
+) -> None:
+    """What one model with a training card was trained on."""
+    what = f"the {card.kind} {Path(name).name} (trained on {', then '.join([*card.before, card.dataset])})"
+    past = _Past.of(card, load)
+    exact, near = _copies(queries, [text_digest(text) for text in queries], set(card.queries), past.queries)
+    if exact:
+        found.sentences[LEAKED].append(f"{what} was trained on {exact} of these {len(queries)} queries")
+    if near:
+        found.sentences[NEAR].append(f"{what} was trained on near copies of {near} of these {len(queries)} queries")
+    digests = [tool_digest(tool) for tool in tools]
+    exact, near = _copies([_tool_text(tool) for tool in tools], digests, set(card.tools), past.tools)
+    if exact or near:
+        parts = [f"on {exact}"] * bool(exact) + [f"on near copies of {near}"] * bool(near)
+        found.sentences[SEEN].append(
+            f"{what} was trained {' and '.join(parts)} of the {len(tools)} tools that are gold here"
+        )
+    if past.missing:
+        found.warnings.append(
+            f"near copies in the training data of the {card.kind} {Path(name).name} were not looked for among "
+            f"{past.missing} of its texts, which no dataset here has (it was trained on "
+            f"{', then '.join([*card.before, card.dataset])})"
+        )
+
+
+@dataclass(frozen=True)
+class _Past:
+    """The texts of a model's training queries and tools, where datasets here have them, and how many are missing."""
+
+    queries: list[str]
+    tools: list[str]
+    missing: int
+
+    @staticmethod
+    def of(card: TrainingCard, load: Callable[[str], Dataset]) -> _Past:
+        queries, tools = set(card.queries), set(card.tools)
+        query_texts: dict[str, str] = {}
+        tool_texts: dict[str, str] = {}
+        for spec in dict.fromkeys([*card.before, card.dataset]):
+            try:
+                dataset = load(spec)
+            except BenchError:
+                continue  # not here; what it would have had is missing below
+            query_texts |= {digest: q.text for q in dataset.queries if (digest := text_digest(q.text)) in queries}
+            tool_texts |= {digest: _tool_text(t) for t in dataset.tools if (digest := tool_digest(t)) in tools}
+        missing = len(queries) - len(query_texts) + len(tools) - len(tool_texts)
+        return _Past(list(query_texts.values()), list(tool_texts.values()), missing)
+
+
+def _copies(texts: list[str], digests: list[str], known: set[str], past: list[str]) -> tuple[int, int]:
+    """How many texts were trained on exactly, and how many others nearly."""
+    others = [text for text, digest in zip(texts, digests, strict=True) if digest not in known]
+    return len(texts) - len(others), int(near_copies(others, past).sum())
+
+
+def _tool_text(tool: Tool) -> str:
+    """What is compared of a tool: the words of `tool_digest`."""
+    words = (tool.name, tool.description) if tool.description.strip() else (tool.category, tool.parent, tool.name)
+    return " ".join(words)
+
+
+def _names(dataset: Dataset) -> set[str]:
+    """What others may call a dataset, or where its files come from."""
+    card = dataset.card
+    upstream = [item.repository.rpartition("/")[2] for item in card.upstream]
+    return {_plain(name) for name in (card.id, card.source, *card.aliases, *upstream)} - {""}
+
+
+def _plain(name: str) -> str:
+    """The last part of a dataset's id, without case and punctuation."""
+    return re.sub(r"[\W_]+", "", name.rpartition("/")[2].casefold())

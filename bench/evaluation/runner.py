@@ -21,7 +21,7 @@ from bench.errors import BenchError, ResultError, UsageError
 from bench.evaluation.answers import ask, asking_order, forget
 from bench.evaluation.cut import Cut, learn_cut, split_history
 from bench.evaluation.guard import check_parts, checked_facts, checked_marks, checked_revisions, method_errors
-from bench.evaluation.leaks import training_marks
+from bench.evaluation.leaks import training_leaks
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
 from bench.evaluation.plan import Plan, method_code, method_hash, result_id
 from bench.evaluation.rescore import rescore, up_to_date
@@ -37,7 +37,7 @@ from bench.results.manifest import DatasetIdentity, Environment, Latency, Manife
 from bench.results.store import Result, check_writable, is_complete, result_folder, result_lock, write_result
 from bench.results.units import unit_counts
 from bench.session import Meter, current_session, metered, session, uncached_queries
-from bench.specs.spec import Spec
+from bench.specs.spec import Spec, parse
 from bench.storage.locks import recover
 from bench.storage.paths import write_text
 
@@ -112,8 +112,7 @@ class Runner:
                 outcome = error
             yield outcome
 
-    def _dataset(self, plan: Plan) -> Dataset:
-        spec = plan.dataset
+    def _dataset(self, spec: Spec) -> Dataset:
         if spec not in self._datasets:
             with self.progress.stage(f"load {spec}"):
                 self._datasets[spec] = self.load(spec)
@@ -123,7 +122,7 @@ class Runner:
         # Its identity is taken now: what it builds from here on is no part of it.
         method.context.close()
         check_parts(method)
-        dataset = self._dataset(plan)
+        dataset = self._dataset(plan.dataset)
         plan = plan.normal(dataset)
         for metric in self.metrics:
             if isinstance(metric.cutoff, int) and metric.cutoff > plan.depth and plan.depth < len(dataset.tools):
@@ -161,7 +160,7 @@ class Runner:
     def _kept(self, result: Result, plan: Plan) -> Result:
         """A stored result, scored again if it lacks a metric or the scoring code has changed."""
         made = result.manifest.environment.created
-        dataset = self._dataset(plan)
+        dataset = self._dataset(plan.dataset)
         if up_to_date(result, dataset, self.metrics):
             self.progress.note(f"{result.label}: kept from {made}; use --overwrite always to run it again")
             return result
@@ -169,7 +168,7 @@ class Runner:
         return rescore(result, dataset, self.metrics)
 
     def _make(self, item: _Prepared) -> Result:
-        plan, method, dataset = item.plan, item.method, self._dataset(item.plan)
+        plan, method, dataset = item.plan, item.method, self._dataset(item.plan.dataset)
         library, history = views(plan, dataset)
         rows = plan.rows(dataset)
         batches = item.folder.with_name(f".{item.folder.name}.partial")
@@ -207,7 +206,8 @@ class Runner:
         with clock("score"), self.progress.stage("score"):
             scored = score(item.identifier, dataset, rows, answers, template, self.metrics, plan.depth)
         oracle = is_oracle(method)
-        marks = checked_marks(method) | training_marks(models(method), dataset, rows)
+        leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))
+        marks = checked_marks(method) | leaks.marks
         manifest = Manifest(
             result_id=item.identifier,
             protocol=PROTOCOL_VERSION,
@@ -232,7 +232,7 @@ class Runner:
             peak_memory_mib=None if peak is None else round(peak, 1),
             model_use=_model_use(asked, answers.resumed) if needs_llm(method) else None,
             facts=facts,
-            warnings=_warnings(plan, dataset, oracle),
+            warnings=_warnings(plan, dataset, oracle) + leaks.warnings,
             resumed=answers.resumed,
             scoring=scoring_code(scored.metrics.metrics),
         )

@@ -14,7 +14,9 @@ SCHEMA_VERSION = 1
 MarkKind = Literal[
     "method",
     "trained on test",
+    "near test",
     "tools seen",
+    "declared training set",
     "oracle",
     "run file",
     "depth",
@@ -25,7 +27,12 @@ MarkKind = Literal[
     "older version",
     "protocol",
 ]
-_OF_MODELS: dict[str, MarkKind] = {"trained on test": "trained on test", "tools seen": "tools seen"}
+_OF_MODELS: dict[str, MarkKind] = {
+    "trained on test": "trained on test",
+    "near test": "near test",
+    "tools seen": "tools seen",
+    "declared training set": "declared training set",
+}
 
 
 class Mark(Record):

@@ -17,7 +17,7 @@ def needs_llm(row: Row) -> bool:
 def learns(row: Row) -> bool:
     """Whether the method learnt from past queries, or has a model that was trained on a dataset's."""
     manifest = row.result.manifest
-    if any(mark.kind in {"tools seen", "trained on test"} for mark in manifest.marks):
+    if any(mark.kind in {"tools seen", "trained on test", "near test"} for mark in manifest.marks):
         return True
     own = manifest.method.learns
     return _class_learns(manifest) if own is None else own

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
-from bench.data.tables import Tool
-from bench.errors import DataError
-from bench.evaluation.leaks import LEAKED, SEEN, training_marks
+from bench.data.tables import Tables, Tool
+from bench.errors import DataError, UnavailableError
+from bench.evaluation.leaks import DECLARED, LEAKED, NEAR, SEEN, Leaks, training_leaks
+from bench.models.declared import declared_training_sets
 from bench.models.trainingcard import CARD, TrainingCard, read_card, text_digest, tool_digest, write_card
 from bench.registry import load_dataset
+from bench.session import current_session, session
 
 
 def card(queries: list[str], tools: list[Tool]) -> TrainingCard:
@@ -44,6 +47,10 @@ def card(queries: list[str], tools: list[Tool]) -> TrainingCard:
     )
 
 
+def leaks(models: list[str], dataset: Dataset, rows: NDArray[np.int64]) -> Leaks:
+    return training_leaks(models, dataset, rows, load_dataset)
+
+
 @pytest.fixture
 def starter() -> Dataset:
     return load_dataset("starter")
@@ -51,7 +58,7 @@ def starter() -> Dataset:
 
 def test_a_model_that_learnt_from_other_queries_and_tools_is_not_marked(tmp_path: Path, starter: Dataset) -> None:
     write_card(tmp_path, card(["something else"], [Tool("send_email", "nothing", "like it")]))
-    assert training_marks([str(tmp_path)], starter, starter.rows("test")) == {}
+    assert leaks([str(tmp_path)], starter, starter.rows("test")).marks == {}
 
 
 def test_a_model_that_knew_test_queries_is_marked_with_their_number(tmp_path: Path, starter: Dataset) -> None:
@@ -59,7 +66,7 @@ def test_a_model_that_knew_test_queries_is_marked_with_their_number(tmp_path: Pa
     judged = [starter.queries[row] for row in rows if starter.gold.counts[row]]
     # Case and white space do not make another query.
     write_card(tmp_path, card([judged[0].text.upper(), f"  {judged[1].text}\n"], []))
-    found = training_marks([str(tmp_path), str(tmp_path)], starter, rows)
+    found = leaks([str(tmp_path), str(tmp_path)], starter, rows).marks
     assert list(found) == [LEAKED]
     assert f"was trained on 2 of these {len(judged)} queries" in found[LEAKED]
 
@@ -68,7 +75,7 @@ def test_a_model_that_knew_the_gold_tools_is_marked_with_their_number(tmp_path: 
     rows = starter.rows("test")
     gold = [starter.tools[tool] for tool in np.unique(starter.gold.take(rows).tools)]
     write_card(tmp_path, card([], gold[:3]))
-    found = training_marks([str(tmp_path)], starter, rows)
+    found = leaks([str(tmp_path)], starter, rows).marks
     assert list(found) == [SEEN]
     assert f"was trained on 3 of the {len(gold)} tools that are gold here" in found[SEEN]
 
@@ -79,7 +86,7 @@ def test_tools_are_known_by_what_they_say_and_not_by_their_ids(tmp_path: Path, s
     renamed = [replace(tool, tool_id=f"elsewhere.{tool.tool_id}", category="Other") for tool in gold[:4]]
     namesakes = [replace(tool, description="does something else") for tool in gold[4:]]
     write_card(tmp_path, card([], [*renamed, *namesakes]))
-    assert f"was trained on 4 of the {len(gold)} tools" in training_marks([str(tmp_path)], starter, rows)[SEEN]
+    assert f"was trained on 4 of the {len(gold)} tools" in leaks([str(tmp_path)], starter, rows).marks[SEEN]
 
 
 def test_a_name_alone_does_not_make_two_tools_the_same() -> None:
@@ -92,18 +99,18 @@ def test_a_name_alone_does_not_make_two_tools_the_same() -> None:
 def test_queries_without_gold_are_no_leak(tmp_path: Path, starter: Dataset) -> None:
     rows = np.array([row for row in starter.rows("test") if not starter.gold.counts[row]])
     write_card(tmp_path, card([starter.queries[row].text for row in rows], []))
-    assert training_marks([str(tmp_path)], starter, rows) == {}
+    assert leaks([str(tmp_path)], starter, rows).marks == {}
 
 
 def test_models_that_bench_did_not_train_are_not_marked(tmp_path: Path, starter: Dataset) -> None:
-    assert training_marks(["minilm", "owner/model", str(tmp_path)], starter, starter.rows("test")) == {}
+    assert leaks(["minilm", "owner/model", str(tmp_path)], starter, starter.rows("test")).marks == {}
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"kind": "retriever"}'])
 def test_a_card_that_cannot_be_read_is_told(tmp_path: Path, starter: Dataset, damage: str) -> None:
     (tmp_path / CARD).write_text(damage)
     with pytest.raises(DataError, match=r"the training card .* cannot be read"):
-        training_marks([str(tmp_path)], starter, starter.rows("test"))
+        leaks([str(tmp_path)], starter, starter.rows("test"))
 
 
 def test_a_card_reads_back(tmp_path: Path) -> None:
@@ -149,3 +156,92 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     assert "rules: uses rules instead of a language model" in result.manifest.notes
     assert [mark.text for mark in marks(result, "name_description")] == ["rules"]
     assert plain.manifest.method.marks == []
+
+
+def test_near_copies_of_queries_and_tools_are_counted_beside_exact_ones(tmp_path: Path, starter: Dataset) -> None:
+    rows = starter.rows("test")
+    judged = [starter.queries[row] for row in rows if starter.gold.counts[row]]
+    long = sorted(judged, key=lambda query: -len(query.text.split()))[:3]
+    gold = [starter.tools[tool] for tool in np.unique(starter.gold.take(rows).tools)]
+    described = sorted(gold, key=lambda tool: -len(tool.description.split()))[0]
+    past = [
+        replace(query, query_id=f"past-{query.query_id}", text=f"Please: {query.text}", gold={}) for query in long[:2]
+    ]
+    tool = replace(described, tool_id="copy", description=f"{described.description} Now.")
+    other = Dataset.build("past", starter.card, Tables([*starter.tools, tool], past))
+    write_card(
+        tmp_path,
+        card([past[0].text, past[1].text, long[2].text], [tool]).model_copy(
+            update={"dataset": "past", "before": ["gone"]}
+        ),
+    )
+
+    def load(spec: str) -> Dataset:
+        if spec == "past":
+            return other
+        raise UnavailableError(f"there is no {spec}.")
+
+    found = training_leaks([str(tmp_path)], starter, rows, load)
+    name = f"the retriever {tmp_path.name} (trained on gone, then past)"
+    assert found.marks == {
+        LEAKED: f"{name} was trained on 1 of these {len(judged)} queries",
+        NEAR: f"{name} was trained on near copies of 2 of these {len(judged)} queries",
+        SEEN: f"{name} was trained on near copies of 1 of the {len(gold)} tools that are gold here",
+    }
+    # The third query's text is in no dataset that is here.
+    (warning,) = found.warnings
+    assert "were not looked for among 1 of its texts" in warning
+
+
+@pytest.mark.parametrize(
+    ("declared", "marked"),
+    [
+        ("datasets:\n- ms_marco\n- someone/Starter", "someone/Starter"),
+        ("datasets: starter", "starter"),
+        ("datasets:\n- ms_marco", ""),
+        ("datasets: [1, {a: b}, null]", ""),
+        ("license: mit", ""),
+        ("datasets: [", ""),
+        ("a: &a [x]\nb: &b [*a, *a]\ndatasets: *b", ""),
+    ],
+)
+def test_a_model_card_that_names_the_dataset_is_a_mark(
+    tmp_path: Path, starter: Dataset, declared: str, marked: str
+) -> None:
+    (tmp_path / "README.md").write_text(f"---\n{declared}\n---\n\n# A model\n")
+    found = leaks([str(tmp_path)], starter, starter.rows("test"))
+    why = (
+        f"the card of the model {tmp_path.name} names {marked} among its training sets, and does not say whether the "
+        "evaluated queries were part of it"
+    )
+    assert found == (Leaks({**Leaks().sentences, DECLARED: [why]}) if marked else Leaks())
+
+
+@pytest.mark.parametrize("content", [b"", b"no front matter", b"---\n\xff\xfe\n---\n", b"---\n" + b"a: b\n" * 300_000])
+def test_a_model_card_that_cannot_be_read_says_nothing(tmp_path: Path, starter: Dataset, content: bytes) -> None:
+    (tmp_path / "README.md").write_bytes(content)
+    assert leaks([str(tmp_path)], starter, starter.rows("test")) == Leaks()
+
+
+def test_a_model_of_the_hub_is_looked_up_in_its_cache(
+    tmp_path: Path, starter: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = tmp_path / "models--owner--model" / "snapshots" / "1"
+    snapshot.mkdir(parents=True)
+    (tmp_path / "models--owner--model" / "refs").mkdir()
+    (tmp_path / "models--owner--model" / "refs" / "main").write_text("1")
+    (snapshot / "config.json").write_text("{}")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.file_download.HF_HUB_CACHE", str(tmp_path), raising=False)
+    with session(replace(current_session(), offline=True)):
+        assert declared_training_sets("owner/model") == ()
+        (snapshot / "README.md").write_text("---\ndatasets:\n- starter\n---\n")
+        assert declared_training_sets("owner/model") == ("starter",)
+        assert declared_training_sets("owner/other") == ()
+        assert declared_training_sets("no name of a model: ../..") == ()
+
+
+def test_the_embedded_encoder_declares_its_training_sets() -> None:
+    found = declared_training_sets("minilm")
+    assert "ms_marco" in found
+    assert len(found) > 20

@@ -14,7 +14,7 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Split
 from bench.errors import DataError, UnavailableError, UsageError
-from bench.evaluation.leaks import LEAKED, training_marks
+from bench.evaluation.leaks import LEAKED, Leaks, training_leaks
 from bench.identity.sources import closure, code_hash
 from bench.models.encoders import Encoder
 from bench.models.trainingcard import TrainingCard, text_digest, tool_digest
@@ -200,13 +200,14 @@ def test_a_model_trained_from_a_trained_model_has_learnt_from_both(
     assert set(first.queries) < set(second.queries) == set(third.queries)
     assert set(first.tools) <= set(second.tools)
     assert second.examples < len(second.queries)
+
+    def leaks(model: str) -> Leaks:
+        return training_leaks([model], other, other.rows("test"), {"lessons": lessons, "turned": other}.__getitem__)
+
     for name in ("second", "third"):
-        found = training_marks([str(tmp_path / name)], other, other.rows("test"))
+        found = leaks(str(tmp_path / name)).marks
         assert "was trained on 32 of these 32 queries" in found[LEAKED]
-    assert (
-        "the retriever second (trained on lessons, then turned)"
-        in training_marks([str(tmp_path / "second")], other, other.rows("test"))[LEAKED]
-    )
+    assert "the retriever second (trained on lessons, then turned)" in leaks(str(tmp_path / "second")).marks[LEAKED]
     # A base whose card cannot be read may know anything.
     (tmp_path / "first" / "training.json").write_text("{")
     with pytest.raises(DataError, match="training card"):

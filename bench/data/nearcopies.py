@@ -1,0 +1,104 @@
+"""Near copies between two collections of texts: does one hold nearly what the other does?
+
+Two signs, after the contamination studies of language models (Brown et al. 2020, appendix C; Touvron et al. 2023,
+appendix A.6), for texts that are short:
+
+- n-grams: a share of at least `SHARED` of a text's runs of `RUN` words is in one text of the other collection. Texts of
+  fewer than `FEWEST` runs are not judged by it: an ordinary opening ("I'm planning a picnic in") is most of them.
+- cosine: the TF-IDF cosine with one text of the other collection is at least `COSINE`, whatever the order of the words.
+
+Words are runs of letters and digits after case folding. The limits were set by reading pairs of ToolLens, whose test
+and train queries share templates: above them most pairs ask the same thing of the same places, names and dates, below
+them many ask for something else with the same words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+RUN, FEWEST, SHARED, COSINE = 4, 10, 0.8, 0.9
+
+_WORD = re.compile(r"[^\W_]+")
+#: Texts that are compared with the whole other collection at once; bounds the memory.
+_BLOCK = 256
+
+
+def near_copies(texts: Sequence[str], others: Sequence[str]) -> NDArray[np.bool_]:
+    """Which texts have a near copy, or an exact one, in another collection.
+
+    Args:
+        texts: what is asked about.
+        others: the other collection.
+
+    Returns:
+        (texts,) bool. A text without a word has none.
+    """
+    shared, cosine = likeness(texts, others)
+    # The sums are of few terms; the last bits of a quotient decide nothing.
+    return (shared >= SHARED - 1e-9) | (cosine >= COSINE - 1e-9)
+
+
+def likeness(texts: Sequence[str], others: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How near the nearest text of another collection is, by either sign.
+
+    Returns:
+        (texts,) the largest share of a text's distinct runs that one other text has, 0 for a text of few runs, and
+        (texts,) the largest TF-IDF cosine. The weight of a word is its count times log(N / texts with it) + 1, where N
+        is the number of texts of both collections.
+    """
+    if not texts or not others:
+        return np.zeros(len(texts)), np.zeros(len(texts))
+    words, other_words = ([_WORD.findall(text.casefold()) for text in collection] for collection in (texts, others))
+    runs, other_runs = _counts([_runs(own) for own in words], [_runs(own) for own in other_words])
+    runs.data[:], other_runs.data[:] = 1.0, 1.0
+    distinct = np.diff(runs.indptr)
+    shared = np.where(distinct >= FEWEST, _largest(runs, other_runs) / np.maximum(distinct, 1), 0.0)
+    counts, other_counts = _counts(words, other_words)
+    having = np.concatenate([counts.indices, other_counts.indices])
+    documents = np.bincount(having, minlength=counts.shape[1])
+    weights = np.log((len(texts) + len(others)) / np.maximum(documents, 1)) + 1.0
+    return shared, _largest(_unit(counts, weights), _unit(other_counts, weights))
+
+
+def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
+    return [tuple(words[i : i + RUN]) for i in range(len(words) - RUN + 1)]
+
+
+def _counts(one: Sequence[Sequence[object]], other: Sequence[Sequence[object]]) -> tuple[csr_array, csr_array]:
+    """How often each text of two collections has each item, over their common items."""
+    from scipy.sparse import csr_array  # a tenth of a second, and most runs look for no copies
+
+    columns: dict[object, int] = {}
+    coded = [[columns.setdefault(item, len(columns)) for items in part for item in items] for part in (one, other)]
+    matrices = []
+    for codes, part in zip(coded, (one, other), strict=True):
+        pointers = np.cumsum([0, *map(len, part)])
+        shape = (len(part), len(columns))
+        matrix = csr_array((np.ones(len(codes)), np.array(codes, dtype=np.int64), pointers), shape=shape)
+        matrix.sum_duplicates()
+        matrices.append(matrix)
+    return matrices[0], matrices[1]
+
+
+def _unit(counts: csr_array, weights: NDArray[np.float64]) -> csr_array:
+    """Weighted rows of length 1; an empty row stays empty."""
+    rows = counts.copy()
+    rows.data *= weights[rows.indices]
+    lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)))
+    rows.data /= np.repeat(np.maximum(lengths, 1e-300), np.diff(rows.indptr))
+    return rows
+
+
+def _largest(rows: csr_array, others: csr_array) -> NDArray[np.float64]:
+    """(rows,) the largest product of a row with one of the others; no value is negative."""
+    turned = others.T.tocsr()
+    parts = [(rows[i : i + _BLOCK] @ turned).max(axis=1).toarray().ravel() for i in range(0, rows.shape[0], _BLOCK)]
+    return np.concatenate(parts)

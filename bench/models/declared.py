@@ -1,0 +1,67 @@
+"""The training sets that a third-party model declares on its model card.
+
+A model card of the Hugging Face hub is a `README.md` with YAML front matter, whose key `datasets` lists the ids of the
+training sets (https://huggingface.co/docs/hub/model-cards). It says neither which split was used nor that the list is
+complete.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.models.files import EMBEDDED, embedded_model
+from bench.session import current_session
+
+#: A model card that is larger is not read.
+_MOST_BYTES = 1 << 20
+_MOST_SETS, _LONGEST = 500, 200
+
+
+def declared_training_sets(name: str) -> tuple[str, ...]:
+    """The ids of the training sets that the card of a model names.
+
+    Args:
+        name: a model as methods name it: the embedded one, a folder, or an id of the hub whose files are in its
+            cache.
+
+    Returns:
+        The ids as they are written, in their order; none for a model without a card, or with one that names none.
+    """
+    card = _card(name)
+    if card is None:
+        return ()
+    try:
+        from huggingface_hub.repocard import metadata_load
+
+        if not card.is_file() or card.stat().st_size > _MOST_BYTES:
+            return ()
+        metadata = metadata_load(card)
+    except Exception:  # A model is usable without a card, and so with one of which the YAML reader makes nothing.
+        return ()
+    found = metadata.get("datasets") if isinstance(metadata, dict) else None
+    names = found if isinstance(found, list) else [found]
+    return tuple(item for item in names[:_MOST_SETS] if isinstance(item, str) and 0 < len(item) <= _LONGEST)
+
+
+def _card(name: str) -> Path | None:
+    if name == EMBEDDED:
+        return embedded_model() / "README.md"
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder / "README.md"
+    return _hub_card(name)
+
+
+def _hub_card(name: str) -> Path | None:
+    """The card of a model of the hub that is used here: fetched unless offline, because models are without theirs."""
+    try:
+        from huggingface_hub import hf_hub_download, try_to_load_from_cache
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    except ImportError:
+        return None
+    try:
+        if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return None
+        return Path(hf_hub_download(name, "README.md", local_files_only=current_session().offline))
+    except (HFValidationError, HfHubHTTPError, OSError, ValueError):
+        return None  # not a name of the hub, or no card there
