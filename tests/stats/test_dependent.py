@@ -154,6 +154,13 @@ def test_sign_flips_of_units_of_one_size_are_the_wild_cluster_bootstrap() -> Non
     assert randomisation_test(values, units=units)[0] == pytest.approx(share, abs=1e-12)
 
 
+def test_sign_flips_of_units_give_the_p_value_of_wildboottest() -> None:
+    """The package wildboottest 0.3.2 with Rademacher weights, the hypothesis imposed and all 2^9 sign vectors."""
+    number = np.arange(27)
+    values = ((37 * number * number + 11 * number) % 101 - 45) / 64
+    assert randomisation_test(values[:, None], units=number % 9) == [16 / 512]
+
+
 @given(grouped(), st.data())
 @settings(deadline=None, max_examples=40)
 def test_neither_the_order_of_queries_nor_repeating_them_matters(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bench.stats.bootstrap import bca_intervals
+from bench.stats.classical import paired_t
 from bench.stats.units import (
     dependence,
     design_effect,
@@ -82,6 +85,28 @@ def test_the_closed_form_is_that_of_the_matrices(drawn: tuple[NDArray[np.float64
         variance, degrees = matrices(values[:, column], units)
         assert errors[column] ** 2 == pytest.approx(variance, abs=1e-12)
         assert freedom[column] == pytest.approx(degrees)
+
+
+def test_errors_are_those_of_clubsandwich_and_statsmodels() -> None:
+    """Figures of R's clubSandwich 0.5.8 (`coef_test(lm(y ~ 1), "CR2", cluster, "Satterthwaite")` and `conf_int`).
+
+    Of statsmodels 0.15 (`OLS(y, 1).fit(cov_type="cluster")` without corrections) it is the root of the sum of squares
+    of the units' residual sums over n, which CR2 corrects.
+    """
+    sizes = [1, 2, 2, 3, 4, 5, 7]
+    units = np.repeat(np.arange(7), sizes)
+    values = np.array([[((5 * i * i + 3 * i) % 9 - 4) / 8] for i in range(24)])
+    means, errors, freedom = robust_mean(values, units)
+    assert means[0] == pytest.approx(-0.0677083333333334, rel=1e-13)
+    assert errors[0] == pytest.approx(0.0710528778112843, rel=1e-13)
+    assert freedom[0] == pytest.approx(4.39350505370562, rel=1e-13)
+    assert paired_t(values, units)[0] == pytest.approx(0.390057202956472, rel=1e-12)
+    assert bca_intervals(values, units=units)[0] == pytest.approx([-0.258206094315714, 0.122789427649047], rel=1e-12)
+    residuals = unit_sums(values - means, units)[0][:, 0]
+    assert math.sqrt((residuals**2).sum()) / 24 == pytest.approx(0.06685577697283315, rel=1e-13)
+    # A unit that holds the share h of the queries is corrected by 1 / (1 - h).
+    corrected = residuals**2 / (1 - np.array(sizes) / 24)
+    assert math.sqrt(corrected.sum()) / 24 == pytest.approx(errors[0], rel=1e-13)
 
 
 def test_the_error_is_without_bias_for_independent_queries_whatever_the_units() -> None:
