@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import os
@@ -75,6 +76,13 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One cache for all tests of a run, so that each text is encoded once; shared by the workers of xdist."""
     base = tmp_path_factory.getbasetemp()
     return (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "bench-cache"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def settled() -> None:
+    """Each run of a method collects garbage; what is loaded already need not be looked at again every time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,18 @@ def test_columns_are_tested_as_scipy_tests_them(seed: int) -> None:
     assert wilcoxon(table) == pytest.approx([stats.wilcoxon(column[column != 0]).pvalue for column in table.T])
 
 
+@given(st.lists(st.sampled_from([-1.0, -0.5, -1 / 3, -0.1, 0.1, 0.5, 1.0, 2.0]), min_size=2, max_size=9))
+@settings(max_examples=40)
+def test_few_differences_are_enumerated_as_scipy_does(values: list[float]) -> None:
+    assert wilcoxon(np.array(values)[:, None])[0] == pytest.approx(stats.wilcoxon(values).pvalue, abs=1e-12)
+
+
+def test_up_to_thirteen_differences_are_enumerated() -> None:
+    values = [0.5, -0.5, 1.0, 0.25, 0.5, -0.25, 1.0, 1.0, 0.5, -1.0, 0.25, 0.5, 0.5, -0.25]
+    for count in (13, 14):
+        assert wilcoxon(np.array(values[:count])[:, None])[0] == pytest.approx(stats.wilcoxon(values[:count]).pvalue)
+
+
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("n", [1, 2, 7, 100])
 def test_identical_systems_have_p_one(test: object, n: int) -> None:
