@@ -1,0 +1,70 @@
+"""Alternatives of gold tools: tools of another parent that read the same.
+
+Libraries of collected APIs hold the same tool several times, under several providers, and gold names the one that a
+query was written for. Here two tools are alternatives of each other if
+
+- the sets of words of their names and descriptions are equal (case, order, repetition and punctuation do not count; the
+  signs in `C++` and `C#` do),
+- the names of their parameters are equal, and
+- their parents differ: within one parent, tools with the same words are different tools.
+
+Tools without a word have none. A similarity below equality is no sign of an alternative: what tells two tools apart is
+often one word of many, such as the country in two descriptions of 26 words. Of the 53 pairs of a gold tool and a tool of
+another parent in ToolBench and ToolLens whose sets of words have a Jaccard index from 0.7 to below 1, 40 do different
+things by our reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+
+from bench.data.gold import Gold
+from bench.data.goldgroups import GoldGroups
+from bench.data.parents import parent_of
+from bench.data.tables import Tool
+
+_WORD = re.compile(r"[^\W_]+[+#]*")
+
+
+def alternatives(tools: Sequence[Tool]) -> dict[int, tuple[int, ...]]:
+    """The alternatives of each tool that has any: code -> codes, ascending. A tool's code is its position."""
+    alike: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for code, tool in enumerate(tools):
+        words = _words(f"{tool.name} {tool.description}")
+        if words:
+            alike[words, frozenset(parameter.name.casefold() for parameter in tool.parameters)].append(code)
+    found: dict[int, tuple[int, ...]] = {}
+    for codes in alike.values():
+        for code in codes:
+            others = tuple(other for other in codes if parent_of(tools[other]) != parent_of(tools[code]))
+            if others:
+                found[code] = others
+    return found
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
+
+
+def with_alternatives(gold: Gold, known: Mapping[int, Sequence[int]]) -> GoldGroups:
+    """Judgements that a gold tool or one of its alternatives satisfies.
+
+    A tool that is gold for a query is no alternative of another gold tool of it.
+
+    Args:
+        gold: judgements of the queries.
+        known: what `alternatives` gives for the library.
+    """
+    rows = []
+    for query in range(len(gold)):
+        own = gold.row(query).tolist()
+        grades = gold.grades[gold.starts[query] : gold.starts[query + 1]].tolist()
+        rows.append(
+            [
+                ([tool, *(other for other in known.get(tool, ()) if other not in own)], grade)
+                for tool, grade in zip(own, grades, strict=True)
+            ]
+        )
+    return GoldGroups.of(rows)
