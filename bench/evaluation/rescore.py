@@ -15,6 +15,7 @@ from bench.data.gold import Gold
 from bench.errors import ResultError, UsageError
 from bench.evaluation.answers import Answers
 from bench.evaluation.scoring import Scored, score, scoring_code, unit_names
+from bench.identity.measures import lenient_hash
 from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond
 from bench.models.tokens import can_count_tokens
@@ -44,6 +45,9 @@ def up_to_date(result: Result, dataset: Dataset, metrics: Sequence[Metric] = ())
     if not all(str(metric) in known for metric in metrics if has_sets or not metric.needs_sets):
         return False
     if not result.metrics.tokens and can_count_tokens():
+        return False
+    lenient = result.metrics.lenient
+    if result.has_run and (lenient is None or lenient.code != lenient_hash()):
         return False
     own, had = result.manifest.scoring, [str(metric) for metric in _had(result)]
     now = scoring_code(had)

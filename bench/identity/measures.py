@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from bench.data.alternatives import alternatives, with_alternatives
 from bench.errors import UsageError
 from bench.identity.definitions import Definition, definition_hash, definition_of
-from bench.metrics.evaluate import evaluate, mean
+from bench.metrics.evaluate import evaluate, evaluate_groups, mean
 from bench.metrics.measure import Measure
 from bench.metrics.ties import tie_band
 from bench.models.tokens import count_tokens
@@ -70,6 +71,12 @@ def interval_hash() -> str:
 def token_hash() -> str:
     """sha256 over the code that counts tokens."""
     return definition_hash([definition_of(count_tokens)], without=lambda item: item.module.startswith(_PLACES))
+
+
+@functools.cache
+def lenient_hash() -> str:
+    """sha256 over the code that decides what an alternative is and finds the ranks; measures have their own hashes."""
+    return definition_hash([definition_of(item) for item in (alternatives, with_alternatives, evaluate_groups, mean)])
 
 
 def _take(function: Callable[..., Any], roots: list[Definition], values: list[object]) -> None:

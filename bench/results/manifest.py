@@ -188,10 +188,10 @@ class MetricValue(Record):
 
 
 class Lenient(Record):
-    """A result's means where a tool of nearly the same text counts as the gold tool (`bench.data.alternatives`).
+    """A result's means where a tool that reads the same counts as the gold tool (`bench.data.alternatives`).
 
-    A gold tool has the best rank among itself and its alternatives, and a ranked tool counts for one gold tool. There is
-    a mean for each metric on rankings, over the same queries as the usual one; none for those that serve reproduction.
+    A gold tool has the best rank among itself and its alternatives, and a ranked tool counts for one gold tool. Each
+    metric on rankings has such a mean, over the same queries as the usual one; those for reproduction have none.
     """
 
     #: sha256 of the code that decides what an alternative is and makes the ranks: means of other code do not compare.
