@@ -51,7 +51,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The ceilings of a dataset's default split, and how many judged queries have each cause.
+    """The ceilings of a dataset, and how many judged queries have each cause.
 
     Attributes:
         template: the template of the tools' texts.
@@ -70,15 +70,17 @@ class Ceilings:
     metrics: tuple[Ceiling, ...]
 
 
-def ceilings(dataset: Dataset, template: Template | None = None) -> Ceilings:
+def ceilings(dataset: Dataset, template: Template | None = None, asked: NDArray[np.int64] | None = None) -> Ceilings:
     """The ceilings of a dataset.
 
     Args:
         dataset: the data.
         template: of the tools' texts; None for the dataset's default.
+        asked: (queries,) codes of the queries; None for those of the default split. Those without gold are left out.
     """
     chosen = template or dataset.card.template
-    rows = [int(row) for row in dataset.rows(dataset.card.split) if dataset.queries[row].gold]
+    among = dataset.rows(dataset.card.split) if asked is None else asked
+    rows = [row for row in among.tolist() if dataset.queries[row].gold]
     tools = _codes(tool.text(chosen) for tool in dataset.tools)
     queries = [dataset.queries[row] for row in rows]
     gold = [{dataset.tool_codes[tool]: grade for tool, grade in query.gold.items()} for query in queries]

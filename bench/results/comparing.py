@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.results.manifest import DatasetIdentity, Manifest, Mark, Metrics, ScoringCode
+from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode
 
 #: Versions of the scoring code that are known to give the same numbers, made by
 #: `python -m bench.evaluation.samescoring`.
@@ -179,25 +179,31 @@ def token_code(scoring: ScoringCode | str) -> str:
     return same_scoring().tokens.get(own, own)
 
 
+def lenient_code(lenient: Lenient) -> str:
+    """sha256 of the code that made lenient means, as `code_of` gives it."""
+    return same_scoring().lenient.get(lenient.code, lenient.code)
+
+
 @dataclass(frozen=True)
 class SameScoring:
     """sha256 of older code -> sha256 of the code that was shown to give the same numbers.
 
     Attributes:
         measures: for each measure by its name.
-        intervals, tokens: for intervals and token counts.
+        intervals, tokens, lenient: for intervals, token counts and lenient means.
     """
 
     measures: dict[str, dict[str, str]]
     intervals: dict[str, str]
     tokens: dict[str, str]
+    lenient: dict[str, str]
 
 
 @cache
 def same_scoring() -> SameScoring:
     """What `python -m bench.evaluation.samescoring` has found and written down."""
     raw = json.loads(SAME_SCORING.read_text("utf-8"))
-    return SameScoring(raw["measures"], raw["intervals"], raw["tokens"])
+    return SameScoring(raw["measures"], raw["intervals"], raw["tokens"], raw["lenient"])
 
 
 def comparable(results: Sequence[S]) -> list[list[S]]:
@@ -265,7 +271,7 @@ def _same_code(first: Stored, second: Stored, metric: str) -> bool:
     return (
         one is not None
         and other is not None
-        and one.code == other.code
+        and lenient_code(one) == lenient_code(other)
         and metric_difference(first.manifest, second.manifest, metric) is None
     )
 

@@ -18,7 +18,7 @@ from bench.evaluation.scoring import Scored, score, scoring_code, unit_names
 from bench.identity.measures import lenient_hash
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
 from bench.metrics.measures import MEASURES
-from bench.results.comparing import code_of, interval_code, token_code
+from bench.results.comparing import code_of, interval_code, lenient_code, token_code
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue
 from bench.results.store import METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, Result
@@ -233,7 +233,7 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
 
 def _lenient_faults(stored: Lenient, made: Lenient) -> list[str]:
     """What differs between lenient means and those computed again; older results have none."""
-    if stored.code != made.code:
+    if lenient_code(stored) != made.code:
         return [f"{METRICS} has lenient means of other code than this bench's: `bench rescore` computes them again."]
     faults = [
         f"{METRICS} has lenient {name} {getattr(stored, name)}; counted again it is {getattr(made, name)}."
@@ -256,7 +256,7 @@ def _impossible_lenient(metrics: Metrics, asked: Asked) -> list[str]:
         return []
     counts = alternative_counts(lenient_gold(asked.dataset, asked.rows))
     wanted = {str(metric): metric for metric in lenient_metrics(map(parse_metric, metrics.metrics))}
-    if lenient.code != lenient_hash() or lenient.means.keys() != wanted.keys():
+    if lenient_code(lenient) != lenient_hash() or lenient.means.keys() != wanted.keys():
         return [f"{METRICS} has lenient means of other code, or of other metrics, than this bench's."]
     if (lenient.queries, lenient.judgements) != counts:
         return [f"{METRICS} has other counts of gold tools with alternatives than the data."]

@@ -125,10 +125,12 @@ def test_lenient_means_are_added_where_the_ranking_is_there_and_nothing_else_cha
         older = Result.read(folder)
         assert older.metrics == wanted[folder].metrics.model_copy(update={"lenient": None})
     (fresh[1] / RUN).unlink()
+    tables = [(fresh[0] / name).read_bytes() for name in (RUN, PER_QUERY)]
     root = fresh[0].parent.parent
     said = bench("rescore", "--results", root, "--json")
     assert [row["outcome"] for row in json.loads(said.out)] == ["rescored", "up to date"]
     again = Result.read(fresh[0])
+    assert [(fresh[0] / name).read_bytes() for name in (RUN, PER_QUERY)] == tables
     assert again.metrics == wanted[fresh[0]].metrics
     assert again.manifest == wanted[fresh[0]].manifest
     assert Result.read(fresh[1]).metrics.lenient is None
