@@ -6,7 +6,8 @@ query was written for. Here two tools are alternatives of each other if
 - the sets of words of their names and descriptions are equal (case, order, repetition and punctuation do not count; the
   signs in `C++` and `C#` do),
 - the names of their parameters are equal, and
-- their parents differ: within one parent, tools with the same words are different tools.
+- their parents differ: within one parent, tools with the same words are different tools. A parent that only repeats the
+  name of its tool, as in imported BEIR data, is none.
 
 Tools without a word have none. A similarity below equality is no sign of an alternative: what tells two tools apart is
 often one word of many, such as the country in descriptions of 26 words. In ToolBench and ToolLens, the sets of words of
@@ -39,10 +40,14 @@ def alternatives(tools: Sequence[Tool]) -> dict[int, tuple[int, ...]]:
     found: dict[int, tuple[int, ...]] = {}
     for codes in alike.values():
         for code in codes:
-            others = tuple(other for other in codes if parent_of(tools[other]) != parent_of(tools[code]))
+            others = tuple(other for other in codes if other != code and not _siblings(tools[other], tools[code]))
             if others:
                 found[code] = others
     return found
+
+
+def _siblings(first: Tool, second: Tool) -> bool:
+    return parent_of(first) == parent_of(second) and first.parent != first.name
 
 
 def _words(text: str) -> frozenset[str]:

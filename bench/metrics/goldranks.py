@@ -100,10 +100,11 @@ def any_of(tools: NDArray[np.int32], groups: GoldGroups) -> GoldRanks:
     """Locate judgements that any tool of a group satisfies.
 
     A ranked tool satisfies at most one judgement of its query. Where groups share tools, ranked tools and judgements
-    are matched: the rank of a judgement is the depth from which on it is satisfied, if at every depth the judgements of
-    the largest total relevance are satisfied that the tools so far can satisfy together. One matching has this at
-    all depths (the sets that a growing list of tools can satisfy are independent sets of growing transversal
-    matroids; Edmonds and Fulkerson 1965), so no other gives a higher value of a metric at any cut-off.
+    are matched: at every depth, those judgements are satisfied that have the largest total relevance of all that the
+    tools so far can satisfy together. A judgement stays satisfied at greater depths, and its rank is the depth from
+    which on it is (what some tools can satisfy together are the independent sets of a transversal matroid, Edmonds and
+    Fulkerson 1965, so that augmenting paths in the order of the ranking are optimal). No other choice gives a higher
+    value of a metric at any cut-off.
 
     Args:
         tools: (queries, depth) ranked tool codes, padded with -1.
@@ -166,10 +167,10 @@ def _matched(ranks: NDArray[np.int32], groups: GoldGroups, first: int, last: int
         free = [judgement for judgement in came_from if judgement not in holder]
         if not free:
             continue
-        step: int | None = max(free, key=lambda judgement: (groups.grades[judgement], -judgement))
+        step = max(free, key=lambda judgement: (groups.grades[judgement], -judgement))
         satisfied[step] = rank
-        while step is not None:
-            before = came_from[step]
-            holder[step] = rank if before is None else holder[before]
+        while (before := came_from[step]) is not None:
+            holder[step] = holder[before]
             step = before
+        holder[step] = rank
     return list(satisfied.values())

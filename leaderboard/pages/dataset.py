@@ -109,7 +109,8 @@ def write_dataset(
         bundles=bundles,
         ceilings=best,
         few=CUTOFFS[0],
-        lenient=next((own for row in board.rows if (own := row.result.metrics.lenient) is not None), None),
+        lenient=next((found for row in board.rows if (found := row.result.metrics.lenient)), None),
+        strict_only=sum(row.result.metrics.lenient is None for row in board.rows),
         explorer=explorer,
         latex=table_path(board.first) if board.current else "",
     )

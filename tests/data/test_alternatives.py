@@ -43,6 +43,11 @@ def test_tools_of_one_parent_are_no_alternatives_of_each_other() -> None:
     assert alternatives([lone, replace(lone, tool_id="b")]) == {0: (1,), 1: (0,)}
 
 
+def test_a_parent_that_repeats_the_name_of_its_tool_is_none() -> None:
+    tool = replace(TOOL, parent=TOOL.name)
+    assert alternatives([tool, replace(tool, tool_id="b")]) == {0: (1,), 1: (0,)}
+
+
 def test_signs_that_belong_to_a_word_count() -> None:
     names = ("C versions", "C++ versions", "C# versions", "c++ Versions!")
     tools = [Tool(name, name, "", "", name) for name in names]

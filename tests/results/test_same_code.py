@@ -50,7 +50,8 @@ def test_the_lenient_means_of_a_kept_result_compare_with_today_s() -> None:
     codes = set()
     for path in KEPT:
         lenient = Metrics.model_validate_json(path.with_name("metrics.json").read_bytes()).lenient
-        assert (lenient is not None) == path.with_name("run.parquet").exists(), path
+        # Rankings that are too large to be kept were scored where they were made.
+        assert lenient is not None or not path.with_name("run.parquet").exists(), path
         codes |= set() if lenient is None else {lenient_code(lenient)}
     assert codes == {lenient_hash()}, f"lenient: {AGAIN}, or `bench rescore --results board/results`"
 
