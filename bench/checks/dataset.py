@@ -134,20 +134,21 @@ def _queries(dataset: Dataset) -> list[Finding]:
 
 def _alternatives(dataset: Dataset) -> list[Finding]:
     """Gold that may be incomplete: a tool that reads like a gold tool counts as wrong."""
-    known = alternatives(dataset.tools)
     gold = np.unique(dataset.gold.tools)
-    having = [code for code in gold.tolist() if code in known]
+    known = alternatives(dataset.tools, gold.tolist())
     judged = [query for query in dataset.queries if query.gold]
-    groups = with_alternatives(dataset.gold, known)
+    groups = with_alternatives(dataset.gold, dataset.tools)
     owners = np.repeat(np.arange(len(groups)), groups.counts)
     touched = np.unique(owners[np.diff(groups.members) > 1])
     return [
         Finding(
             "alternative-tool",
             "gold tools that a tool of another parent reads like",
-            len(having),
+            len(known),
             len(gold),
-            _shown(" = ".join(dataset.tools[tool].tool_id for tool in (code, *known[code])) for code in having),
+            _shown(
+                " = ".join(dataset.tools[tool].tool_id for tool in (code, *others)) for code, others in known.items()
+            ),
         ),
         Finding(
             "alternative-query",

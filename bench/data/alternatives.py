@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+
+import numpy as np
 
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
@@ -30,39 +32,50 @@ from bench.data.tables import Tool
 _WORD = re.compile(r"[^\W_]+[+#]*")
 
 
-def alternatives(tools: Sequence[Tool]) -> dict[int, tuple[int, ...]]:
-    """The alternatives of each tool that has any: code -> codes, ascending. A tool's code is its position."""
+def alternatives(tools: Sequence[Tool], wanted: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """The alternatives of those of the wanted tools that have any.
+
+    Args:
+        tools: the library; a tool's code is its position.
+        wanted: codes.
+
+    Returns:
+        Code -> codes, ascending.
+    """
     alike: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for code, tool in enumerate(tools):
-        words = _words(f"{tool.name} {tool.description}")
-        if words:
-            alike[words, frozenset(parameter.name.casefold() for parameter in tool.parameters)].append(code)
+    keys = [_key(tool) for tool in tools]
+    for code, key in enumerate(keys):
+        if key is not None:
+            alike[key].append(code)
     found: dict[int, tuple[int, ...]] = {}
-    for codes in alike.values():
-        for code in codes:
-            others = tuple(other for other in codes if other != code and not _siblings(tools[other], tools[code]))
-            if others:
-                found[code] = others
+    for code in wanted:
+        if keys[code] is not None:
+            others = (other for other in alike[keys[code]] if other != code)
+            if own := tuple(other for other in others if not _siblings(tools[other], tools[code])):
+                found[code] = own
     return found
+
+
+def _key(tool: Tool) -> Hashable:
+    """Equal for tools that read the same; None for a tool without a word."""
+    words = frozenset(_WORD.findall(f"{tool.name} {tool.description}".casefold()))
+    return (words, frozenset(parameter.name.casefold() for parameter in tool.parameters)) if words else None
 
 
 def _siblings(first: Tool, second: Tool) -> bool:
     return parent_of(first) == parent_of(second) and first.parent != first.name
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.casefold()))
-
-
-def with_alternatives(gold: Gold, known: Mapping[int, Sequence[int]]) -> GoldGroups:
-    """Judgements that a gold tool or one of its alternatives satisfies.
+def with_alternatives(gold: Gold, tools: Sequence[Tool]) -> GoldGroups:
+    """Judgements that a gold tool or one of its alternatives satisfies; a group starts with its gold tool.
 
     A tool that is gold for a query is no alternative of another gold tool of it.
 
     Args:
         gold: judgements of the queries.
-        known: what `alternatives` gives for the library.
+        tools: the library.
     """
+    known = alternatives(tools, np.unique(gold.tools).tolist())
     rows = []
     for query in range(len(gold)):
         own = gold.row(query).tolist()

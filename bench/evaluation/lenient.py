@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.data.alternatives import alternatives, with_alternatives
+from bench.data.alternatives import with_alternatives
 from bench.data.dataset import Dataset
 from bench.data.goldgroups import GoldGroups
 from bench.identity.measures import lenient_hash
@@ -28,7 +28,7 @@ def lenient_metrics(metrics: Iterable[Metric]) -> list[Metric]:
 
 def lenient_gold(dataset: Dataset, rows: NDArray[np.int64]) -> GoldGroups:
     """The gold of the queries at `rows`, each gold tool with its alternatives."""
-    return with_alternatives(dataset.gold.take(rows), alternatives(dataset.tools))
+    return with_alternatives(dataset.gold.take(rows), dataset.tools)
 
 
 def alternative_counts(groups: GoldGroups) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.alternatives import alternatives, with_alternatives
+from bench.data.alternatives import with_alternatives
 from bench.errors import UsageError
 from bench.identity.definitions import Definition, definition_hash, definition_of
 from bench.metrics.evaluate import evaluate, evaluate_groups, mean
@@ -81,7 +81,7 @@ def lenient_hash() -> str:
 
     Measures have their own hashes, and what a tool is declared to have changes no rule.
     """
-    roots = [definition_of(item) for item in (alternatives, with_alternatives, evaluate_groups, mean)]
+    roots = [definition_of(item) for item in (with_alternatives, evaluate_groups, mean)]
     return definition_hash(roots, without=lambda item: item.module in _DECLARATIONS)
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from bench.data.alternatives import alternatives, with_alternatives
+from bench.data.alternatives import alternatives as alternatives_of
+from bench.data.alternatives import with_alternatives
 from bench.data.gold import Gold
 from bench.data.tables import Parameter, Tool
 
 TOOL = Tool("a", "Get orders", "Lists the orders.", "shop", "One", (Parameter("limit"), Parameter("skip")))
+
+
+def alternatives(tools: list[Tool]) -> dict[int, tuple[int, ...]]:
+    return alternatives_of(tools, range(len(tools)))
 
 
 @pytest.mark.parametrize(
@@ -58,17 +64,17 @@ def test_tools_without_a_word_have_no_alternatives() -> None:
     assert alternatives([Tool("a", "-", " ", "", "One"), Tool("b", "!", "", "", "Two")]) == {}
 
 
+def test_only_the_wanted_tools_are_looked_up() -> None:
+    tools = [replace(TOOL, tool_id=name, parent=name) for name in "abc"]
+    assert alternatives_of(tools, [1]) == {1: (0, 2)}
+
+
 def test_a_tool_that_is_gold_itself_is_no_alternative() -> None:
+    tools = [replace(TOOL, tool_id=name, parent=name) for name in "abc"]
+    tools += [replace(TOOL, tool_id=name, parent=name, name=name) for name in "defghi"]
     gold = Gold.of([{0: 2, 3: 1}, {0: 1, 1: 1}, {}, {5: 3}])
-    groups = with_alternatives(gold, {0: (1, 2), 1: (0, 2), 2: (0, 1)})
+    groups = with_alternatives(gold, tools)
     assert groups.starts.tolist() == [0, 2, 4, 4, 5]
-    assert [
-        part.tolist() for part in map(groups.tools.__getitem__, map(slice, groups.members, groups.members[1:]))
-    ] == [
-        [0, 1, 2],
-        [3],
-        [0, 2],
-        [1, 2],
-        [5],
-    ]
+    found = [groups.tools[first:last].tolist() for first, last in pairwise(groups.members)]
+    assert found == [[0, 1, 2], [3], [0, 2], [1, 2], [5]]
     assert groups.grades.tolist() == [2, 1, 1, 1, 3]
