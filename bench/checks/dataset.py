@@ -12,10 +12,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench.data.alternatives import alternatives, with_alternatives
+from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
 from bench.data.parents import parent_of
 from bench.data.tables import Tool
+from bench.evaluation.lenient import lenient_gold, touched_queries
 from bench.search.words import words
 
 R = TypeVar("R")
@@ -137,9 +138,7 @@ def _alternatives(dataset: Dataset) -> list[Finding]:
     gold = np.unique(dataset.gold.tools)
     known = alternatives(dataset.tools, gold.tolist())
     judged = [query for query in dataset.queries if query.gold]
-    groups = with_alternatives(dataset.gold, dataset.tools)
-    owners = np.repeat(np.arange(len(groups)), groups.counts)
-    touched = np.unique(owners[np.diff(groups.members) > 1])
+    touched = touched_queries(lenient_gold(dataset, np.arange(len(dataset.queries))))
     return [
         Finding(
             "alternative-tool",

@@ -33,9 +33,13 @@ def lenient_gold(dataset: Dataset, rows: NDArray[np.int64]) -> GoldGroups:
 
 def alternative_counts(groups: GoldGroups) -> tuple[int, int]:
     """How many queries have a gold tool with alternatives, and how many judgements have any."""
-    having = np.diff(groups.members) > 1
+    return len(touched_queries(groups)), int((np.diff(groups.members) > 1).sum())
+
+
+def touched_queries(groups: GoldGroups) -> NDArray[np.int64]:
+    """Positions of the queries that have a gold tool with alternatives, ascending."""
     owners = np.repeat(np.arange(len(groups)), groups.counts)
-    return len(np.unique(owners[having])), int(having.sum())
+    return np.unique(owners[np.diff(groups.members) > 1])
 
 
 def lenient_means(

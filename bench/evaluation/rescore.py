@@ -46,6 +46,7 @@ def _has_lenient(result: Result) -> bool:
 
 
 def _same_numbers(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> bool:
+    """Whether everything else is that of today."""
     if result.manifest.protocol != PROTOCOL_VERSION or result.manifest.dataset.unit != dataset.unit:
         return False
     rows = np.array([dataset.query_codes[name] for name in result.per_query["query_id"].to_pylist()], dtype=np.int64)

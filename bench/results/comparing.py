@@ -289,7 +289,8 @@ def reversal_marks(rows: Sequence[Stored], names: Sequence[str], metric: str) ->
     for i in range(len(rows)):
         above, below = [names[j] for k, j in pairs if k == i], [names[k] for k, j in pairs if j == i]
         parts = [f"{where} {_listed(others)}" for where, others in (("above", above), ("below", below)) if others]
-        why = f"{metric} puts it {' and '.join(parts)}; if tools that read like a gold tool count, it is the other way"
+        usual = f"{metric} puts it {' and '.join(parts)}"
+        why = f"{usual}; if tools that read like a gold tool count, it is the other way round"
         found.append(Mark(kind="gold", text=ORDER_DEPENDS_ON_GOLD, why=why) if parts else None)
     return found
 
