@@ -47,7 +47,8 @@ class Comparison:
         Columns: `dataset`, `split`, `metric`, `n`, `units`, `system`, `result_id`; `mean`, `low`, `high` with the 95%
         interval; `tier` and the 95% interval of the rank, `rank_low` and `rank_high`; `baseline`, and the `difference`
         to it with its interval, `p` (paired randomisation test), `corrected` (for the family), `p_t`, `p_wilcoxon`,
-        `dz`, `wins`, `ties`, `losses`, `detectable` and `needed`, all NaN for the baseline itself.
+        `dz`, `wins`, `ties`, `losses`, `detectable` and `needed`, all NaN for the baseline itself; `lenient`, the mean
+        if tools that read like a gold tool count as found, NaN if the result has none.
 
         Raises:
             UnavailableError: pandas is not installed.

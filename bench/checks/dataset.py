@@ -12,9 +12,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
 from bench.data.parents import parent_of
 from bench.data.tables import Tool
+from bench.evaluation.lenient import lenient_gold, touched_queries
 from bench.search.words import words
 
 R = TypeVar("R")
@@ -51,7 +53,13 @@ class Finding:
 
 def audit(dataset: Dataset) -> list[Finding]:
     """Every check, in order: the library, the queries, the gold, and what train and dev give away about test."""
-    return [*_library(dataset), *_queries(dataset), *_names(dataset), *_overlap(dataset)]
+    return [
+        *_library(dataset),
+        *_queries(dataset),
+        *_alternatives(dataset),
+        *_names(dataset),
+        *_overlap(dataset),
+    ]
 
 
 def _library(dataset: Dataset) -> list[Finding]:
@@ -121,6 +129,32 @@ def _queries(dataset: Dataset) -> list[Finding]:
         ),
         Finding(
             "no-gold", "queries without gold (abstention)", len(no_gold), len(queries), _shown(no_gold), harmful=False
+        ),
+    ]
+
+
+def _alternatives(dataset: Dataset) -> list[Finding]:
+    """Gold that may be incomplete: a tool that reads like a gold tool counts as wrong."""
+    gold = np.unique(dataset.gold.tools)
+    known = alternatives(dataset.tools, gold.tolist())
+    judged = [query for query in dataset.queries if query.gold]
+    touched = touched_queries(lenient_gold(dataset, np.arange(len(dataset.queries))))
+    return [
+        Finding(
+            "alternative-tool",
+            "gold tools that a tool of another parent reads like",
+            len(known),
+            len(gold),
+            _shown(
+                " = ".join(dataset.tools[tool].tool_id for tool in (code, *others)) for code, others in known.items()
+            ),
+        ),
+        Finding(
+            "alternative-query",
+            "judged queries with such a gold tool, where the other one is not gold too",
+            len(touched),
+            len(judged),
+            _shown(dataset.queries[row].query_id for row in touched.tolist()),
         ),
     ]
 

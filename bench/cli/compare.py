@@ -32,6 +32,7 @@ from bench.evidence.render import (
     markdown,
     p_text,
     ranks,
+    reversed_orders,
 )
 from bench.evidence.report import Comparison, Correction, DatasetReport, Difference, MetricReport
 from bench.metrics import parse_metrics
@@ -190,7 +191,7 @@ def _print_dataset(dataset: DatasetReport, baseline: str) -> None:
         notes = [*system.marks, *([f"{system.n_failed} queries failed"] if system.n_failed else [])]
         if notes:
             out.print(Text(f"{system.name}: {', '.join(notes)}", style="yellow"))
-    for warning in [*dataset.warnings, *few_units(dataset)]:
+    for warning in [*dataset.warnings, *few_units(dataset), *reversed_orders(dataset)]:
         out.print(Text(f"note: {warning}", style="yellow"))
     _print_metrics(dataset.metrics, dataset.n)
     _print_independent(dataset.metrics)

@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,9 @@ from bench.registry import broken_datasets, build_method, dataset_entries, load_
 from bench.registry.datasets import DatasetEntry, resolve
 from bench.storage.locks import replaced_folder
 from bench.storage.paths import storage_errors
+
+if TYPE_CHECKING:
+    from bench.checks.ceilings import Ceilings
 
 #: The methods whose answers the audit compares: they need no model and no past queries.
 _CHEAP = ("bm25", "tfidf")
@@ -225,18 +228,21 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
 @source_options
 @json_option
 def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
-    """Report problems of a dataset: duplicates, leaks, contradictions, and which queries are dependent."""
+    """Report problems of a dataset: duplicates, leaks, contradictions, ceilings, and which queries are dependent."""
     use_session(offline=offline)
+    from bench.checks.ceilings import ceilings
     from bench.checks.dataset import audit as run_audit
     from bench.checks.units import audit_units
 
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
     findings = run_audit(loaded)
+    best = ceilings(loaded)
     dependence = audit_units(loaded, [build_method(method) for method in _CHEAP])
     if as_json:
         print_json(
             {
                 "findings": [{**dataclasses.asdict(finding), "share": finding.share} for finding in findings],
+                "ceilings": dataclasses.asdict(best),
                 "unit": loaded.unit,
                 "proposed_unit": dependence.proposed,
                 "units": [{**dataclasses.asdict(rule), "sizes": rule.sizes.model_dump()} for rule in dependence.rules],
@@ -258,6 +264,7 @@ def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
     out = console()
     out.print(f"{loaded.spec}  (red: defects and leaks; the others are properties)")
     out.print(table)
+    _print_ceilings(best)
     out.print(f"unit of independence: {loaded.unit}, {dependence.card.sizes}")
     out.print("recall@5 of two queries of a unit correlates by r; the variance of a mean is deff times that of")
     out.print("independent queries")
@@ -270,6 +277,26 @@ def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
     out.print(units)
     if dependence.proposed != loaded.unit:
         out.print(f"The data speak for the unit {dependence.proposed}; the card's reason: {loaded.card.unit.reason}")
+
+
+def _print_ceilings(best: Ceilings) -> None:
+    from bench.checks.ceilings import CUTOFFS
+
+    out = console()
+    causes = {
+        f"{best.more_gold} have more than {CUTOFFS[0]} gold tools": best.more_gold,
+        f"{best.same_tool_text} a gold tool whose text ({best.template}) another tool has, too": best.same_tool_text,
+        f"{best.same_query_text} the text of a query with other gold": best.same_query_text,
+    }
+    told = [cause for cause, count in causes.items() if count]
+    out.print(f"ceilings: of {best.judged} judged queries, {', '.join(told)}" if told else "ceilings: none below 1")
+    if not told:
+        return
+    names = ("metric", "any ranking", "by texts of tools", "and of queries")
+    table = plain_table(*names, right=range(1, len(names)))
+    for item in best.metrics:
+        table.add_row(item.metric, number(item.gold), number(item.tools), number(item.queries))
+    out.print(table)
 
 
 @command.command("export")

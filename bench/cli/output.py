@@ -130,12 +130,21 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     shown = {name: scored.metrics[name] for name in names if name in scored.metrics}
     bands = {name: _band(value) for name, value in shown.items()}
     tied = any(bands.values())
-    table = plain_table("metric", "mean", "95% interval", *(["ties"] if tied else []), right=(1,))
+    # Where no gold tool has an alternative, the lenient mean is the mean.
+    lenient = scored.lenient.means if scored.lenient is not None and scored.lenient.queries else {}
+    heads = ("metric", "mean", "95% interval", *(["lenient"] if lenient else []), *(["ties"] if tied else []))
+    table = plain_table(*heads, right=(1,))
     for name, value in shown.items():
         interval = "-" if value.low is None else f"{number(value.low)} to {number(value.high)}"
         extra = f" (n={value.n})" if value.n != scored.n else ""
-        table.add_row(name + extra, number(value.mean), interval, *([bands[name]] if tied else []))
+        other = [number(lenient.get(name))] if lenient else []
+        table.add_row(name + extra, number(value.mean), interval, *other, *([bands[name]] if tied else []))
     out.print(table)
+    if scored.lenient is not None and lenient:
+        out.print(
+            f"lenient: a tool of another parent that reads like a gold tool counts ({scored.lenient.queries} queries "
+            "have one)"
+        )
     if tied:
         out.print(f"tie band: the mean with ties broken worst and best ({scored.n_tied} queries have ties)")
     _print_costs(out, result)

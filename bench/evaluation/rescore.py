@@ -14,15 +14,17 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.errors import ResultError, UsageError
 from bench.evaluation.answers import Answers
+from bench.evaluation.lenient import lenient_gold, lenient_means
 from bench.evaluation.scoring import Scored, score, scoring_code, unit_names
+from bench.identity.measures import lenient_hash
 from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond
 from bench.models.tokens import can_count_tokens
 from bench.protocol import PROTOCOL_VERSION, Ranking, ToolSets
-from bench.results.comparing import code_of, interval_code, token_code
+from bench.results.comparing import code_of, interval_code, lenient_code, token_code
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Metrics
-from bench.results.store import PER_QUERY_SCHEMA, Result, write_result
+from bench.results.store import PER_QUERY_SCHEMA, Result, replace_metrics, write_result
 from bench.results.units import unit_counts
 
 #: Of the rankings' scores, which are not in the per-query values.
@@ -34,6 +36,17 @@ def up_to_date(result: Result, dataset: Dataset, metrics: Sequence[Metric] = ())
 
     Older code counts as today's if it is known to give the same numbers.
     """
+    return _has_lenient(result) and _same_numbers(result, dataset, metrics)
+
+
+def _has_lenient(result: Result) -> bool:
+    """Whether lenient means are those of today, or cannot be had without the ranking."""
+    lenient = result.metrics.lenient
+    return not result.has_run or (lenient is not None and lenient_code(lenient) == lenient_hash())
+
+
+def _same_numbers(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> bool:
+    """Whether everything else is that of today."""
     if result.manifest.protocol != PROTOCOL_VERSION or result.manifest.dataset.unit != dataset.unit:
         return False
     rows = np.array([dataset.query_codes[name] for name in result.per_query["query_id"].to_pylist()], dtype=np.int64)
@@ -63,6 +76,9 @@ def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Resu
     manifest = result.manifest
     if manifest.dataset.content_hash != dataset.content_hash:
         raise ResultError(f"{result.label} is of {dataset.spec} as it was before it changed; run it again.")
+    if result.has_run and _same_numbers(result, dataset, metrics):
+        # Only the lenient means are missing, or of other code: the others stay as they were made.
+        return replace_metrics(result, _with_lenient(result, dataset))
     run: pa.Table | None = None
     if result.has_run:
         scored = rescored(result, dataset, metrics)
@@ -106,6 +122,13 @@ def _from_values(result: Result, dataset: Dataset, metrics: Sequence[Metric]) ->
     place = PER_QUERY_SCHEMA.get_field_index("unit")
     table = table.add_column(place, PER_QUERY_SCHEMA.field("unit"), unit_names(dataset, rows))
     return result.metrics.model_copy(update={"metrics": made}), table
+
+
+def _with_lenient(result: Result, dataset: Dataset) -> Metrics:
+    rows, answers = stored_answers(result, dataset)
+    groups = lenient_gold(dataset, rows)
+    lenient = lenient_means(answers.ranking.tools, groups, _had(result), answers.ranking.failed)
+    return result.metrics.model_copy(update={"lenient": lenient})
 
 
 def rescored(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Scored:

@@ -59,6 +59,7 @@ class Comparison:
     measures: defaultdict[str, _Shown] = field(default_factory=lambda: defaultdict(_Shown))
     intervals: _Shown = field(default_factory=_Shown)
     tokens: _Shown = field(default_factory=_Shown)
+    lenient: _Shown = field(default_factory=_Shown)
     results: int = 0
     values: int = 0
 
@@ -84,6 +85,9 @@ class Comparison:
             self.values += len(before)
         equal = result.metrics.tokens == scored.metrics.tokens
         self.tokens.enter(old if isinstance(old, str) else old.tokens, new.tokens, equal)
+        one, other = result.metrics.lenient, scored.metrics.lenient
+        if one is not None and other is not None:
+            self.lenient.enter(one.code, other.code, one.model_copy(update={"code": other.code}) == other)
         self.results += 1
 
     def text(self) -> str:
@@ -94,12 +98,14 @@ class Comparison:
             "measures": {name: same for name, own in sorted(self.measures.items()) if (same := own.found())},
             "intervals": self.intervals.found(),
             "tokens": self.tokens.found(),
+            "lenient": self.lenient.found(),
         }
         return json.dumps(found, indent=1) + "\n"
 
     def differing(self) -> list[str]:
         """Names of what other numbers were found of."""
-        named = [*self.measures.items(), ("intervals", self.intervals), ("tokens", self.tokens)]
+        others = {"intervals": self.intervals, "tokens": self.tokens, "lenient means": self.lenient}
+        named = [*self.measures.items(), *others.items()]
         return sorted(name for name, own in named if own.other)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.evaluation.answers import Answers
+from bench.evaluation.lenient import lenient_gold, lenient_means
 from bench.identity.measures import interval_hash, measure_hash, token_hash
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metrics
 from bench.metrics.ties import tie_band
@@ -89,6 +90,7 @@ def score(
             n_tied=None if band is None else band.tied_queries,
             metrics=values,
             tokens=_tokens(dataset, ranking.tools, answers.sets, template),
+            lenient=lenient_means(ranking.tools, lenient_gold(dataset, rows), metrics, failed),
         ),
         _run_table(dataset, rows, answers),
         _per_query_table(dataset, rows, answers, scores, silent),

@@ -29,7 +29,7 @@ from bench.evidence.report import (
     System,
 )
 from bench.metrics import parse_metric
-from bench.results.comparing import marks, usual_template
+from bench.results.comparing import ORDER_DEPENDS_ON_GOLD, lenient_mean, marks, reversals, usual_template
 from bench.results.intervals import difference_span
 from bench.results.slices import values_of
 from bench.results.units import unit_counts
@@ -146,6 +146,8 @@ def _on_dataset(
             raise UsageError(f"the results are of {identity.spec} as it was before it changed: run them again.")
         dataset = None
     template = usual_template(field.results)
+    reports = [_on_metric(field, metric, question) for metric in metrics]
+    turned = {name for report in reports for pair in report.reversed for name in pair}
     return DatasetReport(
         dataset=identity.spec,
         split=identity.split,
@@ -158,12 +160,15 @@ def _on_dataset(
             System(
                 name=name,
                 result_id=result.manifest.result_id,
-                marks=[mark.text for mark in marks(result, template)],
+                marks=[
+                    *(mark.text for mark in marks(result, template)),
+                    *([ORDER_DEPENDS_ON_GOLD] if name in turned else []),
+                ],
                 n_failed=result.metrics.n_failed,
             )
             for name, result in zip(field.names, field.results, strict=True)
         ],
-        metrics=[_on_metric(field, metric, question) for metric in metrics],
+        metrics=reports,
         slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, question, dataset)],
         moves=_moves(field, metrics[0], question.moved, dataset),
         warnings=sorted({warning for result in field.results for warning in result.manifest.notes}),
@@ -194,6 +199,7 @@ def _on_metric(field: Field, metric: str, question: Question) -> MetricReport:
             tier=int(groups[i]),
             rank_low=int(ranks[i, 0]),
             rank_high=int(ranks[i, 1]),
+            lenient=lenient_mean(field.results[i], metric),
         )
         for i, name in enumerate(field.names)
     ]
@@ -205,6 +211,10 @@ def _on_metric(field: Field, metric: str, question: Question) -> MetricReport:
         standings=sorted(standings, key=lambda item: (-sign * item.mean, item.system)),
         differences=_differences(field.names, values, units, metric, question.independent),
         pairs=pairs.tolist(),
+        reversed=[
+            (field.names[i], field.names[j]) if sign > 0 else (field.names[j], field.names[i])
+            for i, j in reversals(field.results, metric)
+        ],
     )
 
 

@@ -54,6 +54,21 @@ def legend(report: Comparison) -> str:
     )
 
 
+def reversed_orders(dataset: DatasetReport) -> list[str]:
+    """A sentence for each pair of systems whose order depends on tools that read like a gold tool."""
+    found = []
+    for metric in dataset.metrics:
+        own = {item.system: item for item in metric.standings}
+        for first, second in metric.reversed:
+            means = [f"{own[name].mean:.3f}" for name in (first, second)]
+            lenient = [number for name in (first, second) if (number := own[name].lenient) is not None]
+            found.append(
+                f"{metric.metric}: the order of {first} and {second} depends on gold: {means[0]} and {means[1]}, but "
+                f"{lenient[0]:.3f} and {lenient[1]:.3f} if tools that read like a gold tool count"
+            )
+    return found
+
+
 def few_units(dataset: DatasetReport) -> list[str]:
     """What to say where there are too few units for conclusions."""
     few = {metric.units for metric in dataset.metrics if metric.units < FEWEST_UNITS}
@@ -73,7 +88,7 @@ def markdown(report: Comparison) -> str:
         parts.append(f"## {_cell(dataset.dataset)} ({dataset.split}{limit}; {_size(dataset)})")
         notes = [f"{item.name}: {', '.join(item.marks)}" for item in dataset.systems if item.marks]
         notes += [f"{item.name}: {item.n_failed} queries failed" for item in dataset.systems if item.n_failed]
-        notes += few_units(dataset)
+        notes += [*few_units(dataset), *reversed_orders(dataset)]
         if notes:
             parts.append("\n".join(f"- {_cell(note)}" for note in notes))
         for metric in dataset.metrics:
@@ -213,7 +228,7 @@ def _cell(text: str) -> str:
 #: Columns of a comparison as one flat table.
 COLUMNS = (
     "dataset split metric n units system result_id mean low high tier rank_low rank_high baseline difference "
-    "difference_low difference_high p corrected p_t p_wilcoxon dz wins ties losses detectable needed"
+    "difference_low difference_high p corrected p_t p_wilcoxon dz wins ties losses detectable needed lenient"
 ).split()
 
 
@@ -233,7 +248,7 @@ def flat_rows(report: Comparison) -> list[list[object]]:
                 if d is not None:
                     tail = [d.difference, d.low, d.high, d.p, d.corrected, d.p_t, d.p_wilcoxon, d.dz]
                     tail += [d.wins, d.ties, d.losses, d.detectable, d.needed]
-                found.append([*head, *tail])
+                found.append([*head, *tail, s.lenient])
     return found
 
 

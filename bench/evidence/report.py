@@ -26,6 +26,7 @@ class Standing(Record):
         mean, low, high: over the queries, with its 95% interval, which takes units; no interval for a single unit.
         tier: from 1; no two systems of a tier differ significantly.
         rank_low, rank_high: best and worst rank, 95% of the bootstrap's resamples of units lie between.
+        lenient: the mean where tools that read like a gold tool count as found; none where the result has none.
     """
 
     system: str
@@ -35,6 +36,7 @@ class Standing(Record):
     tier: int
     rank_low: int
     rank_high: int
+    lenient: float | None = None
 
 
 class Independent(Record):
@@ -91,6 +93,8 @@ class MetricReport(Record):
         n, units: queries that the metric is taken on, and their units of independence.
         pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm over the
             pairs, in the order of the systems; 1 where there are too few units for a conclusion.
+        reversed: pairs of systems whose order depends on tools that read like a gold tool: the first has the better
+            mean, and the second the better lenient mean.
     """
 
     metric: str
@@ -100,6 +104,7 @@ class MetricReport(Record):
     standings: list[Standing]
     differences: list[Difference]
     pairs: list[list[float]]
+    reversed: list[tuple[str, str]] = []
 
 
 class SliceReport(Record):

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from bench.data.alternatives import with_alternatives
 from bench.errors import UsageError
 from bench.identity.definitions import Definition, definition_hash, definition_of
-from bench.metrics.evaluate import evaluate, mean
+from bench.metrics.evaluate import evaluate, evaluate_groups, mean
 from bench.metrics.measure import Measure
 from bench.metrics.ties import tie_band
 from bench.models.tokens import count_tokens
@@ -24,6 +25,8 @@ from bench.stats.bootstrap import bca_intervals
 
 #: What the values of every measure pass through.
 _SHARED = (evaluate, mean, tie_band)
+#: Modules that declare tools, and metrics.
+_DECLARATIONS = frozenset({"bench.data.tables", "bench.metrics.measure"})
 #: Where files and caches are, and what is said when something is missing, changes no count: counts are cached by the
 #: content of text and tokeniser.
 _PLACES = ("bench.storage.", "bench.models.encoders", "bench.models.cache", "bench.session", "bench.errors")
@@ -70,6 +73,16 @@ def interval_hash() -> str:
 def token_hash() -> str:
     """sha256 over the code that counts tokens."""
     return definition_hash([definition_of(count_tokens)], without=lambda item: item.module.startswith(_PLACES))
+
+
+@functools.cache
+def lenient_hash() -> str:
+    """sha256 over the code that decides what an alternative is and finds the ranks.
+
+    Measures have their own hashes, and what a tool is declared to have changes no rule.
+    """
+    roots = [definition_of(item) for item in (with_alternatives, evaluate_groups, mean)]
+    return definition_hash(roots, without=lambda item: item.module in _DECLARATIONS)
 
 
 def _take(function: Callable[..., Any], roots: list[Definition], values: list[object]) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
-from bench.metrics.goldranks import GoldRanks
+from bench.data.goldgroups import GoldGroups
+from bench.metrics.goldranks import GoldRanks, any_of
 from bench.metrics.measure import Metric, SetSizes
 from bench.protocol.ranking import ToolSets
 
@@ -88,6 +89,33 @@ def evaluate(
                 values[taken, column] = np.where(failed[taken], 0.0, found) if metric.measure.on_no_gold else found
         elif hits is not None:
             values[rows, column] = np.where((failed | empty)[rows], 0.0, _on_ranking(hits, metric))
+    return Scores(tuple(metrics), values)
+
+
+def evaluate_groups(
+    tools: NDArray[np.int32],
+    groups: GoldGroups,
+    metrics: Sequence[Metric],
+    unanswered: NDArray[np.bool_] | None = None,
+) -> Scores:
+    """Score rankings against judgements that any tool of a group satisfies; a judgement counts as a gold tool.
+
+    Args:
+        tools: (queries, depth) int32 ranked tool codes in the protocol's order, padded with -1.
+        groups: judgements of the same queries.
+        metrics: metrics on rankings.
+        unanswered: as in `evaluate`.
+
+    Returns:
+        The values, (queries, metrics); those of `evaluate` where every group is a single tool.
+    """
+    values = np.full((len(groups), len(metrics)), np.nan)
+    rows = np.flatnonzero(groups.counts)
+    if len(rows):
+        values[rows] = score_ranks(any_of(tools[rows], groups.take(rows)), metrics)
+        empty = tools[:, 0] == -1 if tools.shape[1] else np.ones(len(groups), dtype=np.bool_)
+        failed = empty if unanswered is None else empty | unanswered
+        values[rows[failed[rows]]] = 0.0
     return Scores(tuple(metrics), values)
 
 

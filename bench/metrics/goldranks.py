@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
+from bench.data.goldgroups import GoldGroups
 
 #: The rank of a gold tool that was not returned, and of padding.
 MISSING = np.int32(1 << 30)
@@ -93,3 +94,83 @@ def locate(tools: NDArray[np.int32], wanted: NDArray[np.int32]) -> NDArray[np.in
             hit = found[np.arange(len(some)), position]
             ranks[start + some, slot] = np.where(hit, position + 1, MISSING)
     return ranks
+
+
+def any_of(tools: NDArray[np.int32], groups: GoldGroups) -> GoldRanks:
+    """Locate judgements that any tool of a group satisfies.
+
+    A ranked tool satisfies at most one judgement of its query. Where groups share tools, ranked tools and judgements
+    are matched: at every depth, those judgements are satisfied that have the largest total relevance of all that the
+    tools so far can satisfy together. A judgement stays satisfied at greater depths, and its rank is the depth from
+    which on it is (what some tools can satisfy together are the independent sets of a transversal matroid, Edmonds and
+    Fulkerson 1965, so that augmenting paths in the order of the ranking are optimal). No other choice gives a higher
+    value of a metric at any cut-off.
+
+    Args:
+        tools: (queries, depth) ranked tool codes, padded with -1.
+        groups: judgements of the same queries.
+
+    Returns:
+        The ranks, with a judgement in place of a gold tool; `GoldRanks.of` for groups of one.
+    """
+    counts = groups.counts
+    sizes = groups.members[groups.starts[1:]] - groups.members[groups.starts[:-1]]
+    filled = np.arange(int(sizes.max(initial=0))) < sizes[:, None]
+    wanted = np.full(filled.shape, -1, dtype=np.int32)
+    wanted[filled] = groups.tools
+    found = locate(tools, wanted)[filled]
+    best = np.minimum.reduceat(found, groups.members[:-1]) if len(found) else found
+    owners = np.repeat(np.arange(len(groups)), sizes)
+    for query in _sharing(owners, groups.tools, found):
+        first, last = groups.starts[query], groups.starts[query + 1]
+        best[first:last] = _matched(found, groups, int(first), int(last))
+    places = np.arange(int(counts.max(initial=0))) < counts[:, None]
+    ranks = np.full(places.shape, MISSING, dtype=np.int32)
+    grades = np.zeros(places.shape, dtype=np.int32)
+    ranks[places], grades[places] = best, groups.grades
+    return GoldRanks.sorted(ranks, grades, counts, returned_counts(tools))
+
+
+def _sharing(owners: NDArray[np.int64], tools: NDArray[np.int32], ranks: NDArray[np.int32]) -> list[int]:
+    """The queries in which a ranked tool is in several groups; arrays are (tools of all groups,)."""
+    ranked = ranks < MISSING
+    pairs = np.column_stack([owners[ranked], tools[ranked]])
+    several, times = np.unique(pairs, axis=0, return_counts=True)
+    queries: list[int] = np.unique(several[times > 1, 0]).tolist()
+    return queries
+
+
+def _matched(ranks: NDArray[np.int32], groups: GoldGroups, first: int, last: int) -> list[int]:
+    """The ranks of the judgements `first` to `last` of one query, by augmenting paths in the order of the ranking.
+
+    Args:
+        ranks: (tools of all groups,) the rank of each tool.
+    """
+    could: dict[int, list[int]] = {}
+    for judgement in range(first, last):
+        for rank in ranks[groups.members[judgement] : groups.members[judgement + 1]].tolist():
+            if rank < MISSING:
+                could.setdefault(rank, []).append(judgement)
+    holder: dict[int, int] = {}
+    satisfied = dict.fromkeys(range(first, last), int(MISSING))
+    for rank in sorted(could):
+        # Judgements that become satisfied if those before them on a path move on to another tool.
+        came_from: dict[int, int | None] = {}
+        pending: list[tuple[int, int | None]] = [(rank, None)]
+        while pending:
+            tool, before = pending.pop()
+            for judgement in could[tool]:
+                if judgement not in came_from:
+                    came_from[judgement] = before
+                    if judgement in holder:
+                        pending.append((holder[judgement], judgement))
+        free = [judgement for judgement in came_from if judgement not in holder]
+        if not free:
+            continue
+        step = max(free, key=lambda judgement: (groups.grades[judgement], -judgement))
+        satisfied[step] = rank
+        while (before := came_from[step]) is not None:
+            holder[step] = holder[before]
+            step = before
+        holder[step] = rank
+    return list(satisfied.values())

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.results.manifest import DatasetIdentity, Manifest, Mark, Metrics, ScoringCode
+from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode
 
 #: Versions of the scoring code that are known to give the same numbers, made by
 #: `python -m bench.evaluation.samescoring`.
@@ -53,6 +53,12 @@ class Stored(Protocol):
 
 
 S = TypeVar("S", bound=Stored)
+
+#: Means that differ by less are equal: rounding alone puts them apart.
+_SAME = 1e-12
+_MOST_NAMED = 3
+#: The text of the mark of the kind `gold`.
+ORDER_DEPENDS_ON_GOLD = "order depends on gold"
 
 
 @dataclass(frozen=True)
@@ -173,25 +179,31 @@ def token_code(scoring: ScoringCode | str) -> str:
     return same_scoring().tokens.get(own, own)
 
 
+def lenient_code(lenient: Lenient) -> str:
+    """sha256 of the code that made lenient means, as `code_of` gives it."""
+    return same_scoring().lenient.get(lenient.code, lenient.code)
+
+
 @dataclass(frozen=True)
 class SameScoring:
     """sha256 of older code -> sha256 of the code that was shown to give the same numbers.
 
     Attributes:
         measures: for each measure by its name.
-        intervals, tokens: for intervals and token counts.
+        intervals, tokens, lenient: for intervals, token counts and lenient means.
     """
 
     measures: dict[str, dict[str, str]]
     intervals: dict[str, str]
     tokens: dict[str, str]
+    lenient: dict[str, str]
 
 
 @cache
 def same_scoring() -> SameScoring:
     """What `python -m bench.evaluation.samescoring` has found and written down."""
     raw = json.loads(SAME_SCORING.read_text("utf-8"))
-    return SameScoring(raw["measures"], raw["intervals"], raw["tokens"])
+    return SameScoring(raw["measures"], raw["intervals"], raw["tokens"], raw["lenient"])
 
 
 def comparable(results: Sequence[S]) -> list[list[S]]:
@@ -221,6 +233,71 @@ def doubtful_leads(rows: Sequence[Stored], metric: str) -> list[bool]:
         best = b.mean if b.tie_high is None else b.tie_high
         found[i] = a.mean > b.mean and worst <= best
     return found
+
+
+def lenient_mean(result: Stored, metric: str) -> float | None:
+    """The lenient mean of a metric; None where the result has none."""
+    lenient = result.metrics.lenient
+    return None if lenient is None else lenient.means.get(metric)
+
+
+def reversals(rows: Sequence[Stored], metric: str) -> list[tuple[int, int]]:
+    """Pairs of rows whose order by a metric depends on tools that read like a gold tool.
+
+    Any change of the sign of the difference counts, however small, since a table puts rows in the order of their means;
+    which orders are established is for the tiers to say. Oracles are no competitors, and lenient means of other code do
+    not compare.
+
+    Returns:
+        Positions of pairs: the first has the larger mean, and the second the larger lenient mean.
+    """
+    own = [
+        (i, row.metrics.metrics[metric].mean, lenient)
+        for i, row in enumerate(rows)
+        if metric in row.metrics.metrics
+        and (lenient := lenient_mean(row, metric)) is not None
+        and not row.manifest.method.oracle
+    ]
+    turned = [
+        (i, j)
+        for (i, mean, lenient), (j, other_mean, other_lenient) in itertools.permutations(own, 2)
+        if mean - other_mean > _SAME and other_lenient - lenient > _SAME
+    ]
+    return [(i, j) for i, j in turned if _same_code(rows[i], rows[j], metric)]
+
+
+def _same_code(first: Stored, second: Stored, metric: str) -> bool:
+    one, other = first.metrics.lenient, second.metrics.lenient
+    return (
+        one is not None
+        and other is not None
+        and lenient_code(one) == lenient_code(other)
+        and metric_difference(first.manifest, second.manifest, metric) is None
+    )
+
+
+def reversal_marks(rows: Sequence[Stored], names: Sequence[str], metric: str) -> list[Mark | None]:
+    """(rows,) the mark of a row whose place by a metric depends on tools that read like a gold tool; None for others.
+
+    Args:
+        rows: results that compare.
+        names: (rows,) what they are called.
+        metric: what they are ordered by.
+    """
+    pairs = reversals(rows, metric)
+    found: list[Mark | None] = []
+    for i in range(len(rows)):
+        above, below = [names[j] for k, j in pairs if k == i], [names[k] for k, j in pairs if j == i]
+        parts = [f"{where} {_listed(others)}" for where, others in (("above", above), ("below", below)) if others]
+        usual = f"{metric} puts it {' and '.join(parts)}"
+        why = f"{usual}; if tools that read like a gold tool count, it is the other way round"
+        found.append(Mark(kind="gold", text=ORDER_DEPENDS_ON_GOLD, why=why) if parts else None)
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMED])
+    return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
 
 
 #: Sentences of marks that came without one.

@@ -26,6 +26,7 @@ MarkKind = Literal[
     "older scoring",
     "older version",
     "protocol",
+    "gold",
 ]
 _OF_MODELS: dict[str, MarkKind] = {
     "trained on test": "trained on test",
@@ -193,6 +194,21 @@ class MetricValue(Record):
     tie_high: float | None = None
 
 
+class Lenient(Record):
+    """A result's means where a tool that reads the same counts as the gold tool (`bench.data.alternatives`).
+
+    A gold tool has the best rank among itself and its alternatives, and a ranked tool counts for one gold tool. Each
+    metric on rankings has such a mean, over the same queries as the usual one; those for reproduction have none.
+    """
+
+    #: sha256 of the code that decides what an alternative is and makes the ranks: means of other code do not compare.
+    code: str
+    #: Judged queries with a gold tool that has alternatives, and judgements (query, gold tool) that have any.
+    queries: int
+    judgements: int
+    means: dict[str, float]
+
+
 class Metrics(Record):
     """A result's metrics."""
 
@@ -208,3 +224,5 @@ class Metrics(Record):
     metrics: dict[str, MetricValue]
     #: Mean tokens of the text of the first k tools (`top_5`, `top_10`) and of the recommended set; of the library.
     tokens: dict[str, float]
+    #: None where the ranking is not known any more, and in results of versions that did not compute it.
+    lenient: Lenient | None = None

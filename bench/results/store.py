@@ -13,6 +13,7 @@ import datetime
 import hashlib
 import json
 import math
+import shutil
 from collections.abc import Container, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -212,6 +213,24 @@ def write_result(
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
         files = manifest.files | {name: sha256_of(fresh / name) for name in (*tables, METRICS)}
         manifest = manifest.model_copy(update={"files": files})
+        (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
+    return Result(folder, manifest, metrics)
+
+
+def replace_metrics(result: Result, metrics: Metrics) -> Result:
+    """Give a stored result other metrics; its tables stay byte for byte. The caller holds the result's lock.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written; the previous content is kept.
+    """
+    folder = result.folder
+    with replaced_folder(folder) as fresh:
+        for name in (RUN, PER_QUERY):
+            if (folder / name).is_file():
+                shutil.copyfile(folder / name, fresh / name)
+        (fresh / METRICS).write_text(to_json(metrics), "utf-8")
+        files = result.manifest.files | {METRICS: sha256_of(fresh / METRICS)}
+        manifest = result.manifest.model_copy(update={"files": files})
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
     return Result(folder, manifest, metrics)
 

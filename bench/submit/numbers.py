@@ -12,13 +12,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bench.errors import ResultError, UsageError
+from bench.evaluation.lenient import alternative_counts, lenient_gold, lenient_metrics
 from bench.evaluation.rescore import stored_answers
 from bench.evaluation.scoring import Scored, score, scoring_code, unit_names
+from bench.identity.measures import lenient_hash
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
 from bench.metrics.measures import MEASURES
-from bench.results.comparing import code_of, interval_code, token_code
+from bench.results.comparing import code_of, interval_code, lenient_code, token_code
 from bench.results.intervals import means_and_intervals
-from bench.results.manifest import Manifest, Metrics, MetricValue
+from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue
 from bench.results.store import METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, Result
 from bench.submit.archive import quoted
 from bench.submit.tables import MOST_CELLS, Asked
@@ -117,6 +119,7 @@ def mean_faults(
     if lacking:
         return [*faults, f"{PER_QUERY} lacks the values of {lacking[0]}."]
     faults += _set_faults(manifest, metrics, per_query, asked, counts > 0)
+    faults += _impossible_lenient(metrics, asked)
     values = np.array([per_query[str(metric)].to_pylist() for metric in wanted], dtype=np.float64)
     values = values.reshape(len(wanted), len(asked.rows)).T
     gold = asked.dataset.gold.take(asked.rows)
@@ -219,10 +222,50 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
             faults.append(f"{METRICS} has the metric {quoted(name)}, which its ranking cannot have.")
         else:
             faults += _fields(name, value, made.metrics[name])
+    if stored.lenient is not None and made.lenient is not None:
+        faults += _lenient_faults(stored.lenient, made.lenient)
     for name in sorted({*stored.tokens, *made.tokens} if stored.tokens and made.tokens else ()):
         own, again = stored.tokens.get(name), made.tokens.get(name)
         if not _same(own, again):
             faults.append(f"{METRICS} has {_shown(own)} tokens of {quoted(name)}; counted again {_shown(again)}.")
+    return faults
+
+
+def _lenient_faults(stored: Lenient, made: Lenient) -> list[str]:
+    """What differs between lenient means and those computed again; older results have none."""
+    if lenient_code(stored) != made.code:
+        return [f"{METRICS} has lenient means of other code than this bench's: `bench rescore` computes them again."]
+    faults = [
+        f"{METRICS} has lenient {name} {getattr(stored, name)}; counted again it is {getattr(made, name)}."
+        for name in ("queries", "judgements")
+        if getattr(stored, name) != getattr(made, name)
+    ]
+    for name in sorted({*stored.means, *made.means}):
+        own, again = stored.means.get(name), made.means.get(name)
+        if not _same(own, again):
+            faults.append(
+                f"{METRICS} has the lenient {quoted(name)} {_shown(own)}; scored again it is {_shown(again)}."
+            )
+    return faults
+
+
+def _impossible_lenient(metrics: Metrics, asked: Asked) -> list[str]:
+    """What no ranking with these means has, where there is no ranking to make lenient means again from."""
+    lenient = metrics.lenient
+    if lenient is None:
+        return []
+    counts = alternative_counts(lenient_gold(asked.dataset, asked.rows))
+    wanted = {str(metric): metric for metric in lenient_metrics(map(parse_metric, metrics.metrics))}
+    if lenient_code(lenient) != lenient_hash() or lenient.means.keys() != wanted.keys():
+        return [f"{METRICS} has lenient means of other code, or of other metrics, than this bench's."]
+    if (lenient.queries, lenient.judgements) != counts:
+        return [f"{METRICS} has other counts of gold tools with alternatives than the data."]
+    faults = []
+    for name, metric in wanted.items():
+        usual, found = metrics.metrics[name].mean, lenient.means[name]
+        most = usual if not lenient.judgements else math.inf if metric.measure.span is None else metric.measure.span[1]
+        if metric.measure in MEASURES and not usual - TOLERANCE <= found <= most + TOLERANCE:
+            faults.append(f"{METRICS} has the lenient {name} {_shown(found)}, which cannot be beside {_shown(usual)}.")
     return faults
 
 

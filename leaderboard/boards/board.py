@@ -25,6 +25,7 @@ from bench.results.comparing import (
     marks,
     metric_difference,
     ordered,
+    reversal_marks,
     usual_template,
 )
 from bench.results.manifest import Mark
@@ -236,9 +237,11 @@ def assembled(
     data = shown[0].manifest.dataset
     leads = {name: doubtful_leads(shown, name) for name in COLUMNS}
     newest = max(shown, key=lambda item: item.manifest.environment.created)
+    turned = reversal_marks(shown, [_name(result) for result in shown], RANKED[0])
     rows = [
         _row(
             result,
+            [*_marks(result, template, newest), *_clean([mark] if (mark := turned[i]) else [])],
             template,
             newest,
             tables[result.manifest.result_id],
@@ -281,7 +284,12 @@ def _judged_units(result: Result) -> NDArray[np.int64]:
 
 
 def _row(
-    result: Result, template: str, newest: Result, values: NDArray[np.float64] | None, doubtful: frozenset[str]
+    result: Result,
+    marks: Sequence[Mark],
+    template: str,
+    newest: Result,
+    values: NDArray[np.float64] | None,
+    doubtful: frozenset[str],
 ) -> Row:
     manifest = result.manifest
     method = manifest.method
@@ -289,25 +297,30 @@ def _row(
     setting = [] if manifest.depth == DEFAULT_DEPTH or method.run_file else [f"depth {manifest.depth}"]
     setting += [] if manifest.dataset.template == template else [f"text {manifest.dataset.template}"]
     setting += ["run file"] if method.run_file else []
-    name = method.spec + (f" + {method.cut}" if method.cut else "")
     return Row(
         result=result,
         key="\n".join([method.spec, *words, *setting]),
-        name=label(name),
+        name=_name(result),
         family=method.spec if method.run_file else family_of(method.spec),
-        marks=tuple(_marks(result, template, newest)),
+        marks=tuple(marks),
         values=values,
         doubtful=doubtful,
         older=_older(result, newest),
     )
 
 
+def _name(result: Result) -> str:
+    method = result.manifest.method
+    return label(method.spec + (f" + {method.cut}" if method.cut else ""))
+
+
+def _clean(found: Sequence[Mark]) -> list[Mark]:
+    return [mark.model_copy(update={"text": label(mark.text, 40), "why": label(mark.why, 300)}) for mark in found]
+
+
 def _marks(result: Result, template: str, newest: Result) -> list[Mark]:
     manifest = result.manifest
-    found = [
-        mark.model_copy(update={"text": label(mark.text, 40), "why": label(mark.why, 300)})
-        for mark in marks(result, template)
-    ]
+    found = _clean(marks(result, template))
     if result.metrics.n_failed:
         why = "queries that failed or were not answered; they score 0"
         found.append(Mark(kind="failed", text=f"{count(result.metrics.n_failed)} failed", why=why))

@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from bench.checks.ceilings import CUTOFFS, ceilings
 from bench.leaderboard import numbers
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row
 from bench.leaderboard.boards.facts import Data
@@ -78,6 +79,12 @@ def write_dataset(
     sections = [("Board", "#board"), ("Tiers", "#tiers" if standing else ""), ("Cost", "#cost" if costs else "")]
     sections += [("Curves", "#curves" if recall["picture"] else ""), ("Slices", "#slices"), ("The dataset", "#card")]
     sections += [("Queries", f"../e/{board.slug}.html" if explorer else "")]
+    best = None
+    if data.dataset is not None:
+        codes = data.dataset.query_codes
+        asked = np.array([codes[name] for name in query_ids if name in codes], dtype=np.int64)
+        templates = [row.result.manifest.dataset.template for row in board.rows]
+        best = ceilings(data.dataset, next(name for name in templates if name == board.template), asked)
     page = render(
         "dataset",
         "../",
@@ -100,6 +107,10 @@ def write_dataset(
         slices=slices,
         why_not=data.why_not,
         bundles=bundles,
+        ceilings=best,
+        few=CUTOFFS[0],
+        lenient=next((found for row in board.rows if (found := row.result.metrics.lenient)), None),
+        strict_only=sum(row.result.metrics.lenient is None for row in board.rows),
         explorer=explorer,
         latex=table_path(board.first) if board.current else "",
     )

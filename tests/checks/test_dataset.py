@@ -63,6 +63,8 @@ def test_a_clean_dataset_has_no_defects_and_its_properties_are_counted() -> None
         "duplicate-query": (0, 5),
         "contradicting-gold": (0, 5),
         "no-gold": (1, 5),
+        "alternative-tool": (0, 4),
+        "alternative-query": (0, 4),
         "named-gold": (0, 4),
         "leaked-query": (0, 2),
         "leaked-bundle": (0, 1),
@@ -108,6 +110,16 @@ def test_tools_that_differ_in_their_id_alone_are_counted(change: dict[str, Any],
 def test_tools_that_are_gold_for_no_query_are_counted() -> None:
     found = findings([*TOOLS, Tool("e", "e", "e")])["never-gold"]
     assert (found.count, found.total, found.examples, found.harmful) == (1, 5, ("e",), False)
+
+
+def test_gold_tools_that_another_parent_s_tool_reads_like_are_counted() -> None:
+    found = findings([*TOOLS, replace(TOOLS[0], tool_id="e", parent="Courier"), replace(TOOLS[1], tool_id="f")])
+    assert (found["alternative-tool"].count, found["alternative-tool"].examples) == (1, ("a = e",))
+    assert (found["alternative-query"].count, found["alternative-query"].examples) == (1, ("q1",))
+    # Where both are gold, neither is an alternative.
+    both = [query("q1", "Write", "a e", "train"), *QUERIES[1:]]
+    found = findings([*TOOLS, replace(TOOLS[0], tool_id="e", parent="Courier")], both)
+    assert (found["alternative-tool"].count, found["alternative-query"].count) == (2, 0)
 
 
 def test_dropped_gold_is_counted_among_all_judgements() -> None:

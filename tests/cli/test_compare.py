@@ -213,3 +213,42 @@ def test_a_single_query_detects_nothing(bench: Bench, starter: Dataset) -> None:
         for difference in item["differences"]:
             assert (difference["detectable"] is None) == (item["n"] == 1)
             assert item["n"] > 1 or difference["needed"] is None
+
+
+def test_an_order_that_depends_on_a_twin_of_the_gold_is_told_in_every_form(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "twins"
+    (folder / "qrels").mkdir(parents=True)
+    texts = {"a": "Sends a letter.", "b": "Finds a street.", "z": "Sends a letter."}
+    corpus = [{"_id": tool, "title": "tool" if tool == "b" else "letter", "text": text} for tool, text in texts.items()]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in corpus), "utf-8")
+    ids = [f"q{i}" for i in range(10)]
+    rows = [json.dumps({"_id": name, "text": f"request {name}"}) + "\n" for name in ids]
+    (folder / "queries.jsonl").write_text("".join(rows), "utf-8")
+    judged = "".join(f"{name}\ta\t1\n" for name in ids)
+    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", "utf-8")
+    bench("data", "add", "twins", "--from", folder, "--unit", "none")
+    named = []
+    for name, answers in {"gold": "aaaaaabbbb", "twin": "zzzzzzzzzz"}.items():
+        lines = [json.dumps({"query_id": query, "tools": [tool]}) for query, tool in zip(ids, answers, strict=True)]
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("\n".join(lines) + "\n", "utf-8")
+        named.append(f"{path}@twins")
+    report = bench("compare", *named, "-m", "recall@5", "--json").json["datasets"][0]
+    (metric,) = report["metrics"]
+    assert metric["reversed"] == [["gold", "twin"]]
+    means = {item["system"]: (item["mean"], item["lenient"]) for item in metric["standings"]}
+    assert means == {"gold": (0.6, 0.6), "twin": (0.0, 1.0)}
+    assert [item["marks"] for item in report["systems"]] == [["run file", "order depends on gold"]] * 2
+    sentence = "recall@5: the order of gold and twin depends on gold: 0.600 and 0.000, but 0.600 and 1.000 if tools"
+    assert sentence in " ".join(bench("compare", *named, "-m", "recall@5").out.split())
+    assert sentence in bench("compare", *named, "-m", "recall@5", "--format", "markdown").out
+    table = csv.DictReader(io.StringIO(bench("compare", *named, "-m", "recall@5", "--format", "csv").out))
+    assert {row["system"]: row["lenient"] for row in table} == {"gold": "0.6", "twin": "1.0"}
+    shown = bench("show", "twin@twins").out
+    assert "lenient" in shown
+    assert "counts (10 queries have one)" in " ".join(shown.split())
+    audit = bench("data", "audit", "twins", "--json").json
+    found = {item["check"]: (item["count"], item["total"]) for item in audit["findings"]}
+    assert (found["alternative-tool"], found["alternative-query"]) == ((1, 1), (10, 10))
+    # Both tools have one text: half of the queries find the gold one first.
+    assert audit["ceilings"]["same_tool_text"] == 10

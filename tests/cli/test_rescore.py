@@ -104,3 +104,33 @@ def test_without_its_ranking_a_result_of_other_code_is_not_scored_again(bench: B
     (row,) = json.loads(said.out)
     assert row["outcome"] == "failed"
     assert "its ranking is not in" in row["error"]
+
+
+def without_lenient_means(folder: Path) -> None:
+    """The result as a version stored it that knew none."""
+    metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+    del metrics["lenient"]
+    (folder / "metrics.json").write_text(json.dumps(metrics), "utf-8")
+    manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+    manifest["files"]["metrics.json"] = hashlib.sha256((folder / "metrics.json").read_bytes()).hexdigest()
+    (folder / MANIFEST).write_text(json.dumps(manifest), "utf-8")
+
+
+def test_lenient_means_are_added_where_the_ranking_is_there_and_nothing_else_changes(
+    bench: Bench, fresh: list[Path]
+) -> None:
+    wanted = {folder: Result.read(folder) for folder in fresh}
+    for folder in fresh:
+        without_lenient_means(folder)
+        older = Result.read(folder)
+        assert older.metrics == wanted[folder].metrics.model_copy(update={"lenient": None})
+    (fresh[1] / RUN).unlink()
+    tables = [(fresh[0] / name).read_bytes() for name in (RUN, PER_QUERY)]
+    root = fresh[0].parent.parent
+    said = bench("rescore", "--results", root, "--json")
+    assert [row["outcome"] for row in json.loads(said.out)] == ["rescored", "up to date"]
+    again = Result.read(fresh[0])
+    assert [(fresh[0] / name).read_bytes() for name in (RUN, PER_QUERY)] == tables
+    assert again.metrics == wanted[fresh[0]].metrics
+    assert again.manifest == wanted[fresh[0]].manifest
+    assert Result.read(fresh[1]).metrics.lenient is None

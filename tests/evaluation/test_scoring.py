@@ -196,3 +196,58 @@ def test_only_queries_without_gold_leave_no_ranking_metric(run: Run, tiny: Datas
     assert (result.metrics.n, result.metrics.n_no_gold, result.metrics.n_failed) == (0, 22, 0)
     # Rows 0, 3, ..., 21.
     assert result.metrics.metrics["abstained"].mean == pytest.approx(8 / 22)
+
+
+# Lenient means -------------------------------------------------------------------------------------------------------
+
+
+def twinned(tiny: Dataset) -> Dataset:
+    """The tiny dataset with a twin of the first tool under another parent, last in the order of ids."""
+    twin = replace(tiny.tools[0], tool_id="t99", parent="another")
+    return Dataset.build("tiny", tiny.card, replace(tiny.rows_again(), tools=[*tiny.tools, twin]))
+
+
+class Backwards(Method):
+    """Ranks the tools in the reverse order of their ids."""
+
+    def index(self, library: Library) -> None:
+        self._order = list(range(len(library)))[::-1]
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return Ranking.of_lists([self._order[:depth]] * len(queries))
+
+
+@pytest.mark.parametrize("method", ["bm25", "oracle", Level, Chooses, Short])
+def test_without_alternatives_lenient_means_are_the_means_to_the_last_bit(run: Run, method: str | type[Method]) -> None:
+    metrics = run(method).metrics
+    assert metrics.lenient is not None
+    assert (metrics.lenient.queries, metrics.lenient.judgements) == (0, 0)
+    assert metrics.lenient.means == {name: metrics.metrics[name].mean for name in metrics.lenient.means}
+    left_out = {name.partition("@")[0] for name in metrics.metrics.keys() - metrics.lenient.means}
+    assert left_out >= {"ndcg_ptr", "mmrr_printed"}
+    assert not left_out & {"recall", "precision", "hit", "ndcg", "pass", "map", "mrr", "mmrr"}
+
+
+def test_a_twin_of_a_gold_tool_counts_in_the_lenient_mean_alone(run: Run, tiny: Dataset) -> None:
+    dataset = twinned(tiny)
+    result = run(Backwards, dataset=dataset)
+    lenient = result.metrics.lenient
+    assert lenient is not None
+    having = [query for query in dataset.queries if query.split == "test" and "t00" in query.gold]
+    assert (lenient.queries, lenient.judgements) == (len(having), len(having))
+    assert len(having) > 1
+    # The twin is ranked first: each of these queries finds one gold tool more among the first.
+    gain = sum(1 / len(query.gold) for query in having) / result.metrics.n
+    assert lenient.means["recall@1"] == pytest.approx(result.metrics.metrics["recall@1"].mean + gain)
+    # The whole library is ranked, and the twin and the gold tool count once.
+    assert lenient.means["recall@100"] == result.metrics.metrics["recall@100"].mean == 1
+
+
+def test_a_failed_query_scores_0_in_the_lenient_mean_too(run: Run, tiny: Dataset) -> None:
+    class Fails(Backwards):
+        def rank(self, queries: Queries, depth: int) -> Ranking:
+            return replace(super().rank(queries, depth), failed=np.ones(len(queries), dtype=np.bool_))
+
+    lenient = run(Fails, dataset=twinned(tiny)).metrics.lenient
+    assert lenient is not None
+    assert set(lenient.means.values()) == {0.0}

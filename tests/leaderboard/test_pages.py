@@ -18,8 +18,10 @@ import pytest
 from scipy import stats
 
 from bench.__main__ import run as command
+from bench.checks.ceilings import ceilings
 from bench.leaderboard.pages.rendering import _ticks
 from bench.metrics import measures
+from bench.registry import load_dataset
 from bench.results.store import Result
 from bench.results.units import numbered
 from bench.stats.macro import macro_intervals
@@ -53,6 +55,30 @@ def test_numbers_are_those_of_the_result(build: Callable[..., Any]) -> None:
         value = result.metrics.metrics[name]
         assert f"{value.mean:.3f}" in texts
         assert f"{value.low:.3f}–{value.high:.3f}" in texts
+
+
+def test_lenient_means_and_ceilings_are_shown_where_they_are_known(
+    ready: Path, build: Callable[..., Any], edit: Callable[..., None]
+) -> None:
+    folder = _folder("random")
+    lenient = Result.read(folder).metrics.lenient
+    assert lenient is not None
+    page = f"r/{folder.name.rpartition('-')[2]}.html"
+    changed = lenient.model_copy(update={"queries": 7, "judgements": 9, "means": lenient.means | {"recall@5": 0.876}})
+    edit(folder, metrics={"lenient": changed.model_dump()})
+    edit(_folder("oracle"), metrics={"lenient": None})
+    site = build()
+    assert "lenient" in site.page(page).texts
+    assert "0.876" in site.page(page).texts
+    assert "9 gold tools of 7 judged queries have such an alternative." in site.page(page).text
+    oracle = f"r/{_folder('oracle').name.rpartition('-')[2]}.html"
+    assert "lenient" not in site.page(oracle).text
+    bounds = ceilings(load_dataset("starter"))
+    board = site.only("d/*.html").text
+    for item in bounds.metrics:
+        cells = "".join(f'<td class="n">{value:.3f}' for value in (item.gold, item.tools, item.queries))
+        assert f'<th scope="row">{item.metric}{cells}</tr>' in board
+    assert f"{bounds.more_gold} have more than 5 gold tools" in board
 
 
 @pytest.mark.usefixtures("ready")

@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
-from bench.results.comparing import comparable, data_differences, doubtful_leads, marks, ordered, usual_template
-from bench.results.manifest import MetricValue
+from bench.results.comparing import (
+    comparable,
+    data_differences,
+    doubtful_leads,
+    marks,
+    ordered,
+    reversal_marks,
+    reversals,
+    usual_template,
+)
+from bench.results.manifest import Lenient, MetricValue
 from bench.results.store import Result
 
 
@@ -121,3 +130,59 @@ def test_an_oracle_below_the_last_method_puts_no_lead_in_doubt(made: Result) -> 
     rows = [variant(made, "a", value=mean(0.5, 0.1, 0.9)), variant(made, "o", value=mean(0.4, 0.1, 1.0), oracle=True)]
     assert doubtful_leads(rows, "m") == [False, False]
     assert doubtful_leads([rows[0], variant(made, "z")], "m") == [False, False]
+
+
+# Orders that depend on gold -----------------------------------------------------------------------------------------
+
+
+def lenient(row: Result, value: float | None, code: str = "today") -> Result:
+    """The row with that lenient mean of the metric m."""
+    found = None if value is None else Lenient(code=code, queries=1, judgements=1, means={"m": value})
+    return Result(row.folder, row.manifest, row.metrics.model_copy(update={"lenient": found}))
+
+
+def board(made: Result, *rows: tuple[float, float | None]) -> list[Result]:
+    return [lenient(variant(made, f"m{i}", value=mean(strict)), other) for i, (strict, other) in enumerate(rows)]
+
+
+def test_pairs_that_change_places_are_found_also_where_they_are_not_neighbours(made: Result) -> None:
+    rows = board(made, (0.5, 0.5), (0.4, 0.49), (0.3, 0.6))
+    assert reversals(rows, "m") == [(0, 2), (1, 2)]
+    assert [mark and mark.kind for mark in reversal_marks(rows, ["a", "b", "c"], "m")] == ["gold"] * 3
+    assert [mark.why.partition(";")[0] for mark in reversal_marks(rows, ["a", "b", "c"], "m") if mark] == [
+        "m puts it above c",
+        "m puts it above c",
+        "m puts it below a, b",
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(0.5, 0.6), (0.4, 0.5)],
+        # Equal in either is no order that could turn.
+        [(0.5, 0.5), (0.5, 0.6)],
+        [(0.5, 0.6), (0.4, 0.6)],
+        [(0.5, 0.6), (0.5 - 1e-15, 0.6 + 1e-15)],
+        # What is not known is not compared.
+        [(0.5, 0.5), (0.4, None)],
+    ],
+)
+def test_rows_that_keep_their_order_are_not_marked(made: Result, rows: list[tuple[float, float | None]]) -> None:
+    assert reversals(board(made, *rows), "m") == []
+    assert reversal_marks(board(made, *rows), ["a", "b"], "m") == [None, None]
+
+
+def test_oracles_and_lenient_means_of_other_code_do_not_change_places(made: Result) -> None:
+    first, second = board(made, (0.5, 0.5), (0.4, 0.6))
+    assert reversals([first, second], "m") == [(0, 1)]
+    assert reversals([first, lenient(second, 0.6, code="older")], "m") == []
+    oracle = lenient(variant(made, "best", value=mean(0.4), oracle=True), 0.6)
+    assert reversals([first, oracle], "m") == []
+
+
+def test_of_many_rows_the_mark_names_some(made: Result) -> None:
+    rows = board(made, (0.9, 0.1), *((0.5 - i / 100, 0.5 - i / 100) for i in range(6)))
+    mark = reversal_marks(rows, list("abcdefg"), "m")[0]
+    assert mark is not None
+    assert "above b, c, d and 3 more;" in mark.why

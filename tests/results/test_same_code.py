@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bench.gating.baseline import read_baseline
-from bench.identity.measures import interval_hash, measure_hash, token_hash
+from bench.identity.measures import interval_hash, lenient_hash, measure_hash, token_hash
 from bench.metrics import get_measure
 from bench.results import comparing
-from bench.results.comparing import SameScoring, code_of, metric_difference, same_scoring
-from bench.results.manifest import Manifest, Mark, ScoringCode
+from bench.results.comparing import SameScoring, code_of, lenient_code, metric_difference, same_scoring
+from bench.results.manifest import Manifest, Mark, Metrics, ScoringCode
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = sorted((ROOT / "board" / "results").glob("*/*/manifest.json"))
@@ -27,6 +27,7 @@ def test_today_s_code_is_known_to_give_the_kept_numbers() -> None:
         assert set(same.values()) == {measure_hash(get_measure(name))}, f"{name}: {AGAIN}"
     assert set(known.intervals.values()) <= {interval_hash()}, f"intervals: {AGAIN}"
     assert set(known.tokens.values()) == {token_hash()}, f"tokens: {AGAIN}"
+    assert set(known.lenient.values()) <= {lenient_hash()}, f"lenient: {AGAIN}"
 
 
 def test_every_number_of_a_kept_result_and_of_a_baseline_compares_with_today_s() -> None:
@@ -45,8 +46,18 @@ def test_every_number_of_a_kept_result_and_of_a_baseline_compares_with_today_s()
             assert code_of(scoring, name) == measure_hash(get_measure(measure)), f"{name}: {AGAIN}"
 
 
+def test_the_lenient_means_of_a_kept_result_compare_with_today_s() -> None:
+    codes = set()
+    for path in KEPT:
+        lenient = Metrics.model_validate_json(path.with_name("metrics.json").read_bytes()).lenient
+        # Rankings that are too large to be kept were scored where they were made.
+        assert lenient is not None or not path.with_name("run.parquet").exists(), path
+        codes |= set() if lenient is None else {lenient_code(lenient)}
+    assert codes == {lenient_hash()}, f"lenient: {AGAIN}, or `bench rescore --results board/results`"
+
+
 def test_other_code_of_one_measure_leaves_the_others_comparable(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = SameScoring({"recall": {"old": "new"}}, {}, {})
+    known = SameScoring({"recall": {"old": "new"}}, {}, {}, {})
     monkeypatch.setattr(comparing, "same_scoring", lambda: known)
     manifest = Manifest.model_validate_json(KEPT[0].read_bytes())
 

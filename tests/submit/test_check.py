@@ -20,8 +20,9 @@ from bench.errors import UnavailableError
 from bench.evaluation.external import score_run_file
 from bench.results.store import PER_QUERY, RUN
 from bench.submit.archive import pack, written
-from bench.submit.check import CheckedSubmission
+from bench.submit.check import CheckedSubmission, check_members
 from bench.submit.check_path import check_archive
+from bench.submit.submission import SUBMISSION
 
 Checked = Callable[..., CheckedSubmission]
 
@@ -58,6 +59,25 @@ def test_a_submission_cannot_name_other_code_than_made_its_numbers(made: Any, ch
     where = ("measures", "recall") if part == "measures" else (part,)
     found = reasons(checked(made.members(manifest=put("scoring", *where, value="0" * 64))))
     assert "its numbers were made by another version of the scoring code" in found
+
+
+@pytest.mark.parametrize("ranking", [True, False])
+def test_lenient_means_are_checked_where_they_are(made: Any, starter: Dataset, ranking: bool) -> None:
+    def faults(*change: Callable[[Any], Any]) -> str:
+        members = made.members(**({"metrics": change[0]} if change else {}))
+        parts = {name: data for name, data in members.items() if name != SUBMISSION and (ranking or name != RUN)}
+        return "\n".join(check_members(Path("place"), parts, lambda spec: starter).reasons)
+
+    assert faults() == ""
+    assert faults(put("lenient", value=None)) == ""
+    assert faults(lambda raw: raw.pop("lenient") and None) == ""
+    assert "lenient" in faults(put("lenient", "means", "recall@5", value=0.999))
+    assert "lenient" in faults(lambda raw: raw["lenient"]["means"].pop("recall@5") and None)
+    assert "lenient" in faults(put("lenient", "means", "ndcg_ptr@gold", value=0.5))
+    assert "lenient means of other code" in faults(put("lenient", "code", value="0" * 64))
+    assert "alternatives" in faults(put("lenient", "queries", value=1)) or ranking
+    assert "lenient judgements 3; counted again it is 0" in faults(put("lenient", "judgements", value=3)) or not ranking
+    assert "schema" in faults(put("lenient", "more", value=1))
 
 
 def test_every_reason_is_listed(made: Any, checked: Checked) -> None:

@@ -1,0 +1,64 @@
+"""Gold in which a judgement may be satisfied by any tool of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class GoldGroups:
+    """Relevance judgements of `n` queries; any tool of a judgement's group satisfies it.
+
+    Query i's judgements are `starts[i]` to `starts[i+1]`. Judgement j is satisfied by the tools
+    `tools[members[j]:members[j+1]]` (int32 codes, distinct, at least one) and has the relevance `grades[j]` (int32, at
+    least 1). Groups of one query may share tools. Gold with single alternatives is the case of groups of one.
+    """
+
+    starts: NDArray[np.int64]
+    members: NDArray[np.int64]
+    tools: NDArray[np.int32]
+    grades: NDArray[np.int32]
+
+    @staticmethod
+    def of(rows: Iterable[Iterable[tuple[Sequence[int], int]]]) -> GoldGroups:
+        """From the judgements of each query, as (codes of the tools, relevance)."""
+        starts, members, tools, grades = [0], [0], list[int](), list[int]()
+        for row in rows:
+            for group, grade in row:
+                tools += group
+                members.append(len(tools))
+                grades.append(grade)
+            starts.append(len(grades))
+        return GoldGroups(
+            np.array(starts, dtype=np.int64),
+            np.array(members, dtype=np.int64),
+            np.array(tools, dtype=np.int32),
+            np.array(grades, dtype=np.int32),
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of judgements of each query, (queries,)."""
+        return np.diff(self.starts)
+
+    def take(self, queries: NDArray[np.int64]) -> GoldGroups:
+        """The judgements of the chosen queries, in the order given."""
+        starts, judgements = _ranges(self.starts, queries)
+        members, tools = _ranges(self.members, judgements)
+        return GoldGroups(starts, members, self.tools[tools], self.grades[judgements])
+
+
+def _ranges(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the chosen parts start once they are side by side, and the entries that they have."""
+    counts = starts[chosen + 1] - starts[chosen]
+    found = np.zeros(len(chosen) + 1, dtype=np.int64)
+    np.cumsum(counts, out=found[1:])
+    within = np.arange(found[-1]) - np.repeat(found[:-1], counts)
+    return found, np.repeat(starts[chosen], counts) + within

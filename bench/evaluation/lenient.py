@@ -1,0 +1,64 @@
+"""Lenient means: how much of a result depends on gold that is incomplete.
+
+Beside each mean on rankings a result has one where a gold tool counts as found at the best rank among itself and its
+alternatives (`bench.data.alternatives`). It says how far the number could be too low, not what it should be: two tools
+that read the same need not do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.alternatives import with_alternatives
+from bench.data.dataset import Dataset
+from bench.data.goldgroups import GoldGroups
+from bench.identity.measures import lenient_hash
+from bench.metrics import Metric
+from bench.metrics.evaluate import evaluate_groups, mean
+from bench.results.manifest import Lenient
+
+
+def lenient_metrics(metrics: Iterable[Metric]) -> list[Metric]:
+    """Those of the metrics that have a lenient mean: on rankings, and not for reproduction only."""
+    return [metric for metric in metrics if not metric.needs_sets and not metric.measure.reproduction_only]
+
+
+def lenient_gold(dataset: Dataset, rows: NDArray[np.int64]) -> GoldGroups:
+    """The gold of the queries at `rows`, each gold tool with its alternatives."""
+    return with_alternatives(dataset.gold.take(rows), dataset.tools)
+
+
+def alternative_counts(groups: GoldGroups) -> tuple[int, int]:
+    """How many queries have a gold tool with alternatives, and how many judgements have any."""
+    return len(touched_queries(groups)), int((np.diff(groups.members) > 1).sum())
+
+
+def touched_queries(groups: GoldGroups) -> NDArray[np.int64]:
+    """Positions of the queries that have a gold tool with alternatives, ascending."""
+    owners = np.repeat(np.arange(len(groups)), groups.counts)
+    return np.unique(owners[np.diff(groups.members) > 1])
+
+
+def lenient_means(
+    tools: NDArray[np.int32],
+    groups: GoldGroups,
+    metrics: Sequence[Metric],
+    failed: NDArray[np.bool_] | None = None,
+) -> Lenient:
+    """The lenient means of rankings over their judged queries.
+
+    Args:
+        tools: (queries, depth) ranked tool codes in the protocol's order, padded with -1.
+        groups: what `lenient_gold` gives for the queries.
+        metrics: any metrics; those without a lenient mean are left out.
+        failed: (queries,) True where the query failed.
+    """
+    wanted = lenient_metrics(metrics)
+    judged = np.flatnonzero(groups.counts)
+    values = evaluate_groups(tools, groups, wanted, failed).values[judged]
+    queries, judgements = alternative_counts(groups)
+    means = {str(metric): mean(values[:, i]) for i, metric in enumerate(wanted)} if len(judged) else {}
+    return Lenient(code=lenient_hash(), queries=queries, judgements=judgements, means=means)

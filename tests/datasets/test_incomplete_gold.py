@@ -1,0 +1,69 @@
+"""The table of docs/datasets.md on incomplete gold and ceilings follows from the data and the kept results."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.checks.ceilings import ceilings
+from bench.evaluation.lenient import alternative_counts, lenient_gold
+from bench.registry import load_dataset
+from bench.results.comparing import lenient_mean, ordered, reversals
+from bench.results.store import Result, find_results, latest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAD = "| dataset | gold tools | queries | recall@5, pass@5, ndcg@5 | bm25 | dense | tgr | changes places |"
+
+
+def table() -> dict[str, str]:
+    """Dataset -> its row of the table."""
+    lines = (ROOT / "docs" / "datasets.md").read_text("utf-8").splitlines()
+    first = lines.index(HEAD) + 2
+    rows = lines[first : lines.index("", first)]
+    return {line.split("`")[1]: line for line in rows}
+
+
+@cache
+def kept() -> list[Result]:
+    return [item for item in find_results(ROOT / "board" / "results") if isinstance(item, Result)]
+
+
+def row_of(name: str) -> str:
+    """The row as the data and the kept results have it."""
+    dataset = load_dataset(name)
+    rows = dataset.rows(dataset.card.split)
+    queries, judgements = alternative_counts(lenient_gold(dataset, rows))
+    gold = dataset.gold.take(rows)
+    total, judged = len(gold.tools), int(np.count_nonzero(gold.counts))
+    own = [item for item in kept() if item.manifest.dataset.spec == name and item.manifest.dataset.limit is None]
+    board = ordered(latest(own), "recall@5")
+    assert board, f"no kept result on {name}"
+    bounds = {item.metric: item.queries for item in ceilings(dataset).metrics}
+    best = ", ".join(f"{bounds[metric]:.3f}" for metric in ("recall@5", "pass@5", "ndcg@5"))
+    means = []
+    for method in ("bm25", "dense", "tgr"):
+        (result,) = (item for item in board if item.manifest.method.spec == method)
+        usual, lenient = result.metrics.metrics["recall@5"].mean, lenient_mean(result, "recall@5")
+        if lenient is None:
+            # Its ranking was not stored; without alternatives it would be the usual mean.
+            means.append(f"{usual:.3f} → ?" if judgements else f"{usual:.3f}")
+        else:
+            means.append(f"{usual:.3f}" if f"{usual:.3f}" == f"{lenient:.3f}" else f"{usual:.3f} → {lenient:.3f}")
+    specs = [item.manifest.method.spec for item in board]
+    turned = ", ".join(f"{specs[j]} above {specs[i]}" for i, j in reversals(board, "recall@5"))
+    having = f"{judgements:,} of {total:,}" if judgements else "0"
+    touched = f"{queries:,} of {judged:,}" if queries else "0"
+    return f"| `{name}` | {having} | {touched} | {best} | {' | '.join(means)} | {turned} |".replace("|  |", "| |")
+
+
+@pytest.mark.parametrize("name", table() if HEAD in (ROOT / "docs" / "datasets.md").read_text("utf-8") else [])
+def test_a_row_follows_from_the_data_and_the_kept_results(mirror: Path, name: str) -> None:
+    assert table()[name] == row_of(name)
+
+
+def test_the_table_has_every_dataset_with_kept_results() -> None:
+    specs = {item.manifest.dataset.spec for item in kept()}
+    assert set(table()) == {name for name in specs if "(" not in name}
