@@ -287,6 +287,7 @@ def _row(
     method = manifest.method
     words = [] if method.cut is None else [method.cut.partition("=")[0]]
     setting = [] if manifest.depth == DEFAULT_DEPTH or method.run_file else [f"depth {manifest.depth}"]
+    setting += [] if manifest.repeats == 1 else [f"{manifest.repeats} repeats"]
     setting += [] if manifest.dataset.template == template else [f"text {manifest.dataset.template}"]
     setting += ["run file"] if method.run_file else []
     name = method.spec + (f" + {method.cut}" if method.cut else "")
@@ -310,6 +311,8 @@ def _marks(result: Result, template: str, newest: Result) -> list[Mark]:
     ]
     if result.metrics.n_failed:
         why = "queries that failed or were not answered; they score 0"
+        if manifest.repeats > 1:
+            why = "queries that failed or were not answered in some repeat; they score 0 there"
         found.append(Mark(kind="failed", text=f"{count(result.metrics.n_failed)} failed", why=why))
     older = _older(result, newest)
     if older or interval_code(manifest.scoring) != interval_code(newest.manifest.scoring):
