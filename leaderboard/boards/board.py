@@ -28,7 +28,7 @@ from bench.results.comparing import (
     usual_template,
 )
 from bench.results.manifest import Mark
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result, find_results, latest
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result, find_results, latest
 from bench.results.units import numbered
 from bench.stats.units import robust_mean
 from bench.text import label, one_line, unique_slug
@@ -370,7 +370,7 @@ def _strange(results: Path) -> Iterator[tuple[Path, str]]:
     root = results.resolve()
     for manifest in sorted(results.glob(f"*/*/{MANIFEST}")):
         folder = manifest.parent
-        files = [folder / name for name in (MANIFEST, METRICS, RUN, PER_QUERY)]
+        files = [folder / name for name in (MANIFEST, METRICS, RUN, PER_QUERY, REPEATS)]
         for path in (folder.parent, folder, *files):
             if path.is_symlink() and not path.resolve().is_relative_to(root):
                 yield folder, f"{path.name} is a link that leads out of the results folder."
@@ -387,7 +387,7 @@ def _strange(results: Path) -> Iterator[tuple[Path, str]]:
 
 def _unfinished(results: Path) -> list[Rejected]:
     """Folders that hold a part of a result, and no manifest."""
-    parts = {path.parent for name in (METRICS, RUN, PER_QUERY) for path in results.glob(f"*/*/{name}")}
+    parts = {path.parent for name in (METRICS, RUN, PER_QUERY, REPEATS) for path in results.glob(f"*/*/{name}")}
     return [
         Rejected(place_of(folder, results), f"it has no {MANIFEST}.")
         for folder in sorted(parts)
