@@ -131,7 +131,8 @@ class Result:
 
         Columns: `query_id`, `n_gold`, `failed`, `tied_beyond` and `tied_beyond_gold` (tools that tie with the last
         ranked one and did not fit), `recommended` (the tool set, or None), and one column for each metric, NaN where
-        the metric is not taken on the query.
+        the metric is not taken on the query. Of a run with repeats, a metric is the mean over them, and the other
+        columns are those of the first; `failed` is true if the query failed in any.
 
         Raises:
             UnavailableError: pandas is not installed.

@@ -159,8 +159,8 @@ def _print_repeats(out: Console, result: Result, names: Sequence[str]) -> None:
         shown = means if len(means) <= _MOST_MEANS else [*means[: _MOST_MEANS - 1], "…"]
         share = "-" if own.share is None else f"{100 * own.share:.0f}%"
         table.add_row(name, number(own.within, 4), number(own.between, 4), share, " ".join(shown))
-    out.print(f"{repeats_line(result.metrics)}. Variance within and between queries, and the share of chance in the")
-    out.print("squared standard error:")
+    about = "Variance within and between queries, and the share of chance in the squared standard error"
+    out.print(f"{repeats_line(result.metrics)}. {about}:")
     out.print(table)
     if sentence := next(filter(None, (chance_sentence(result.metrics, name) for name in names)), ""):
         out.print(sentence)

@@ -93,7 +93,7 @@ class Runner:
         """
         # Loaded models are shared by the plans, and each run counts for itself.
         shared = current_session()
-        with session(shared):
+        with session(shared, repeat=1):
             methods = [self.build(plan.method) for plan in plans]
             prepared = deque(self._prepare(plan, method) for plan, method in zip(plans, methods, strict=True))
         del methods
@@ -105,7 +105,7 @@ class Runner:
             outcome: Result | BenchError
             try:
                 # Closed before the result is handed out: a generator shares the context of its caller.
-                with session(shared):
+                with session(shared, repeat=1):
                     # A method is let go with its run: what it has indexed may be large.
                     outcome = self._run(prepared.popleft())
             except BenchError as error:

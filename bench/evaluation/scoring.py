@@ -88,9 +88,14 @@ def score_repeats(
     counts = count_tokens([tool.text(template) for tool in dataset.tools]) if can_count_tokens() else None
     parts = [_part(dataset, rows, answers, counts, metrics) for answers in repeats]
     silent = np.logical_or.reduce([part.silent for part in parts])
-    scores = parts[0].scores
+    scores, of_chance = parts[0].scores, None
     if len(parts) > 1:
-        scores = Scores(scores.metrics, repeat_means(np.stack([part.scores.values for part in parts])))
+        varied = np.stack([part.scores.values for part in parts])
+        scores = Scores(scores.metrics, repeat_means(varied))
+        of_chance = Repeats(
+            n_failed=[int((part.silent & judged).sum()) for part in parts],
+            metrics=variations(varied, scores.metrics, dataset.units[rows]),
+        )
     values = means_and_intervals(scores, dataset.units[rows])
     bands = [part.band for part in parts if part.band is not None]
     has_bands = len(bands) == len(parts)
@@ -111,7 +116,7 @@ def score_repeats(
         n_tied=max(band.tied_queries for band in bands) if has_bands else None,
         metrics=values,
         tokens={name: _average([part.tokens[name] for part in parts]) for name in parts[0].tokens},
-        repeats=_repeats(dataset, rows, parts, judged) if len(parts) > 1 else None,
+        repeats=of_chance,
     )
     tables = [
         _per_query_table(dataset, rows, answers, part.scores, part.silent)
@@ -153,14 +158,6 @@ def _part(
     # To answer a query that has no gold with nothing is right, not a failure.
     silent = failed | (nothing & (gold.counts > 0))
     return _Part(scores, band, silent, _tokens(counts, ranking.tools, answers.sets))
-
-
-def _repeats(dataset: Dataset, rows: NDArray[np.int64], parts: Sequence[_Part], judged: NDArray[np.bool_]) -> Repeats:
-    values = np.stack([part.scores.values for part in parts])
-    return Repeats(
-        n_failed=[int((part.silent & judged).sum()) for part in parts],
-        metrics=variations(values, parts[0].scores.metrics, dataset.units[rows]),
-    )
 
 
 def _average(values: Sequence[float]) -> float:

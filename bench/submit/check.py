@@ -317,6 +317,9 @@ def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, 
         if RUN in members:
             run = read_table(members[RUN], RUN, run_schema, min(count * len(rows) * deepest, MOST_CELLS))
         if count > 1:
+            cells = count * len(rows) * (len(REPEATS_SCHEMA) + len(wanted))
+            if cells > MOST_CELLS:
+                return [f"{REPEATS} needs {cells} cells, more than the limit of the check ({MOST_CELLS})."]
             repeats = read_table(members[REPEATS], REPEATS, REPEATS_SCHEMA, count * len(rows))
     except ResultError as error:
         return [str(error)]

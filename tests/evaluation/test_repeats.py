@@ -392,6 +392,12 @@ def test_each_repeat_has_a_method_of_its_own_and_a_session_that_says_which(tiny:
     assert [result.of_repeat(number).run["tool_id"][0].as_py() for number in (1, 2, 3)] == ["t11", "t10", "t09"]
 
 
+def test_a_run_begins_with_the_first_repeat_wherever_it_is_started(run: Run) -> None:
+    with session(repeat=2):
+        inside = run("random", repeats=2)
+    assert files(inside) == files(run("random", repeats=2, overwrite="always"))
+
+
 def test_seeds_of_repeats() -> None:
     assert repeat_seed(7) == (7,)
     with session(repeat=2):
