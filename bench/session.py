@@ -79,6 +79,7 @@ class Session:
         loaded: the models in memory, by what they are.
         meters: they count the requests to language models.
         timing: set while latencies are measured.
+        repeat: which of the repeats of a run is under way, from 1; 1 for whatever is done once.
     """
 
     offline: bool
@@ -87,6 +88,7 @@ class Session:
     loaded: dict[Hashable, Any] = field(default_factory=dict)
     meters: list[Meter] = field(default_factory=list)
     timing: Timing | None = None
+    repeat: int = 1
 
     @staticmethod
     def from_environment() -> Session:
@@ -110,12 +112,13 @@ def session(
     offline: bool | None = None,
     cache: bool | None = None,
     mirror: Path | None = None,
+    repeat: int | None = None,
 ) -> Iterator[Session]:
     """Open a session for a block. It shares loaded models with its parent, and counts for itself.
 
     Args:
         parent: whose settings hold where none are given [default: the current session].
-        offline, cache, mirror: see `Session`.
+        offline, cache, mirror, repeat: see `Session`.
     """
     above = parent or current_session()
     opened = Session(
@@ -123,6 +126,7 @@ def session(
         cache=above.cache if cache is None else cache,
         mirror=mirror or above.mirror,
         loaded=above.loaded,
+        repeat=above.repeat if repeat is None else repeat,
     )
     with _active(opened):
         yield opened
@@ -151,6 +155,19 @@ def bound_session() -> Callable[[], Session]:
     """
     made_in = current_session()
     return lambda: _ACTIVE.get() or made_in
+
+
+def repeat_seed(seed: int) -> tuple[int, ...]:
+    """What a method draws from in place of a seed, so that each repeat of a run has random numbers of its own.
+
+    Call it while the method is being made, fitted or indexed: threads begin without a session.
+
+    Returns:
+        The seed alone in the first repeat, and with the number of the repeat in the others; fit for
+        `numpy.random.default_rng`.
+    """
+    repeat = current_session().repeat
+    return (seed,) if repeat == 1 else (seed, repeat)
 
 
 @contextmanager

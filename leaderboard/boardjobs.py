@@ -39,7 +39,7 @@ from bench.leaderboard.pages.explorer import Explorer, write_explorer
 from bench.leaderboard.pages.result import write_results
 from bench.leaderboard.writer import Writer, Written, is_path
 from bench.results.manifest import Mark
-from bench.results.store import PER_QUERY, RUN, Result
+from bench.results.store import PER_QUERY, REPEATS, RUN, Result
 
 #: Values of all results together from which on the work is worth a second process.
 _WORTH_PROCESSES = 300_000
@@ -230,7 +230,7 @@ def _left(job: Job) -> Done | None:
         stated = [
             (item.folder / name, item.manifest.files.get(name))
             for item in job.members
-            for name in (PER_QUERY, *([RUN] if job.verify and item.has_run else []))
+            for name in (PER_QUERY, *_verified(item, job.verify))
         ]
         if any(digest_of(path) != digest for path, digest in stated):
             return None
@@ -242,6 +242,11 @@ def _left(job: Job) -> Done | None:
         return None
     keys = {path: key for path, (key, _) in files.items()}
     return Done(board, rejected, masks, keys, Written(unchanged=list(files)))
+
+
+def _verified(result: Result, runs: bool) -> list[str]:
+    """The tables of a result that are read only to be verified; they are, if its rankings are."""
+    return [*([RUN] if runs and result.has_run else []), *([REPEATS] if runs and result.manifest.repeats > 1 else [])]
 
 
 def _restored(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]]:

@@ -9,22 +9,28 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.protocol import Library, Method, Queries, Ranking
+from bench.session import repeat_seed
 from bench.specs.parameters import ParameterSet
 
 
 class Random(Method):
-    """A uniformly random order that depends only on the seed, the query text and the tool ids."""
+    """A uniformly random order that depends only on the seed, the query text and the tool ids.
+
+    Each repeat of a run has an order of its own.
+    """
 
     class Parameters(ParameterSet):
         seed: int = Field(0, description="random seed")
 
     parameters: Parameters
+    has_chance = True
 
     def index(self, library: Library) -> None:
+        self._seed = ".".join(map(str, repeat_seed(self.parameters.seed)))
         self._tools = np.array([_number(tool.tool_id) for tool in library.tools], dtype=np.uint64)
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        keys = np.array([_number(f"{self.parameters.seed}:{text}") for text in queries.texts], dtype=np.uint64)
+        keys = np.array([_number(f"{self._seed}:{text}") for text in queries.texts], dtype=np.uint64)
         draws = _mixed(keys[:, None] ^ self._tools[None, :])
         return Ranking(np.argsort(draws, axis=1, kind="stable")[:, :depth].astype(np.int32))
 

@@ -7,6 +7,7 @@ import hashlib
 from pydantic import Field
 
 from bench.protocol import History, Library, Method, Queries, Ranking, ToolSets
+from bench.session import repeat_seed
 from bench.specs.parameters import ParameterSet
 
 
@@ -14,7 +15,7 @@ class RandomBundle(Method):
     """The gold set of a past query drawn at random, in the order of tool ids (PTR's `Random`, N/A row).
 
     Past queries are drawn, so frequent bundles are drawn more often. The draw depends on the seed and the query's
-    text only.
+    text only, and is another one in each repeat of a run.
     """
 
     class Parameters(ParameterSet):
@@ -22,12 +23,13 @@ class RandomBundle(Method):
 
     parameters: Parameters
     needs_history = True
+    has_chance = True
 
     def fit(self, history: History) -> None:
         self._bundles = [history.gold.row(i) for i in range(len(history)) if len(history.gold.row(i))]
 
     def index(self, library: Library) -> None:
-        return None
+        self._seed = ".".join(map(str, repeat_seed(self.parameters.seed)))
 
     def recommend(self, queries: Queries) -> ToolSets:
         return ToolSets.of([self._bundles[self._draw(text)] for text in queries.texts])
@@ -37,5 +39,5 @@ class RandomBundle(Method):
         return Ranking.of_lists([sets.row(i).tolist()[:depth] for i in range(len(sets))])
 
     def _draw(self, text: str) -> int:
-        digest = hashlib.sha256(f"{self.parameters.seed}:{text}".encode("utf-8", "surrogatepass")).digest()
+        digest = hashlib.sha256(f"{self._seed}:{text}".encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(digest[:8], "big") % len(self._bundles)

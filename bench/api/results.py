@@ -11,6 +11,7 @@ from bench.api.tables import SHOWN, frame, html_table, interval, number, pandas_
 from bench.errors import BenchError, UsageError
 from bench.evidence.contestants import open_result
 from bench.results.manifest import MetricValue
+from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result as StoredResult
 from bench.results.units import judged_sample
 from bench.storage.paths import expanded, results_folder
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pandas
 
 _COLUMNS = ("mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high")
+_PARTS = ("within", "between", "error", "share")
 
 
 class Result:
@@ -71,6 +73,11 @@ class Result:
         return self.stored.metrics.n_failed
 
     @property
+    def repeats(self) -> int:
+        """How often the method answered each query; values are means over the repeats."""
+        return self.stored.manifest.repeats
+
+    @property
     def warnings(self) -> list[str]:
         """What a reader must know before comparing the result, in sentences."""
         return list(self.stored.manifest.warnings)
@@ -98,12 +105,34 @@ class Result:
         return frame(rows, ("metric", *_COLUMNS)).set_index("metric")
 
     @cached_property
+    def variation(self) -> pandas.DataFrame:
+        """How each metric varies over the repeats of a run, indexed by its name; empty of a run without repeats.
+
+        Columns: `within`, the variance of a query from repeat to repeat; `between`, that of the queries; `error`, the
+        standard error of the mean; `share`, the part of the squared error that is due to chance; and the means of the
+        repeats, `repeat 1`, `repeat 2`, ... A value that does not exist is NaN.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        found = self.stored.metrics.repeats
+        varied = {} if found is None else found.metrics
+        rows = [
+            {"metric": name, **own.model_dump(include=set(_PARTS))}
+            | {f"repeat {number}": mean for number, mean in enumerate(own.means, start=1)}
+            for name, own in varied.items()
+        ]
+        means = [f"repeat {number}" for number in range(1, self.repeats + 1)] if varied else []
+        return frame(rows, ("metric", *_PARTS, *means)).set_index("metric")
+
+    @cached_property
     def per_query(self) -> pandas.DataFrame:
         """One row an evaluated query, in the order of their ids.
 
         Columns: `query_id`, `n_gold`, `failed`, `tied_beyond` and `tied_beyond_gold` (tools that tie with the last
         ranked one and did not fit), `recommended` (the tool set, or None), and one column for each metric, NaN where
-        the metric is not taken on the query.
+        the metric is not taken on the query. Of a run with repeats, a metric is the mean over them, and the other
+        columns are those of the first; `failed` is true if the query failed in any.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -116,6 +145,8 @@ class Result:
     @cached_property
     def ranking(self) -> pandas.DataFrame:
         """The ranked tools: `query_id`, `rank` (from 1), `tool_id`, `score` (NaN if the method gives none).
+
+        Of a run with repeats, the column `repeat` (from 1) tells their rankings apart.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -144,7 +175,9 @@ class Result:
             if name in values
         ]
         title = f"{self.stored.label} ({data.split}): {judged_sample(data)}, {self.n_failed} failed"
-        return title, rows, [*(f"note: {warning}" for warning in self.warnings), f"stored in {self.folder}"]
+        told = [repeats_line(self.stored.metrics), chance_sentence(self.stored.metrics, rows[0][0] if rows else "")]
+        notes = [*filter(None, told), *(f"note: {warning}" for warning in self.warnings)]
+        return title, rows, [*notes, f"stored in {self.folder}"]
 
     def __repr__(self) -> str:
         title, rows, notes = self._table()

@@ -30,6 +30,7 @@ def run(
     depth: int = DEFAULT_DEPTH,
     template: Template | None = None,
     cut: CutKind = "none",
+    repeats: int = 1,
     metrics: Sequence[str] = (),
     overwrite: Overwrite = "missing",
     results: str | Path | None = None,
@@ -50,6 +51,8 @@ def run(
         template: which text of a tool is indexed; the dataset's default if None.
         cut: how a tool set is cut from the ranking, learnt on train and dev queries: `none`, `size`, `threshold` or
             `gap`.
+        repeats: how often a method in which chance has a part, such as one with a language model, answers every query;
+            the value of a query is the mean. Other methods run once.
         metrics: additional metrics, such as `["ndcg@7"]`.
         overwrite: what to do with an existing result: `missing` keeps it, `always` runs it again, `never` raises an
             error.
@@ -71,7 +74,8 @@ def run(
     """
     check_choices(split=split, template=template, cut=cut, overwrite=overwrite)
     limit, depth = None if limit is None else whole_number("limit", limit), whole_number("depth", depth)
-    plan = Plan(dataset_spec(dataset), method_spec(method, parameters), split, limit, depth, template, cut)
+    repeats = whole_number("repeats", repeats)
+    plan = Plan(dataset_spec(dataset), method_spec(method, parameters), split, limit, depth, template, cut, repeats)
     (outcome,) = _runner([dataset], metrics, overwrite, results).run([plan])
     if isinstance(outcome, BenchError):
         raise outcome
@@ -87,6 +91,7 @@ def run_all(
     depth: int = DEFAULT_DEPTH,
     template: Template | None = None,
     cut: CutKind = "none",
+    repeats: int = 1,
     metrics: Sequence[str] = (),
     overwrite: Overwrite = "missing",
     results: str | Path | None = None,
@@ -115,9 +120,10 @@ def run_all(
             raise UsageError(f"{name} is a list; for one method on one dataset there is bench.run.")
     check_choices(split=split, template=template, cut=cut, overwrite=overwrite)
     limit, depth = None if limit is None else whole_number("limit", limit), whole_number("depth", depth)
+    repeats = whole_number("repeats", repeats)
     specs = list(dict.fromkeys(method_spec(method) for method in methods))
     plans = [
-        Plan(data, spec, split, limit, depth, template, cut)
+        Plan(data, spec, split, limit, depth, template, cut, repeats)
         for data in dict.fromkeys(dataset_spec(dataset) for dataset in datasets)
         for spec in specs
     ]

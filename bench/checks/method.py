@@ -20,8 +20,9 @@ from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.errors import BenchError
 from bench.evaluation.guard import check_parts, checked_facts, checked_revisions
 from bench.protocol import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
-from bench.protocol.parts import preflight, reveal
+from bench.protocol.parts import has_chance, preflight, reveal
 from bench.protocol.ranking import Violation, validate, validate_sets
+from bench.session import session
 
 #: Scores nearer than this may change places: encoders differ in the last bits with the company a text keeps.
 _CLOSE = 1e-4
@@ -88,6 +89,7 @@ class _Kit:
             ("facts: facts() and revisions() can be stored in a manifest", self.describes_itself),
             ("valid: rankings keep rule 4 at depth 1, 5 and beyond the library", self.valid),
             ("deterministic: two instances give the same rankings", self.deterministic),
+            ("repeats: without `has_chance`, another repeat of a run gives the same rankings", self.repeats),
             ("order: a query's ranking does not depend on the order of the queries", self.order),
             ("batches: nor on what else is in the batch", self.batches),
             ("depth: a deeper ranking begins with the shallower one", self.depth),
@@ -168,6 +170,14 @@ class _Kit:
     def deterministic(self) -> None:
         again = self.ranked(self.prepared(), self.queries, 20)
         self.agree(self.ranked(self.ready, self.queries, 20), again, self.queries, "a second instance differs")
+
+    def repeats(self) -> None:
+        if has_chance(self.ready):
+            return
+        with session(repeat=2):
+            again = self.ranked(self.prepared(), self.queries, 20)
+        plain = self.ranked(self.ready, self.queries, 20)
+        self.agree(plain, again, self.queries, "a second repeat differs, and it does not set `has_chance`")
 
     def order(self) -> None:
         backwards = np.arange(len(self.queries))[::-1]

@@ -40,6 +40,13 @@ _MOST_TEXT = 1500
 @click.argument("result", shell_complete=complete_results)
 @click.argument("query")
 @click.option("--against", metavar="RESULT", default=None, help="Another result on the same data, shown side by side.")
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Which repeat of a result with repeats is explained [default: the first].",
+)
 @results_option
 @source_options
 @json_option
@@ -47,6 +54,7 @@ def command(
     result: str,
     query: str,
     against: str | None,
+    repeat: int,
     results: Path | None,
     mirror: Path | None,
     offline: bool,
@@ -77,7 +85,12 @@ def command(
     for other in others:
         query_named(other, query_id)
     dataset = load_dataset(data, Sources.from_environment(mirror, offline, bars))
-    explained = [explain(item, dataset, query_id, bars) for item in (found, *others)]
+    if all(item.manifest.repeats == 1 for item in (found, *others)):
+        found.of_repeat(repeat)
+    explained = [
+        explain(item, dataset, query_id, bars, repeat=repeat if item.manifest.repeats > 1 else 1)
+        for item in (found, *others)
+    ]
     if as_json:
         rows = [explained_json(item) for item in explained]
         print_json(rows[0] if against is None else {"query_id": query_id, "results": rows})
@@ -129,7 +142,9 @@ def _print_query(explained: Explained, others: Sequence[Explained]) -> None:
     for name, item in zip(_names(others), others, strict=True):
         values = ", ".join(f"{metric} {number(item.values[metric])}" for metric in _METRICS if metric in item.values)
         failed = "failed; " if item.failed else ""
-        out.print(Text(f"{name}: {failed}{values}", style="dim"))
+        count = item.result.manifest.repeats
+        which = f"repeat {item.repeat} of {count} (--repeat N shows another); " if count > 1 else ""
+        out.print(Text(f"{name}: {which}{failed}{values}", style="dim"))
 
 
 def _names(explained: Sequence[Explained]) -> list[str]:

@@ -116,6 +116,7 @@ def results(results: Path | None, as_json: bool) -> None:
                 "limit": item.manifest.dataset.limit,
                 "template": item.manifest.dataset.template,
                 "depth": item.manifest.depth,
+                "repeats": item.manifest.repeats,
                 "n": item.metrics.n,
                 "n_failed": item.metrics.n_failed,
                 "created": item.manifest.environment.created,

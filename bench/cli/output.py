@@ -13,6 +13,7 @@ import click
 
 from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
 from bench.results.manifest import MetricValue
+from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result
 from bench.results.units import judged_sample
 from bench.text import clean
@@ -145,12 +146,37 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
             f"lenient: a tool of another parent that reads like a gold tool counts ({scored.lenient.queries} queries "
             "have one)"
         )
+    _print_repeats(out, result, list(shown))
     if tied:
         out.print(f"tie band: the mean with ties broken worst and best ({scored.n_tied} queries have ties)")
     _print_costs(out, result)
     for warning in manifest.notes:
         out.print(Text(f"note: {warning}", style="yellow"))
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
+
+
+def _print_repeats(out: Console, result: Result, names: Sequence[str]) -> None:
+    """The variance within and between queries, where there are repeats."""
+    found = result.metrics.repeats
+    if found is None:
+        return
+    heads = ("metric", "within", "between", "chance", "means of the repeats")
+    table = plain_table(*heads, right=(1, 2, 3))
+    for name in names:
+        own = found.metrics[name]
+        means = [number(mean) for mean in own.means]
+        shown = means if len(means) <= _MOST_MEANS else [*means[: _MOST_MEANS - 1], "…"]
+        share = "-" if own.share is None else f"{100 * own.share:.0f}%"
+        table.add_row(name, number(own.within, 4), number(own.between, 4), share, " ".join(shown))
+    about = "Variance within and between queries, and the share of chance in the squared standard error"
+    out.print(f"{repeats_line(result.metrics)}. {about}:")
+    out.print(table)
+    if sentence := next(filter(None, (chance_sentence(result.metrics, name) for name in names)), ""):
+        out.print(sentence)
+
+
+#: Means of repeats that a line of a table has room for.
+_MOST_MEANS = 8
 
 
 def _band(value: MetricValue) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -28,6 +29,7 @@ from bench.metrics.measure import DEFAULT_DEPTH
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
+from bench.results.manifest import MOST_REPEATS
 from bench.results.store import Result
 from bench.specs.spec import Value, parse, parse_value
 from bench.storage.paths import results_folder
@@ -62,6 +64,13 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
     type=click.Choice(["none", "size", "threshold", "gap"]),
     help="Cut the ranking to a set; the cut is learnt on train/dev [default: none].",
 )
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=1, max=MOST_REPEATS),
+    metavar="K",
+    help="Run methods in which chance has a part, such as those with a language model, K times, and average "
+    "[default: 1].",
+)
 @click.option("--metric", "metrics", multiple=True, help="Additional metric, such as ndcg@7; repeatable.")
 @click.option(
     "--overwrite",
@@ -85,6 +94,7 @@ def command(
     depth: int | None,
     template: str | None,
     cut: CutKind | None,
+    repeats: int | None,
     metrics: tuple[str, ...],
     overwrite: Overwrite,
     no_cache: bool,
@@ -102,7 +112,7 @@ def command(
     """
     use_session(offline=offline, cache=not no_cache)
     if experiment is not None:
-        given = [methods, datasets, settings, split, limit, depth, template, cut, metrics]
+        given = [methods, datasets, settings, split, limit, depth, template, cut, repeats, metrics]
         if any(given):
             raise UsageError(f"{experiment} defines the run; remove the options that repeat it.")
         chosen = read_experiment(experiment)
@@ -116,6 +126,7 @@ def command(
                 "depth": depth or DEFAULT_DEPTH,
                 "template": template,
                 "cut": cut or "none",
+                "repeats": repeats or 1,
                 "metrics": list(metrics),
             }
         )
@@ -171,12 +182,4 @@ def _with_settings(methods: tuple[str, ...], settings: tuple[str, ...]) -> tuple
 def _checked(plan: Plan) -> Plan:
     """The plan with canonical specs: parameters are checked before anything is loaded."""
     _, _, dataset = resolve(plan.dataset)
-    return Plan(
-        parse(dataset),
-        check_spec(plan.method),
-        split=plan.split,
-        limit=plan.limit,
-        depth=plan.depth,
-        template=plan.template,
-        cut=plan.cut,
-    )
+    return replace(plan, dataset=parse(dataset), method=check_spec(plan.method))

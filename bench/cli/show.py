@@ -37,6 +37,12 @@ from bench.storage.paths import results_folder
 @click.option(
     "--by", "by", metavar="SLICE", help="Split the queries by a slice: one of those below, or one of the dataset."
 )
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="`trec` and `jsonl` of a result with repeats: which repeat to write [default: the first].",
+)
 @results_option
 @json_option
 def command(
@@ -44,6 +50,7 @@ def command(
     form: str,
     metrics: tuple[str, ...],
     by: str | None,
+    repeat: int | None,
     results: Path | None,
     as_json: bool,
 ) -> None:
@@ -62,6 +69,8 @@ def command(
                 f"{found.label} has no metric {name!r}; `bench show {found.manifest.result_id} --format all` lists "
                 "what it has, and `bench run --metric` adds one."
             )
+    if repeat is not None and form not in {"trec", "jsonl"}:
+        raise UsageError("--repeat goes with --format trec or jsonl; tables are about all repeats.")
     if by is not None:
         if form not in {"table", "json"}:
             raise UsageError(f"--by makes a table or JSON, and does not go with --format {form}.")
@@ -71,7 +80,10 @@ def command(
     elif form in {"trec", "jsonl"}:
         from bench.evaluation.runfile import write_jsonl, write_trec
 
-        sys.stdout.writelines(write_trec(found) if form == "trec" else write_jsonl(found))
+        if found.manifest.repeats > 1 and repeat is None:
+            click.echo(f"this is repeat 1 of {found.manifest.repeats}; --repeat N chooses another", err=True)
+        one = found.of_repeat(repeat or 1)
+        sys.stdout.writelines(write_trec(one) if form == "trec" else write_jsonl(one))
     elif form == "all":
         table = plain_table("metric", "mean", "low", "high", "n", right=(1, 2, 3, 4))
         for name, value in found.metrics.metrics.items():

@@ -71,7 +71,13 @@ def asking_order(dataset: Dataset, rows: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def ask(
-    method: Method, dataset: Dataset, rows: NDArray[np.int64], depth: int, folder: Path, progress: Progress
+    method: Method,
+    dataset: Dataset,
+    rows: NDArray[np.int64],
+    depth: int,
+    folder: Path,
+    progress: Progress,
+    stage_name: str = "rank",
 ) -> Answers:
     """Rank (and recommend) for all queries, save those whose answers lie in `folder`.
 
@@ -91,7 +97,7 @@ def ask(
         done[part.positions] = True
     resumed = bool(done.any())
     left = np.flatnonzero(~done)
-    with progress.stage("rank", len(rows), "queries") as stage:
+    with progress.stage(stage_name, len(rows), "queries") as stage:
         stage.advance(len(rows) - len(left))
         for start in range(0, len(left), method.batch_size):
             positions = left[start : start + method.batch_size]

@@ -7,6 +7,7 @@ depth = 100
 limit = 50
 template = "description"
 cut = "size"
+repeats = 5
 metrics = ["ndcg@7"]
 """
 
@@ -20,6 +21,7 @@ from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.evaluation.plan import CutKind, EvaluatedSplit, Plan
 from bench.metrics.measure import DEFAULT_DEPTH
+from bench.results.manifest import MOST_REPEATS
 from bench.specs.spec import parse
 from bench.storage.records import StrictRecord, read_toml
 
@@ -34,6 +36,7 @@ class Experiment(StrictRecord):
     depth: int = Field(DEFAULT_DEPTH, ge=1)
     template: Template | None = None
     cut: CutKind = "none"
+    repeats: int = Field(1, ge=1, le=MOST_REPEATS)
     metrics: list[str] = []
 
     def plans(self) -> list[Plan]:
@@ -47,6 +50,7 @@ class Experiment(StrictRecord):
                 depth=self.depth,
                 template=self.template,
                 cut=self.cut,
+                repeats=self.repeats,
             )
             for dataset in self.datasets
             for method in self.methods

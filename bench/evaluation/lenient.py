@@ -18,7 +18,9 @@ from bench.data.goldgroups import GoldGroups
 from bench.identity.measures import lenient_hash
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate_groups, mean
+from bench.protocol import Ranking
 from bench.results.manifest import Lenient
+from bench.stats.repeats import repeat_means
 
 
 def lenient_metrics(metrics: Iterable[Metric]) -> list[Metric]:
@@ -42,23 +44,20 @@ def touched_queries(groups: GoldGroups) -> NDArray[np.int64]:
     return np.unique(owners[np.diff(groups.members) > 1])
 
 
-def lenient_means(
-    tools: NDArray[np.int32],
-    groups: GoldGroups,
-    metrics: Sequence[Metric],
-    failed: NDArray[np.bool_] | None = None,
-) -> Lenient:
-    """The lenient means of rankings over their judged queries.
+def lenient_mean(rankings: Sequence[Ranking], groups: GoldGroups, metrics: Sequence[Metric]) -> Lenient:
+    """The lenient means of rankings over their judged queries, and over the repeats of a run.
 
     Args:
-        tools: (queries, depth) ranked tool codes in the protocol's order, padded with -1.
+        rankings: of each repeat, in the protocol's order; one for a run without repeats.
         groups: what `lenient_gold` gives for the queries.
         metrics: any metrics; those without a lenient mean are left out.
-        failed: (queries,) True where the query failed.
     """
     wanted = lenient_metrics(metrics)
     judged = np.flatnonzero(groups.counts)
-    values = evaluate_groups(tools, groups, wanted, failed).values[judged]
     queries, judgements = alternative_counts(groups)
-    means = {str(metric): mean(values[:, i]) for i, metric in enumerate(wanted)} if len(judged) else {}
+    means: dict[str, float] = {}
+    if len(judged):
+        values = [evaluate_groups(item.tools, groups, wanted, item.failed).values[judged] for item in rankings]
+        varied = np.array([[[mean(part[:, i]) for i in range(len(wanted))]] for part in values])
+        means = dict(zip(map(str, wanted), repeat_means(varied)[0].tolist(), strict=True))
     return Lenient(code=lenient_hash(), queries=queries, judgements=judgements, means=means)

@@ -18,6 +18,7 @@ from bench.identity.sources import code_hash
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import Method
 from bench.protocol.parts import methods_of, revisions
+from bench.results.manifest import MOST_REPEATS
 from bench.specs.spec import Spec
 
 EvaluatedSplit = Literal["train", "dev", "test", "all"]
@@ -35,6 +36,7 @@ class Plan:
         depth: the most tools a query gets.
         template: the text of a tool; None for the dataset's default.
         cut: how a set is cut from the ranking of a method that recommends none.
+        repeats: how often a method in which chance has a part answers every query.
     """
 
     dataset: Spec
@@ -44,13 +46,16 @@ class Plan:
     depth: int = DEFAULT_DEPTH
     template: Template | None = None
     cut: CutKind = "none"
+    repeats: int = 1
 
     def normal(self, dataset: Dataset) -> Plan:
         """The same plan without a limit that limits nothing.
 
         Raises:
-            UsageError: there are no queries to ask.
+            UsageError: there are no queries to ask, or the number of repeats is not from 1 to `MOST_REPEATS`.
         """
+        if not 1 <= self.repeats <= MOST_REPEATS:
+            raise UsageError(f"{self.repeats} repeats are asked for; choose from 1 to {MOST_REPEATS}.")
         available = len(dataset.rows(self.evaluated_split(dataset)))
         if not available:
             split = self.evaluated_split(dataset)
@@ -68,6 +73,8 @@ class Plan:
             words += ["--depth", str(self.depth)]
         if self.cut != "none":
             words += ["--cut", self.cut]
+        if self.repeats > 1:
+            words += ["--repeats", str(self.repeats)]
         return shlex.join(words)
 
     def evaluated_split(self, dataset: Dataset) -> EvaluatedSplit:
@@ -120,6 +127,8 @@ def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:
         "cut": [plan.cut, code_hash("bench.evaluation.cut")] if plan.cut != "none" else plan.cut,
         "method": method_hash(method),
     }
+    if plan.repeats > 1:
+        identity["repeats"] = plan.repeats
     return _sha256(identity)[:12]
 
 

@@ -14,8 +14,8 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.errors import ResultError, UsageError
 from bench.evaluation.answers import Answers
-from bench.evaluation.lenient import lenient_gold, lenient_means
-from bench.evaluation.scoring import Scored, score, scoring_code, unit_names
+from bench.evaluation.lenient import lenient_gold, lenient_mean
+from bench.evaluation.scoring import Scored, score_repeats, scoring_code, unit_names
 from bench.identity.measures import lenient_hash
 from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond
@@ -24,6 +24,7 @@ from bench.protocol import PROTOCOL_VERSION, Ranking, ToolSets
 from bench.results.comparing import code_of, interval_code, lenient_code, token_code
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Metrics
+from bench.results.repeats import variations
 from bench.results.store import PER_QUERY_SCHEMA, Result, replace_metrics, write_result
 from bench.results.units import unit_counts
 
@@ -82,9 +83,9 @@ def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Resu
     run: pa.Table | None = None
     if result.has_run:
         scored = rescored(result, dataset, metrics)
-        found, per_query, run = scored.metrics, scored.per_query, scored.run
+        found, per_query, run, repeats = scored.metrics, scored.per_query, scored.run, scored.repeats
     else:
-        found, per_query = _from_values(result, dataset, metrics)
+        found, per_query, repeats = _from_values(result, dataset, metrics)
     judged = np.array(per_query["n_gold"].to_pylist()) > 0
     rows = np.array([dataset.query_codes[name] for name in per_query["query_id"].to_pylist()], dtype=np.int64)
     count, effective = unit_counts(dataset.units[rows[judged]])
@@ -96,10 +97,12 @@ def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Resu
             "scoring": scoring_code(found.metrics),
         }
     )
-    return write_result(result.folder, fresh, found, run, per_query)
+    return write_result(result.folder, fresh, found, run, per_query, repeats)
 
 
-def _from_values(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> tuple[Metrics, pa.Table]:
+def _from_values(
+    result: Result, dataset: Dataset, metrics: Sequence[Metric]
+) -> tuple[Metrics, pa.Table, pa.Table | None]:
     """Means and intervals of the stored per-query values, and these with the units of today."""
     had, own = _had(result), result.manifest.scoring
     now = scoring_code(map(str, had))
@@ -117,27 +120,42 @@ def _from_values(result: Result, dataset: Dataset, metrics: Sequence[Metric]) ->
         name: value.model_copy(update={band: getattr(stored[name], band) for band in _BANDS})
         for name, value in means_and_intervals(Scores(tuple(had), values), dataset.units[rows]).items()
     }
+    found = result.metrics.model_copy(update={"metrics": made})
+    units, repeats = unit_names(dataset, rows), result.repeats
+    if repeats is not None and found.repeats is not None:
+        split = variations(repeated_values(result, [str(metric) for metric in had]), had, dataset.units[rows])
+        found = found.model_copy(update={"repeats": found.repeats.model_copy(update={"metrics": split})})
+        repeats = _with_units(repeats, pa.concat_arrays([units] * result.manifest.repeats))
+    return found, _with_units(table, units), repeats
+
+
+def _with_units(table: pa.Table, units: pa.Array) -> pa.Table:
     if "unit" in table.column_names:
         table = table.drop_columns(["unit"])
-    place = PER_QUERY_SCHEMA.get_field_index("unit")
-    table = table.add_column(place, PER_QUERY_SCHEMA.field("unit"), unit_names(dataset, rows))
-    return result.metrics.model_copy(update={"metrics": made}), table
+    place = table.column_names.index("query_id") + 1
+    return table.add_column(place, PER_QUERY_SCHEMA.field("unit"), units)
+
+
+def repeated_values(result: Result, metrics: Sequence[str]) -> NDArray[np.float64]:
+    """(repeats, queries, metrics) values of a result with repeats."""
+    parts = [result.of_repeat(number) for number in range(1, result.manifest.repeats + 1)]
+    return np.stack([[part.values(name) for name in metrics] for part in parts]).swapaxes(1, 2)
 
 
 def _with_lenient(result: Result, dataset: Dataset) -> Metrics:
-    rows, answers = stored_answers(result, dataset)
-    groups = lenient_gold(dataset, rows)
-    lenient = lenient_means(answers.ranking.tools, groups, _had(result), answers.ranking.failed)
+    rows, repeats = repeated_answers(result, dataset)
+    rankings = [answers.ranking for answers in repeats]
+    lenient = lenient_mean(rankings, lenient_gold(dataset, rows), _had(result))
     return result.metrics.model_copy(update={"lenient": lenient})
 
 
 def rescored(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Scored:
     """The numbers of a stored ranking by the code of today; nothing is written."""
-    rows, answers = stored_answers(result, dataset)
     manifest = result.manifest
+    rows, repeats = repeated_answers(result, dataset)
     depth = None if manifest.method.run_file else manifest.depth
     wanted = list(dict.fromkeys([*_had(result), *metrics]))
-    scored = score(manifest.result_id, dataset, rows, answers, manifest.dataset.template, wanted, depth)
+    scored = score_repeats(manifest.result_id, dataset, rows, repeats, manifest.dataset.template, wanted, depth)
     # Where tokens cannot be counted, the counts that the result had still hold: the answers are the same.
     tokens = scored.metrics.tokens or result.metrics.tokens
     return replace(scored, metrics=scored.metrics.model_copy(update={"tokens": tokens}))
@@ -150,6 +168,12 @@ def _had(result: Result) -> list[Metric]:
         with suppress(UsageError):
             found.append(parse_metric(name))
     return found
+
+
+def repeated_answers(result: Result, dataset: Dataset) -> tuple[NDArray[np.int64], list[Answers]]:
+    """The queries of a stored result as rows of its dataset, and what was answered to them in each repeat."""
+    found = [stored_answers(result.of_repeat(i), dataset) for i in range(1, result.manifest.repeats + 1)]
+    return found[0][0], [answers for _, answers in found]
 
 
 def stored_answers(result: Result, dataset: Dataset) -> tuple[NDArray[np.int64], Answers]:

@@ -18,20 +18,20 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, ResultError, UsageError
-from bench.evaluation.answers import ask, asking_order, forget
+from bench.evaluation.answers import Answers, ask, asking_order, forget
 from bench.evaluation.cut import Cut, learn_cut, split_history
 from bench.evaluation.guard import check_parts, checked_facts, checked_marks, checked_revisions, method_errors
 from bench.evaluation.leaks import training_leaks
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
 from bench.evaluation.plan import Plan, method_code, method_hash, result_id
 from bench.evaluation.rescore import rescore, up_to_date
-from bench.evaluation.scoring import score, scoring_code
+from bench.evaluation.scoring import score_repeats, scoring_code
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
 from bench.protocol import PROTOCOL_VERSION, History, Library, Method, Queries, RecommendingMethod
 from bench.protocol.learning import learns
-from bench.protocol.parts import is_oracle, methods_of, models, needs_history, needs_llm, preflight, reveal
+from bench.protocol.parts import has_chance, is_oracle, methods_of, models, needs_history, needs_llm, preflight, reveal
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, Mark, MethodIdentity, ModelUse
 from bench.results.store import Result, check_writable, is_complete, result_folder, result_lock, write_result
@@ -93,7 +93,7 @@ class Runner:
         """
         # Loaded models are shared by the plans, and each run counts for itself.
         shared = current_session()
-        with session(shared):
+        with session(shared, repeat=1):
             methods = [self.build(plan.method) for plan in plans]
             prepared = deque(self._prepare(plan, method) for plan, method in zip(plans, methods, strict=True))
         del methods
@@ -105,7 +105,7 @@ class Runner:
             outcome: Result | BenchError
             try:
                 # Closed before the result is handed out: a generator shares the context of its caller.
-                with session(shared):
+                with session(shared, repeat=1):
                     # A method is let go with its run: what it has indexed may be large.
                     outcome = self._run(prepared.popleft())
             except BenchError as error:
@@ -127,6 +127,9 @@ class Runner:
         for metric in self.metrics:
             if isinstance(metric.cutoff, int) and metric.cutoff > plan.depth and plan.depth < len(dataset.tools):
                 raise UsageError(f"{metric} needs a deeper ranking: give --depth {metric.cutoff} or more.")
+        if plan.repeats > 1 and not has_chance(method):
+            self.progress.note(f"{method.spec}: chance has no part in its answers, so it runs once")
+            plan = dataclasses.replace(plan, repeats=1)
         library, history = views(plan, dataset)
         if needs_history(method) and not history.gold.counts.any():
             split = plan.evaluated_split(dataset)
@@ -186,25 +189,26 @@ class Runner:
                 method_errors(method, "ranking past queries to learn a cut"),
             ):
                 cut = learn_cut(plan.cut, lambda: self.build(plan.method), history, library, plan.depth)
-        with clock("fit"), method_errors(method, "learning from past queries"):
-            reveal(method, dataset.gold.take(rows[asking_order(dataset, rows)]))
-            if len(history):
-                method.fit(history)
-        with clock("index"), method_errors(method, "indexing the library"):
-            method.index(library)
-        check_parts(method)
-        with metered() as asked:
-            answers = ask(method, dataset, rows, plan.depth, batches, self.progress)
-        clock.seconds["rank"] = answers.seconds
+        work = _Work(plan, dataset, rows, library, history, batches, clock, self.progress)
+        found = [work.repeat(1, method)]
         with method_errors(method, "ranking single queries"):
             latency = _latency(method, Queries.of(dataset, rows[asking_order(dataset, rows)]), plan.depth)
             facts = checked_facts(method)
+        for number in range(2, plan.repeats + 1):
+            # A method of its own: what one has drawn or kept while it was fitted, indexed or asked is no new answer.
+            with session(repeat=number):
+                again = self.build(plan.method)
+                again.context.close()
+                found.append(work.repeat(number, again))
+                del again
         peak = peak_memory_mib()
+        repeats, meters = [answers for answers, _ in found], [meter for _, meter in found]
+        resumed = any(answers.resumed for answers in repeats)
         if cut is not None:
-            answers = dataclasses.replace(answers, sets=cut.apply(answers.ranking))
+            repeats = [dataclasses.replace(answers, sets=cut.apply(answers.ranking)) for answers in repeats]
         template = plan.tool_text(dataset)
         with clock("score"), self.progress.stage("score"):
-            scored = score(item.identifier, dataset, rows, answers, template, self.metrics, plan.depth)
+            scored = score_repeats(item.identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
         oracle = is_oracle(method)
         leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))
         marks = checked_marks(method) | leaks.marks
@@ -225,24 +229,56 @@ class Runner:
                 cut=None if cut is None else str(cut),
             ),
             depth=plan.depth,
+            repeats=plan.repeats,
             seeds={"bootstrap": BOOTSTRAP_SEED},
             environment=environment(plan.command()),
             timings={name: round(value, 6) for name, value in clock.seconds.items()},
             latency=latency,
             peak_memory_mib=None if peak is None else round(peak, 1),
-            model_use=_model_use(asked, answers.resumed) if needs_llm(method) else None,
+            model_use=_model_use(meters, resumed) if needs_llm(method) else None,
             facts=facts,
             warnings=_warnings(plan, dataset, oracle) + leaks.warnings,
-            resumed=answers.resumed,
+            resumed=resumed,
             scoring=scoring_code(scored.metrics.metrics),
         )
-        result = write_result(item.folder, manifest, scored.metrics, scored.run, scored.per_query)
+        result = write_result(item.folder, manifest, scored.metrics, scored.run, scored.per_query, scored.repeats)
         forget(batches)
         return result
 
 
+@dataclass(frozen=True)
+class _Work:
+    """What every repeat of a run is given."""
+
+    plan: Plan
+    dataset: Dataset
+    rows: NDArray[np.int64]
+    library: Library
+    history: History
+    batches: Path
+    clock: _Clock
+    progress: Progress
+
+    def repeat(self, number: int, method: Method) -> tuple[Answers, Meter]:
+        """Fit, index and ask a fresh method. Batches of the first repeat are where a run without repeats has them."""
+        dataset, rows, count = self.dataset, self.rows, self.plan.repeats
+        folder = self.batches if number == 1 else self.batches / f"repeat-{number}"
+        stage = "rank" if count == 1 else f"rank, repeat {number} of {count}"
+        with self.clock("fit"), method_errors(method, "learning from past queries"):
+            reveal(method, dataset.gold.take(rows[asking_order(dataset, rows)]))
+            if len(self.history):
+                method.fit(self.history)
+        with self.clock("index"), method_errors(method, "indexing the library"):
+            method.index(self.library)
+        check_parts(method)
+        with metered() as asked:
+            answers = ask(method, dataset, rows, self.plan.depth, folder, self.progress, stage)
+        self.clock.add("rank", answers.seconds)
+        return answers, asked
+
+
 class _Clock:
-    """Seconds of named stages."""
+    """Seconds of named stages, added up over the repeats of a run."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -251,7 +287,10 @@ class _Clock:
     def __call__(self, stage: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
-        self.seconds[stage] = time.perf_counter() - started
+        self.add(stage, time.perf_counter() - started)
+
+    def add(self, stage: str, seconds: float) -> None:
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
 
 
 def views(plan: Plan, dataset: Dataset) -> tuple[Library, History]:
@@ -319,15 +358,20 @@ def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:
     return Latency(p50=round(float(p50), 6), p95=round(float(p95), 6), queries=len(seconds), cached=encoding.cached)
 
 
-def _model_use(asked: Meter, resumed: bool) -> ModelUse:
-    """What a meter has counted; the requests of an earlier process are not in it, so that no cost can be told then."""
+def _model_use(meters: Sequence[Meter], resumed: bool) -> ModelUse:
+    """What the meters of all repeats have counted.
+
+    The requests of an earlier process are not among it, so that no cost can be told then.
+    """
+    requests = sum(meter.requests for meter in meters)
+    costs = [meter.cost for meter in meters if meter.cost is not None]
     return ModelUse(
-        requests=asked.requests,
-        from_journal=asked.from_journal,
-        failures=asked.failures,
-        input_tokens=asked.input_tokens,
-        output_tokens=asked.output_tokens,
-        cost=None if resumed or not asked.requests else asked.cost,
+        requests=requests,
+        from_journal=sum(meter.from_journal for meter in meters),
+        failures=sum(meter.failures for meter in meters),
+        input_tokens=sum(meter.input_tokens for meter in meters),
+        output_tokens=sum(meter.output_tokens for meter in meters),
+        cost=None if resumed or not requests or len(costs) < len(meters) else sum(costs),
     )
 
 

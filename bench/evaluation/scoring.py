@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,25 +13,28 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.evaluation.answers import Answers
-from bench.evaluation.lenient import lenient_gold, lenient_means
+from bench.evaluation.lenient import lenient_gold, lenient_mean
 from bench.identity.measures import interval_hash, measure_hash, token_hash
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metrics
-from bench.metrics.ties import tie_band
+from bench.metrics.ties import TieBand, tie_band
 from bench.models.tokens import can_count_tokens, count_tokens
 from bench.protocol import ToolSets
 from bench.results.intervals import means_and_intervals
-from bench.results.manifest import Metrics, ScoringCode
+from bench.results.manifest import Metrics, Repeats, ScoringCode
+from bench.results.repeats import variations
 from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
+from bench.stats.repeats import repeat_means
 from bench.storage import arrow
 
 
 @dataclass(frozen=True)
 class Scored:
-    """The parts of a result that come from its answers."""
+    """The parts of a result that come from its answers; `repeats` only where there are several of each query."""
 
     metrics: Metrics
     run: pa.Table
     per_query: pa.Table
+    repeats: pa.Table | None = None
 
 
 def score(
@@ -54,47 +58,122 @@ def score(
         depth: where the ranking was cut; metrics that look deeper into a larger library are left out. None for a
             system's own ranking, however long.
     """
+    return score_repeats(result_id, dataset, rows, [answers], template, wanted, depth)
+
+
+def score_repeats(
+    result_id: str,
+    dataset: Dataset,
+    rows: NDArray[np.int64],
+    repeats: Sequence[Answers],
+    template: Template,
+    wanted: Sequence[Metric] = (),
+    depth: int | None = None,
+) -> Scored:
+    """Score the answers of one or several repeats of a run; arguments as of `score`.
+
+    A query's value is the mean of its values in the repeats, and so are tie bands and token counts. A query failed if
+    it failed in some repeat.
+    """
     gold = dataset.gold.take(rows)
     judged = gold.counts > 0
     asked = tuple(dict.fromkeys([*parse_metrics(DEFAULT_METRICS), *wanted]))
     cut_short = depth is not None and depth < len(dataset.tools)
+    has_sets = all(answers.sets is not None for answers in repeats)
     metrics = [
         metric
         for metric in asked
-        if (not metric.needs_sets or answers.sets is not None)
+        if (not metric.needs_sets or has_sets)
         and not (cut_short and isinstance(metric.cutoff, int) and metric.cutoff > (depth or 0))
     ]
-    ranking = answers.ranking
+    counts = count_tokens([tool.text(template) for tool in dataset.tools]) if can_count_tokens() else None
+    parts = [_part(dataset, rows, answers, counts, metrics) for answers in repeats]
+    silent = np.logical_or.reduce([part.silent for part in parts])
+    scores, of_chance = parts[0].scores, None
+    if len(parts) > 1:
+        varied = np.stack([part.scores.values for part in parts])
+        scores = Scores(scores.metrics, repeat_means(varied))
+        of_chance = Repeats(
+            n_failed=[int((part.silent & judged).sum()) for part in parts],
+            metrics=variations(varied, scores.metrics, dataset.units[rows]),
+        )
+    values = means_and_intervals(scores, dataset.units[rows])
+    bands = [part.band for part in parts if part.band is not None]
+    has_bands = len(bands) == len(parts)
+    if has_bands:
+        for i, metric in enumerate(bands[0].metrics):
+            low, expected, high = (
+                _average([float(end[i]) for end in of_repeats])
+                for of_repeats in zip(*((band.low, band.expected, band.high) for band in bands), strict=True)
+            )
+            ends = {"tie_low": low, "tie_expected": expected, "tie_high": high}
+            if str(metric) in values:
+                values[str(metric)] = values[str(metric)].model_copy(update=ends)
+    found = Metrics(
+        result_id=result_id,
+        n=int(judged.sum()),
+        n_no_gold=int((~judged).sum()),
+        n_failed=int((silent & judged).sum()),
+        n_tied=max(band.tied_queries for band in bands) if has_bands else None,
+        metrics=values,
+        tokens={name: _average([part.tokens[name] for part in parts]) for name in parts[0].tokens},
+        lenient=lenient_mean([answers.ranking for answers in repeats], lenient_gold(dataset, rows), metrics),
+        repeats=of_chance,
+    )
+    tables = [
+        _per_query_table(dataset, rows, answers, part.scores, part.silent)
+        for answers, part in zip(repeats, parts, strict=True)
+    ]
+    runs = [_run_table(dataset, rows, answers, has_scores=has_bands) for answers in repeats]
+    if len(parts) == 1:
+        return Scored(found, runs[0], tables[0])
+    per_query = _per_query_table(dataset, rows, repeats[0], scores, silent)
+    return Scored(found, _stacked(runs), per_query, _stacked(tables))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one repeat's answers are worth; `silent` are the queries that failed or were not answered."""
+
+    scores: Scores
+    band: TieBand | None
+    silent: NDArray[np.bool_]
+    tokens: dict[str, float]
+
+
+def _part(
+    dataset: Dataset,
+    rows: NDArray[np.int64],
+    answers: Answers,
+    counts: NDArray[np.int64] | None,
+    metrics: Sequence[Metric],
+) -> _Part:
+    gold, ranking = dataset.gold.take(rows), answers.ranking
     failed = np.zeros(len(rows), dtype=np.bool_) if ranking.failed is None else ranking.failed
     scores = evaluate(ranking.tools, gold, metrics, answers.sets, failed)
     band = None
     if ranking.scores is not None:
         band = tie_band(ranking.tools, ranking.scores, gold, answers.beyond, metrics)
-    values = means_and_intervals(scores, dataset.units[rows])
-    if band is not None:
-        for i, metric in enumerate(band.metrics):
-            ends = {"tie_low": band.low[i], "tie_expected": band.expected[i], "tie_high": band.high[i]}
-            if str(metric) in values:
-                values[str(metric)] = values[str(metric)].model_copy(update={k: float(v) for k, v in ends.items()})
     nothing = (ranking.tools >= 0).sum(axis=1) == 0
     if answers.sets is not None:
         nothing &= np.diff(answers.sets.starts) == 0
     # To answer a query that has no gold with nothing is right, not a failure.
-    silent = failed | (nothing & judged)
-    return Scored(
-        Metrics(
-            result_id=result_id,
-            n=int(judged.sum()),
-            n_no_gold=int((~judged).sum()),
-            n_failed=int((silent & judged).sum()),
-            n_tied=None if band is None else band.tied_queries,
-            metrics=values,
-            tokens=_tokens(dataset, ranking.tools, answers.sets, template),
-            lenient=lenient_means(ranking.tools, lenient_gold(dataset, rows), metrics, failed),
-        ),
-        _run_table(dataset, rows, answers),
-        _per_query_table(dataset, rows, answers, scores, silent),
-    )
+    silent = failed | (nothing & (gold.counts > 0))
+    return _Part(scores, band, silent, _tokens(counts, ranking.tools, answers.sets))
+
+
+def _average(values: Sequence[float]) -> float:
+    """Their mean; of equal values that value, to the last bit."""
+    return values[0] if len(set(values)) == 1 else math.fsum(values) / len(values)
+
+
+def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    """The tables of all repeats below one another, with the number of the repeat."""
+    numbered = [
+        table.add_column(0, "repeat", arrow.numbers(np.full(len(table), number, dtype=np.int32)))
+        for number, table in enumerate(tables, start=1)
+    ]
+    return pa.concat_tables(numbered).combine_chunks()
 
 
 def scoring_code(metrics: Iterable[str]) -> ScoringCode:
@@ -103,14 +182,13 @@ def scoring_code(metrics: Iterable[str]) -> ScoringCode:
     return ScoringCode(measures=dict(sorted(measures.items())), intervals=interval_hash(), tokens=token_hash())
 
 
-def _tokens(dataset: Dataset, tools: NDArray[np.int32], sets: ToolSets | None, template: Template) -> dict[str, float]:
+def _tokens(counts: NDArray[np.int64] | None, tools: NDArray[np.int32], sets: ToolSets | None) -> dict[str, float]:
     """Mean tokens of the text a query would put before the agent, against the whole library.
 
-    Nothing where the tokeniser is not installed.
+    Nothing where the tokeniser is not installed, so that there are no counts of the tools.
     """
-    if not can_count_tokens():
+    if counts is None:
         return {}
-    counts = count_tokens([tool.text(template) for tool in dataset.tools])
     found = {"library": float(counts.sum())}
     for k in (5, 10):
         head = tools[:, :k]
@@ -120,7 +198,7 @@ def _tokens(dataset: Dataset, tools: NDArray[np.int32], sets: ToolSets | None, t
     return found
 
 
-def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers) -> pa.Table:
+def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers, *, has_scores: bool) -> pa.Table:
     tools, scores = answers.ranking.tools, answers.ranking.scores
     query, place = np.nonzero(tools >= 0)
     columns = {
@@ -128,7 +206,7 @@ def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers) -> p
         "rank": arrow.numbers((place + 1).astype(np.int32)),
         "tool_id": _tool_ids(dataset, tools[query, place]),
         "score": pa.nulls(len(query), pa.float64())
-        if scores is None
+        if scores is None or not has_scores
         else arrow.numbers(scores[query, place].astype(np.float64)),
     }
     return pa.table(columns, RUN_SCHEMA)

@@ -72,6 +72,7 @@ class Explained:
             the ranking comes last.
         answer: the method's answer today and why; None where there are only the stored numbers.
         missing: why there are only these, in a sentence.
+        repeat: which repeat of the result it is.
     """
 
     result: Result
@@ -84,6 +85,7 @@ class Explained:
     shown: tuple[ShownTool, ...]
     answer: ExplainedAnswer | None
     missing: str
+    repeat: int = 1
 
     @property
     def gold(self) -> tuple[ShownTool, ...]:
@@ -128,7 +130,9 @@ def check_same_data(first: Result, second: Result) -> None:
         )
 
 
-def explain(result: Result, dataset: Dataset, query_id: str, progress: Progress = QUIET) -> Explained:
+def explain(
+    result: Result, dataset: Dataset, query_id: str, progress: Progress = QUIET, *, repeat: int = 1
+) -> Explained:
     """Explain one query of a stored result.
 
     Args:
@@ -136,10 +140,13 @@ def explain(result: Result, dataset: Dataset, query_id: str, progress: Progress 
         dataset: the data it was made on.
         query_id: a query of it.
         progress: where long work reports to.
+        repeat: which repeat is explained; its values are shown, not the means.
 
     Raises:
         ResultError: the result is of other data.
+        UsageError: it has no such repeat.
     """
+    result = result.of_repeat(repeat)
     identity = result.manifest.dataset
     if identity.content_hash != dataset.content_hash:
         raise ResultError(
@@ -156,7 +163,7 @@ def explain(result: Result, dataset: Dataset, query_id: str, progress: Progress 
     if failed and not ranking:
         missing = "The method failed on this query or returned nothing: there is nothing to explain."
     if not missing:
-        answer, missing = _answer_today(result, dataset, row, shown, progress)
+        answer, missing = _answer_today(result, dataset, row, shown, progress, repeat)
     recommended = result.per_query["recommended"][asked].as_py()
     values = {name: result.per_query[name][asked].as_py() for name in result.metrics.metrics}
     return Explained(
@@ -170,6 +177,7 @@ def explain(result: Result, dataset: Dataset, query_id: str, progress: Progress 
         shown,
         answer,
         missing,
+        repeat,
     )
 
 
@@ -233,7 +241,7 @@ def _writes(spec: Spec) -> bool:
 
 
 def _answer_today(
-    result: Result, dataset: Dataset, row: int, shown: tuple[ShownTool, ...], progress: Progress
+    result: Result, dataset: Dataset, row: int, shown: tuple[ShownTool, ...], progress: Progress, repeat: int
 ) -> tuple[ExplainedAnswer | None, str]:
     """What the method answers today; or None, and why that cannot be shown with the stored numbers."""
     identity = result.manifest.dataset
@@ -245,7 +253,7 @@ def _answer_today(
     case = Case(library, history, Queries.of(dataset, rows), gold, tools, _rivals(shown))
     try:
         # An explanation fetches nothing and spends nothing: what is not on this machine is not explained.
-        with session(offline=True):
+        with session(offline=True, repeat=repeat):
             method = build_method(result.manifest.method.full_spec, progress=progress)
             with method_errors(method, "being made again"):
                 preflight(method, library, history)

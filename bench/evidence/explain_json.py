@@ -26,6 +26,7 @@ def explained_json(explained: Explained) -> dict[str, Any]:
     return {
         "result_id": manifest.result_id,
         "label": explained.result.label,
+        **({"repeat": explained.repeat} if manifest.repeats > 1 else {}),
         "query_id": explained.query.query_id,
         "text": explained.query.text,
         "slices": dict(explained.slices),

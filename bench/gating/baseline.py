@@ -152,7 +152,7 @@ def in_order(units: NDArray[np.int64]) -> list[int]:
 
 
 def answers_digest(run: pa.Table, per_query: pa.Table) -> str:
-    """sha256 over what was answered to each query: its ranking without scores, and its set."""
+    """sha256 over what was answered to each query (and repeat): its ranking without scores, and its set."""
     digest = hashlib.sha256()
     for column in (run["query_id"], run["tool_id"], per_query["query_id"], per_query["recommended"]):
         digest.update(json.dumps(column.to_pylist(), ensure_ascii=True).encode())
@@ -206,7 +206,7 @@ def make_baseline(result: Result, blessing: Blessing, metrics: Sequence[str] = (
         query_ids=result.per_query["query_id"].to_pylist(),
         n_gold=result.per_query["n_gold"].to_pylist(),
         units=in_order(result.units),
-        rankings=answers_digest(result.run, result.per_query),
+        rankings=answers_digest(result.run, result.per_query if result.repeats is None else result.repeats),
         # A metric taken on no query (tracc of a method without sets) has nothing to keep.
         values={name: found for name, found in values.items() if found.levels},
         sha256="",

@@ -63,6 +63,7 @@ class Candidate:
     def of(result: Result) -> Candidate:
         """A stored result; raises `ResultError` where its tables cannot be read."""
         manifest, scored = result.manifest, result.metrics
+        sets = result.per_query if result.repeats is None else result.repeats
         return Candidate(
             label=label_of(manifest.method, manifest.dataset),
             result_id=manifest.result_id,
@@ -76,7 +77,7 @@ class Candidate:
             hardware=manifest.environment.hardware,
             tokens=scored.tokens,
             # Without its ranking it is not known whether it answers the same.
-            rankings=answers_digest(result.run, result.per_query) if result.has_run else "",
+            rankings=answers_digest(result.run, sets) if result.has_run else "",
             per_query=result.per_query,
         )
 

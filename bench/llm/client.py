@@ -139,7 +139,8 @@ class LanguageModel:
                 would be passed; the endpoint is down. Replies that have come are in the journal.
             UsageError: a setting is wrong, the endpoint does not know the model or refuses the request.
         """
-        keys = [request_key(self.model, request) for request in requests]
+        repeat = self._session().repeat
+        keys = [request_key(self.model, request, repeat) for request in requests]
         answers: dict[str, Answer] = {}
         missing: dict[str, Request] = {}
         for key, request in zip(keys, requests, strict=True):
@@ -149,17 +150,17 @@ class LanguageModel:
             else:
                 answers[key] = answer
         if missing and not self._reachable:
-            raise self._lacking(list(missing.values()))
+            raise self._lacking(list(missing.values()), repeat)
         for key, answer in answers.items():
             self._count(key, answer, asked=False)
             self._tell_of_another_endpoint(answer)
         if missing:
-            self._ask(missing, answers)
+            self._ask(missing, answers, repeat)
         return [_result(answers[key], from_journal=key not in missing) for key in keys]
 
     # Asking ---------------------------------------------------------------------------------------------------------
 
-    def _ask(self, missing: Mapping[str, Request], answers: dict[str, Answer]) -> None:
+    def _ask(self, missing: Mapping[str, Request], answers: dict[str, Answer], repeat: int) -> None:
         """Send requests from a few threads; this one only waits, so that Ctrl-C is heard at once."""
         todo: _Queue[tuple[str, Request]] = queue.SimpleQueue()
         for asked in missing.items():
@@ -168,7 +169,8 @@ class LanguageModel:
         stop = threading.Event()
         working = min(self._settings.concurrency, len(missing))
         # Daemons: after Ctrl-C do not wait for an endpoint that does not answer.
-        threads = [threading.Thread(target=self._work, args=(todo, done, stop), daemon=True) for _ in range(working)]
+        work = (todo, done, stop, repeat)
+        threads = [threading.Thread(target=self._work, args=work, daemon=True) for _ in range(working)]
         failed: BaseException | None = None
         try:
             for thread in threads:
@@ -203,12 +205,13 @@ class LanguageModel:
         todo: _Queue[tuple[str, Request]],
         done: _Queue[tuple[str, Answer] | BaseException | None],
         stop: threading.Event,
+        repeat: int,
     ) -> None:
         """Answer requests until there are none, or until something says that no more will get through."""
         try:
             while not stop.is_set():
                 key, request = todo.get_nowait()
-                done.put((key, self._answer(key, request, stop)))
+                done.put((key, self._answer(key, request, stop, repeat)))
         except (queue.Empty, Stopped):
             pass
         except BaseException as error:
@@ -217,7 +220,7 @@ class LanguageModel:
         finally:
             done.put(None)
 
-    def _answer(self, key: str, request: Request, stop: threading.Event) -> Answer:
+    def _answer(self, key: str, request: Request, stop: threading.Event, repeat: int) -> Answer:
         """Ask for one reply, and put it into the journal."""
         settings, price = self._settings, self._settings.price
         bound = 0.0 if price is None else price.of(input_bound(request), request.max_tokens)
@@ -241,7 +244,7 @@ class LanguageModel:
                 key=key,
                 model=self.model,
                 endpoint=settings.url,
-                request=JournalRequest.model_validate(described(request)),
+                request=JournalRequest.model_validate({**described(request), "repeat": repeat}),
                 cost=cost,
                 **vars(got),
             )
@@ -318,11 +321,13 @@ class LanguageModel:
                 "BENCH_LLM_JOURNAL to ask again"
             )
 
-    def _lacking(self, requests: Sequence[Request]) -> UnavailableError:
+    def _lacking(self, requests: Sequence[Request], repeat: int) -> UnavailableError:
         prompt = requests[0].messages[-1].content if requests[0].messages else ""
+        again = f", repeat {repeat}" if repeat > 1 else ""
         return UnavailableError(
             f"the journal {self._settings.journal} lacks {len(requests)} of the replies of {self.model}, the first to "
-            f"{one_line(prompt, _SHOWN)!r} (sample {requests[0].sample}), and {self._obstacle()}. {self._remedy()}"
+            f"{one_line(prompt, _SHOWN)!r} (sample {requests[0].sample}{again}), and {self._obstacle()}. "
+            f"{self._remedy()}"
         )
 
     def _obstacle(self) -> str:

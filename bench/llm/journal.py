@@ -13,7 +13,7 @@ import hashlib
 import os
 import threading
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,6 +21,7 @@ from bench.errors import DataError, StorageError
 from bench.llm.budget import Budget
 from bench.storage.locks import locked
 from bench.storage.paths import storage_errors
+from bench.storage.records import Sparing
 
 Kind = Literal["reply", "refusal", "gave-up", "lost", "embeddings"]
 Count = Annotated[int, Field(ge=0)]
@@ -38,8 +39,8 @@ class JournalMessage(BaseModel):
     content: str
 
 
-class JournalRequest(BaseModel):
-    """A recorded request."""
+class JournalRequest(Sparing):
+    """A recorded request. `repeat` is that of the run that asked, and left out if it is the first."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -48,6 +49,8 @@ class JournalRequest(BaseModel):
     top_p: float
     max_tokens: int
     sample: int
+    repeat: Annotated[int, Field(ge=1)] = 1
+    spared: ClassVar[frozenset[str]] = frozenset({"repeat"})
 
 
 class JournalLine(BaseModel):

@@ -99,10 +99,13 @@ def described(request: Request) -> dict[str, Any]:
     }
 
 
-def request_key(model: str, request: Request) -> str:
-    """sha256 of all that makes a request what it is: model, messages, settings, sample.
+def request_key(model: str, request: Request, repeat: int = 1) -> str:
+    """sha256 of all that makes a request what it is: model, messages, settings, sample, and the repeat of the run.
 
-    Not the endpoint: a journal answers on a machine that has none, and a local server may change its port.
+    Not the endpoint: a journal answers on a machine that has none, and a local server may change its port. Nor the
+    first repeat: what a run without repeats was answered answers it, too.
     """
     content = {"version": _KEY_VERSION, "model": model, **described(request)}
+    if repeat > 1:
+        content["repeat"] = repeat
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

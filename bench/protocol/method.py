@@ -38,8 +38,8 @@ Similarity = Literal["cosine", "dot", "l1", "l2"]
 class Part(Protocol):
     """What a method is built of: another method, or a model (an encoder, a cross-encoder, a language model, a graph).
 
-    A model may also have what a method has to tell the harness: `needs_history`, `needs_llm`, `marks()`, `facts()`, and
-    `preflight()`, which is called without arguments.
+    A model may also have what a method has to tell the harness: `needs_history`, `needs_llm`, `has_chance`, `marks()`,
+    `facts()`, and `preflight()`, which is called without arguments.
     """
 
     @property
@@ -117,6 +117,9 @@ class Method(ABC):
     needs_history: bool = False
     #: True when the method itself calls a language model or another paid service; as above.
     needs_llm: bool = False
+    #: True when the method itself draws at random, by a seed or not; as above. A language model has chance in any case,
+    #: also at temperature 0. `--repeats` runs a method with chance several times: see `bench.session.repeat_seed`.
+    has_chance: bool = False
 
     name: str = ""
 

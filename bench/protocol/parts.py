@@ -124,6 +124,11 @@ def needs_llm(method: Method) -> bool:
     return any(getattr(part, "needs_llm", False) for part in tree(method))
 
 
+def has_chance(method: Method) -> bool:
+    """Whether chance has a part in the answers: a part of the tree draws at random, or calls a language model."""
+    return needs_llm(method) or any(getattr(part, "has_chance", False) for part in tree(method))
+
+
 def is_oracle(method: Method) -> bool:
     """Whether a part of the tree is shown the gold."""
     return any(isinstance(part, OracleMethod) for part in tree(method))

@@ -321,6 +321,9 @@ def marks(result: Stored, template: str) -> list[Mark]:
     elif manifest.depth != DEFAULT_DEPTH:
         why = f"it gave {manifest.depth} tools for a query instead of the protocol's {DEFAULT_DEPTH}"
         found.append(Mark(kind="depth", text=f"depth {manifest.depth}", why=why))
+    if manifest.repeats > 1:
+        why = f"each value of a query is the mean of {manifest.repeats} answers; of other rows it is that of one"
+        found.append(Mark(kind="repeats", text=f"{manifest.repeats} repeats", why=why))
     if manifest.dataset.template != template:
         why = f"its tools are indexed as {manifest.dataset.template}; most rows have {template}"
         found.append(Mark(kind="text", text=f"text: {manifest.dataset.template}", why=why))

@@ -16,6 +16,7 @@ def money_per_query(manifest: Manifest) -> float | None:
     if method.run_file is not None or any(name.startswith(PREFIX) for name in method.revisions):
         return None
     if manifest.model_use is not None:
-        cost, queries = manifest.model_use.cost, manifest.dataset.queries
+        # Repeats are for error bars: who uses the method asks once.
+        cost, queries = manifest.model_use.cost, manifest.dataset.queries * manifest.repeats
         return None if cost is None or cost < 0 or queries < 1 else cost / queries
     return None if method.needs_llm else 0.0

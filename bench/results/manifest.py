@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
+
+from pydantic import Field
 
 from bench.data.tables import Template
-from bench.storage.records import Record
+from bench.storage.records import Record, Sparing
 
 SCHEMA_VERSION = 1
+
+#: With so many repeats chance adds a hundredth of its variance to that of the queries: more would not narrow an
+#: interval that anyone could see. Time, memory and disk grow in proportion.
+MOST_REPEATS = 100
 
 
 #: What a mark is about. `method` is what a method says of itself, such as that rules replace a language model.
@@ -20,6 +26,7 @@ MarkKind = Literal[
     "oracle",
     "run file",
     "depth",
+    "repeats",
     "text",
     "failed",
     "bundles seen",
@@ -139,8 +146,10 @@ class Environment(Record):
     hardware: dict[str, str | int]
 
 
-class Manifest(Record):
+class Manifest(Record, Sparing):
     """A result's manifest."""
+
+    spared: ClassVar[frozenset[str]] = frozenset({"repeats"})
 
     schema_name: Literal["manifest"] = "manifest"
     schema_version: Literal[1] = 1
@@ -149,6 +158,9 @@ class Manifest(Record):
     dataset: DatasetIdentity
     method: MethodIdentity
     depth: int
+    #: How often the method, in which chance has a part, has answered every query. Latency and facts are those of the
+    #: first repeat; timings and model use add up all of them.
+    repeats: int = Field(1, ge=1, le=MOST_REPEATS)
     #: Seeds of the statistics; a method's own seeds are among its parameters.
     seeds: dict[str, int]
     environment: Environment
@@ -209,20 +221,49 @@ class Lenient(Record):
     means: dict[str, float]
 
 
-class Metrics(Record):
-    """A result's metrics."""
+class Variation(Record):
+    """How a metric varies over the repeats of a run (`bench.stats.repeats`).
+
+    `means` are those of the repeats, in order. The squared standard error of the mean is
+    (between + within / repeats) / n, and `share` the part of it that is due to chance. `error`, `between` and `share`
+    are null for a single unit.
+    """
+
+    means: list[float]
+    within: float = Field(ge=0)
+    between: float | None = Field(ge=0)
+    error: float | None = Field(ge=0)
+    share: float | None = Field(ge=0, le=1)
+
+
+class Repeats(Record):
+    """What is known of a result because its method has answered each query several times."""
+
+    #: Judged queries that failed or were not answered, in each repeat.
+    n_failed: list[int]
+    #: Of every metric of the result.
+    metrics: dict[str, Variation]
+
+
+class Metrics(Record, Sparing):
+    """A result's metrics. Of a run with repeats, the value of a query is the mean of its values in the repeats."""
+
+    spared: ClassVar[frozenset[str]] = frozenset({"repeats"})
 
     schema_name: Literal["metrics"] = "metrics"
     schema_version: Literal[1] = 1
     result_id: str
-    #: Judged queries, those without gold, and judged queries that failed or were not answered (they score 0).
+    #: Judged queries, those without gold, and judged queries that failed or were not answered (they score 0), if only
+    #: in one of the repeats.
     n: int
     n_no_gold: int
     n_failed: int
-    #: Judged queries in which a tie involves a gold tool.
+    #: Judged queries in which a tie involves a gold tool; of several repeats, in the one that has most of them.
     n_tied: int | None
     metrics: dict[str, MetricValue]
     #: Mean tokens of the text of the first k tools (`top_5`, `top_10`) and of the recommended set; of the library.
     tokens: dict[str, float]
     #: None where the ranking is not known any more, and in results of versions that did not compute it.
     lenient: Lenient | None = None
+    #: Only where the method has run several times.
+    repeats: Repeats | None = None

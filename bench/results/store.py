@@ -5,6 +5,11 @@ RESULTS/<dataset>/<method>-<id>/
     metrics.json        means, intervals, tie bands, counts (schema `metrics`)
     run.parquet         query_id, rank, tool_id, score
     per_query.parquet   query_id, n_gold, failed, tied_beyond, tied_beyond_gold, recommended, one column a metric
+    repeats.parquet     the same of each repeat, only of a run with several; then run.parquet holds all their rankings
+
+Both tables of all repeats have a column `repeat`, from 1, and hold one repeat after the other. In `per_query.parquet`
+of such a run, a metric is the mean over the repeats, `failed` says that some repeat failed, and the other columns are
+those of the first repeat.
 """
 
 from __future__ import annotations
@@ -41,6 +46,7 @@ MANIFEST = "manifest.json"
 METRICS = "metrics.json"
 RUN = "run.parquet"
 PER_QUERY = "per_query.parquet"
+REPEATS = "repeats.parquet"
 
 RUN_SCHEMA = pa.schema(
     [("query_id", pa.string()), ("rank", pa.int32()), ("tool_id", pa.string()), ("score", pa.float64())]
@@ -57,6 +63,10 @@ PER_QUERY_SCHEMA = pa.schema(
         ("recommended", pa.list_(pa.string())),
     ]
 )
+#: Of a run with repeats, each repeat's rows after those of the one before.
+_REPEAT = pa.field("repeat", pa.int32())
+REPEATED_RUN_SCHEMA = pa.schema([_REPEAT, *RUN_SCHEMA])
+REPEATS_SCHEMA = pa.schema([_REPEAT, *PER_QUERY_SCHEMA])
 
 M = TypeVar("M", bound=BaseModel)
 _SHORTEST_ID = 4
@@ -87,6 +97,10 @@ class Result:
             raise ResultError(
                 f"{folder / METRICS} is truncated or changed: its sha256 is not the one in {MANIFEST}; run it again."
             )
+        if not fits_repeats(manifest.repeats, metrics):
+            raise ResultError(
+                f"{folder / METRICS} does not describe the {manifest.repeats} repeats of {MANIFEST}; run it again."
+            )
         if lacking := without_code(manifest.scoring, metrics.metrics):
             raise ResultError(
                 f"{folder / MANIFEST} does not say which code computed {shortened(lacking[0], 40)!r}; run it again."
@@ -95,7 +109,7 @@ class Result:
 
     def verify(self) -> None:
         """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
-        _ = self.run, self.per_query
+        _ = self.run, self.per_query, self.repeats
 
     @property
     def has_run(self) -> bool:
@@ -104,14 +118,56 @@ class Result:
 
     @cached_property
     def run(self) -> pa.Table:
-        """The ranking: query_id, rank (from 1), tool_id, score (null where the method gives none)."""
-        return _read_table(self.folder / RUN, self.manifest.files.get(RUN, ""), RUN_SCHEMA.names)
+        """The ranking: query_id, rank (from 1), tool_id, score (null where the method gives none).
+
+        Of a run with repeats those of all, with the column `repeat`; `of_repeat` gives those of one.
+        """
+        schema = RUN_SCHEMA if self.manifest.repeats == 1 else REPEATED_RUN_SCHEMA
+        return _read_table(self.folder / RUN, self.manifest.files.get(RUN, ""), schema.names)
 
     @cached_property
     def per_query(self) -> pa.Table:
         """One row per evaluated query, in the order of query ids."""
         required = [name for name in PER_QUERY_SCHEMA.names if name != "unit" or self.manifest.dataset.unit]
         return _read_table(self.folder / PER_QUERY, self.manifest.files.get(PER_QUERY, ""), required)
+
+    @cached_property
+    def repeats(self) -> pa.Table | None:
+        """One row per repeat and query, with the columns of `per_query` and `repeat`; None of a run without repeats."""
+        if self.manifest.repeats == 1:
+            return None
+        table = _read_table(self.folder / REPEATS, self.manifest.files.get(REPEATS, ""), REPEATS_SCHEMA.names)
+        if len(table) != self.manifest.repeats * len(self.per_query):
+            raise ResultError(
+                f"{self.folder / REPEATS} has not {self.manifest.repeats} rows for every query; run it again."
+            )
+        return table
+
+    def of_repeat(self, number: int = 1) -> Result:
+        """The result as if one repeat were all of it: its rankings and per-query values, beside the means of all.
+
+        A result without repeats is returned as it is.
+
+        Raises:
+            UsageError: there is no such repeat.
+            ResultError: the file of all repeats is missing or damaged.
+        """
+        count = self.manifest.repeats
+        if not 1 <= number <= count:
+            has = "has no repeats" if count == 1 else f"has the repeats 1 to {count}"
+            raise UsageError(f"the result {self.manifest.result_id} {has}; there is no repeat {number}.")
+        if self.repeats is None:
+            return self
+        queries = len(self.per_query)
+        one = Result(self.folder, self.manifest, self.metrics)
+        # A cached property looks there first.
+        vars(one)["per_query"] = self.repeats.slice((number - 1) * queries, queries).drop_columns(["repeat"])
+        if "run" in vars(self) or self.has_run:
+            import pyarrow.compute as pc
+
+            own = self.run.filter(pc.equal(self.run["repeat"], pa.scalar(number, pa.int32())))
+            vars(one)["run"] = own.drop_columns(["repeat"])
+        return one
 
     @cached_property
     def units(self) -> NDArray[np.int64]:
@@ -140,6 +196,15 @@ class Result:
         """`method @ dataset`, as people refer to it."""
         cut = f" + {self.manifest.method.cut}" if self.manifest.method.cut else ""
         return f"{self.manifest.method.spec}{cut} @ {self.manifest.dataset.spec}"
+
+
+def fits_repeats(repeats: int, metrics: Metrics) -> bool:
+    """Whether the metrics describe as many repeats, of all metrics; nothing where there is one."""
+    found = metrics.repeats
+    if found is None or repeats == 1:
+        return found is None and repeats == 1
+    counts = {len(found.n_failed), *(len(variation.means) for variation in found.metrics.values())}
+    return counts == {repeats} and found.metrics.keys() == metrics.metrics.keys()
 
 
 def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
@@ -194,7 +259,12 @@ def result_folder(results: Path, dataset: str, method: str, result_id: str) -> P
 
 
 def write_result(
-    folder: Path, manifest: Manifest, metrics: Metrics, run: pa.Table | None, per_query: pa.Table
+    folder: Path,
+    manifest: Manifest,
+    metrics: Metrics,
+    run: pa.Table | None,
+    per_query: pa.Table,
+    repeats: pa.Table | None = None,
 ) -> Result:
     """Write a result folder and put it in its place whole. The caller holds the result's lock.
 
@@ -207,7 +277,8 @@ def write_result(
         StorageError: the disk is full or the folder cannot be written; the previous content is kept.
     """
     with replaced_folder(folder) as fresh:
-        tables = {PER_QUERY: per_query} if run is None else {RUN: run, PER_QUERY: per_query}
+        given = {RUN: run, PER_QUERY: per_query, REPEATS: repeats}
+        tables = {name: table for name, table in given.items() if table is not None}
         for name, table in tables.items():
             pq.write_table(table, fresh / name, compression="zstd")
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
@@ -225,7 +296,7 @@ def replace_metrics(result: Result, metrics: Metrics) -> Result:
     """
     folder = result.folder
     with replaced_folder(folder) as fresh:
-        for name in (RUN, PER_QUERY):
+        for name in (RUN, PER_QUERY, REPEATS):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, fresh / name)
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
@@ -324,6 +395,7 @@ def settings(manifest: Manifest, usual: str = "") -> str:
     words = ["" if data.split == "test" else f"split {data.split}"]
     words.append("" if data.limit is None else f"limit {data.limit}")
     words.append("" if manifest.depth == DEFAULT_DEPTH or manifest.method.run_file else f"depth {manifest.depth}")
+    words.append("" if manifest.repeats == 1 else f"{manifest.repeats} repeats")
     words.append("" if data.template == usual else f"text {data.template}")
     words.append("run file" if manifest.method.run_file else "")
     return ", ".join(word for word in words if word)
@@ -352,5 +424,5 @@ def _question(manifest: Manifest) -> tuple[object, ...]:
     """What was asked of whom: all of a result's identity but the version of the method: its code, models, defaults."""
     data, method = manifest.dataset, manifest.method
     # Not the full spec: a version that has a parameter more asks the same when it is left at its default.
-    own = (method.spec, method.cut, method.run_file, manifest.depth, data.template)
+    own = (method.spec, method.cut, method.run_file, manifest.depth, manifest.repeats, data.template)
     return data.spec, Question.of(manifest), *own

@@ -21,7 +21,7 @@ from bench.gating.report import GateReport
 from bench.llm.journal import JournalLine
 from bench.reproduce.report import Reproduction
 from bench.results.manifest import Manifest, Metrics
-from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
+from bench.results.store import PER_QUERY_SCHEMA, REPEATED_RUN_SCHEMA, REPEATS_SCHEMA, RUN_SCHEMA
 from bench.schemas import FOLDER
 from bench.submit.submission import Submission
 
@@ -45,14 +45,17 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "submission": Submission,
     }
     found = {name: _titled(name, model.model_json_schema()) for name, model in models.items()}
-    tables: dict[str, pa.Schema] = {"run": RUN_SCHEMA, "per_query": PER_QUERY_SCHEMA, **SCHEMAS}
+    own = {"run": RUN_SCHEMA, "per_query": PER_QUERY_SCHEMA, "repeats": REPEATS_SCHEMA}
+    tables: dict[str, pa.Schema] = {**own, **SCHEMAS}
+    # With the columns that not every such file has.
+    widest = {**tables, "run": REPEATED_RUN_SCHEMA}
+    number = {"type": ["number", "null"]}
+    open_ended = {"per_query": number, "repeats": number, "queries": {"type": ["string", "null"]}}
     for name, table in tables.items():
-        columns = {field.name: _column(field.type) for field in table}
-        open_ended = {"per_query": {"type": ["number", "null"]}, "queries": {"type": ["string", "null"]}}
         row = {
             "type": "object",
-            "properties": columns,
-            "required": list(columns),
+            "properties": {field.name: _column(field.type) for field in widest[name]},
+            "required": [field.name for field in table],
             "additionalProperties": open_ended.get(name, False),
         }
         found[f"{name}.parquet"] = _titled(f"a row of {name}.parquet", row)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from bench.errors import BenchError
 from bench.text import shortened
@@ -25,6 +25,21 @@ class StrictRecord(Record):
     """A record that people write by hand or that a gate trusts: `"3"` is no number, and `1` is no truth value."""
 
     model_config = ConfigDict(strict=True)
+
+
+class Sparing(BaseModel):
+    """Leaves fields out of what is written where they have their default.
+
+    A file that does not need such a field stays as it was before there was the field.
+    """
+
+    #: Names of these fields.
+    spared: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _spare(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        usual = {name for name in self.spared if getattr(self, name) == type(self).model_fields[name].default}
+        return {name: value for name, value in write(self).items() if name not in usual}
 
 
 class Fault(NamedTuple):

@@ -1,4 +1,4 @@
-"""The submission archive: a byte-reproducible, uncompressed zip file with five members.
+"""The submission archive: a byte-reproducible, uncompressed zip file with five members, six for a run with repeats.
 
 Nothing is ever extracted: members are read into memory, under names that are fixed here. Since the form leaves no
 choice (no compression, no folders, no attributes, one order), an archive is held against what these members give:
@@ -20,18 +20,25 @@ from pydantic import ValidationError
 
 from bench.errors import ResultError
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result
 from bench.results.store import to_json as json_text
-from bench.submit.submission import PARTS, SUBMISSION, Submission
+from bench.submit.submission import PARTS, SUBMISSION, Submission, parts_of
 
-#: Members in archive order.
+#: Members that every archive has, in its order.
 MEMBERS = tuple(sorted((*PARTS, SUBMISSION)))
 
 _MIB = 1 << 20
 #: Bytes that a member may have at most.
-LARGEST = {MANIFEST: _MIB, METRICS: 4 * _MIB, SUBMISSION: _MIB // 16, PER_QUERY: 128 * _MIB, RUN: 256 * _MIB}
+LARGEST = {
+    MANIFEST: _MIB,
+    METRICS: 4 * _MIB,
+    SUBMISSION: _MIB // 16,
+    PER_QUERY: 128 * _MIB,
+    REPEATS: 256 * _MIB,
+    RUN: 256 * _MIB,
+}
 LARGEST_ARCHIVE = sum(LARGEST.values())
-#: A directory longer than this holds more than five members; it is not even listed.
+#: A directory longer than this holds more than six members; it is not even listed.
 _LONGEST_DIRECTORY = 64 << 10
 _END = struct.Struct("<4s4H2LH")
 _END_SIGN, _ZIP64_SIGN = b"PK\x05\x06", b"PK\x06\x07"
@@ -47,7 +54,7 @@ def pack(result: Result) -> bytes:
     """
     result.verify()
     parts = {}
-    for name in PARTS:
+    for name in parts_of(result.manifest):
         try:
             parts[name] = (result.folder / name).read_bytes()
         except OSError as error:
@@ -72,7 +79,7 @@ def written(members: Mapping[str, bytes]) -> bytes:
     """The one archive of these members."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name in MEMBERS:
+        for name in sorted(members):
             entry = zipfile.ZipInfo(name, _DATE)
             entry.create_system = 3  # else it tells the system that packed
             entry.external_attr = _MODE
@@ -147,7 +154,8 @@ def _check_end(data: bytes) -> None:
     zip64 = data[-_END.size - 20 :].startswith(_ZIP64_SIGN)
     if zip64 or values[5] > _LONGEST_DIRECTORY or values[7]:
         raise ResultError(
-            f"its directory has {values[5]} bytes, a comment or the 64-bit form; a submission has {len(MEMBERS)} files."
+            f"its directory has {values[5]} bytes, a comment or the 64-bit form; a submission has {len(MEMBERS)} files "
+            f"({len(LARGEST)} with repeats)."
         )
 
 
@@ -187,8 +195,8 @@ _MOST_PROBLEMS = 40
 
 
 def _place(name: str) -> str:
-    """What is wrong with a member's name; nothing for the five that belong there."""
-    if name in MEMBERS:
+    """What is wrong with a member's name; nothing for those that belong there."""
+    if name in LARGEST:
         return ""
     parts = re.split(r"[/\\]", name)
     if name[:1] in {"/", "\\"} or re.match(r"[A-Za-z]:", name):

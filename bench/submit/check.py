@@ -26,13 +26,32 @@ from bench.protocol import PROTOCOL_VERSION, OracleMethod
 from bench.registry import method_class, method_names
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Metrics
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA
+from bench.results.store import (
+    MANIFEST,
+    METRICS,
+    PER_QUERY,
+    PER_QUERY_SCHEMA,
+    REPEATED_RUN_SCHEMA,
+    REPEATS,
+    REPEATS_SCHEMA,
+    RUN,
+    RUN_SCHEMA,
+    fits_repeats,
+)
 from bench.specs.spec import Spec, parse
 from bench.storage.records import faults as record_faults
 from bench.submit.archive import quoted
 from bench.submit.numbers import mean_faults, number_faults, wanted_metrics
-from bench.submit.submission import PARTS, SUBMISSION, Submission
-from bench.submit.tables import MOST_CELLS, Asked, per_query_faults, plain_table, read_table, run_faults
+from bench.submit.submission import SUBMISSION, Submission, parts_of
+from bench.submit.tables import (
+    MOST_CELLS,
+    Asked,
+    per_query_faults,
+    plain_table,
+    read_table,
+    repeats_faults,
+    run_faults,
+)
 from bench.text import one_line
 
 Outcome = Literal["accepted", "refused", "unreadable", "unavailable"]
@@ -75,7 +94,7 @@ def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> Chec
 
     Args:
         place: where they come from, for the verdict.
-        members: name -> bytes: the four files of a result, and `submission.json` where they were in an archive. Without
+        members: name -> bytes: the files of a result, and `submission.json` where they were in an archive. Without
             `run.parquet` nothing is scored again, and a note says so: then means and intervals must follow from the
             per-query values.
         load: gives the dataset of a spec, from the registry.
@@ -146,9 +165,15 @@ def _integer(digits: str) -> int:
 def _hash_faults(
     manifest: Manifest, metrics: Metrics, packed: Submission | None, members: Mapping[str, bytes]
 ) -> list[str]:
-    found = {name: hashlib.sha256(members[name]).hexdigest() for name in PARTS if name in members}
-    expected = {name: found.get(name, manifest.files.get(name)) for name in (RUN, PER_QUERY, METRICS)}
-    faults = [
+    parts = parts_of(manifest)
+    found = {name: hashlib.sha256(members[name]).hexdigest() for name in parts if name in members}
+    expected = {name: found.get(name, manifest.files.get(name)) for name in parts if name != MANIFEST}
+    faults = [f"it lacks {name}, which a result has." for name in parts if name not in members and name != RUN]
+    if manifest.repeats == 1 and REPEATS in members:
+        faults.append(f"it has {REPEATS}, and by its manifest no repeats.")
+    if not fits_repeats(manifest.repeats, metrics):
+        faults.append(f"{METRICS} does not describe the {manifest.repeats} repeats of the manifest.")
+    faults += [
         f"{name} is not the file that was made: its sha256 is not the one in {MANIFEST}."
         for name, digest in expected.items()
         if manifest.files.get(name) != digest
@@ -165,11 +190,11 @@ def _hash_faults(
         return faults
     faults += [
         f"{name} is not the file that was packed: its sha256 is not the one in {SUBMISSION}."
-        for name in PARTS
+        for name in found
         if packed.files.get(name) != found[name]
     ]
     if packed.files.keys() != found.keys():
-        faults.append(f"{SUBMISSION} does not name the {len(PARTS)} files of a result.")
+        faults.append(f"{SUBMISSION} does not name the {len(parts)} files of a result.")
     same = {
         "result_id": manifest.result_id,
         "protocol": manifest.protocol,
@@ -209,7 +234,8 @@ def _method_faults(manifest: Manifest) -> list[str]:
     if manifest.seeds != {"bootstrap": BOOTSTRAP_SEED}:
         faults.append(f"the seeds in the manifest are not those of this bench (bootstrap {BOOTSTRAP_SEED}).")
     if method.run_file is not None:
-        if method.oracle or method.needs_llm or method.cut or not method.run_file.endswith(f" sha256:{method.hash}"):
+        unknown = method.oracle or method.needs_llm or method.cut or manifest.repeats > 1
+        if unknown or not method.run_file.endswith(f" sha256:{method.hash}"):
             faults.append(
                 "the manifest makes claims about a scored run file that cannot be known, or its hash differs."
             )
@@ -243,6 +269,8 @@ def _spec(text: str) -> Spec:
 
 def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, bytes], load: Load) -> list[str]:
     """Protocol, data, rows and numbers; what builds on something that is wrong is not looked at."""
+    if not fits_repeats(manifest.repeats, metrics) or (manifest.repeats > 1 and REPEATS not in members):
+        return []
     if manifest.protocol != PROTOCOL_VERSION:
         return [f"it follows the protocol {quoted(manifest.protocol)}, and this bench {PROTOCOL_VERSION}."]
     data = manifest.dataset
@@ -280,18 +308,31 @@ def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, 
         return faults
     library = len(dataset.tools)
     deepest = library if manifest.method.run_file is not None else min(manifest.depth, library)
+    count = manifest.repeats
+    run_schema = RUN_SCHEMA if count == 1 else REPEATED_RUN_SCHEMA
+    run = repeats = None
     try:
         wanted = wanted_metrics(metrics)
-        per_query = read_table(members[PER_QUERY], PER_QUERY, len(rows))
-        run = read_table(members[RUN], RUN, min(len(rows) * deepest, MOST_CELLS)) if RUN in members else None
+        per_query = read_table(members[PER_QUERY], PER_QUERY, PER_QUERY_SCHEMA, len(rows))
+        if RUN in members:
+            run = read_table(members[RUN], RUN, run_schema, min(count * len(rows) * deepest, MOST_CELLS))
+        if count > 1:
+            cells = count * len(rows) * (len(REPEATS_SCHEMA) + len(wanted))
+            if cells > MOST_CELLS:
+                return [f"{REPEATS} needs {cells} cells, more than the limit of the check ({MOST_CELLS})."]
+            repeats = read_table(members[REPEATS], REPEATS, REPEATS_SCHEMA, count * len(rows))
     except ResultError as error:
         return [str(error)]
     asked = Asked(dataset, rows, deepest)
     faults = per_query_faults(per_query, asked)
-    if run is None:
-        return faults or mean_faults(manifest, metrics, plain_table(per_query, PER_QUERY_SCHEMA), asked, wanted)
-    faults = faults or run_faults(run, per_query, manifest, metrics, asked)
+    if repeats is not None:
+        faults = faults or repeats_faults(repeats, run, manifest, metrics, asked)
+    elif run is not None:
+        faults = faults or run_faults(run, per_query, manifest, metrics, asked)
     if faults:
         return faults
-    run, per_query = plain_table(run, RUN_SCHEMA), plain_table(per_query, PER_QUERY_SCHEMA)
-    return number_faults(manifest, metrics, run, per_query, asked, wanted)
+    per_query = plain_table(per_query, PER_QUERY_SCHEMA)
+    repeats = None if repeats is None else plain_table(repeats, REPEATS_SCHEMA)
+    if run is None:
+        return mean_faults(manifest, metrics, per_query, repeats, asked, wanted)
+    return number_faults(manifest, metrics, plain_table(run, run_schema), per_query, repeats, asked, wanted)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from bench.errors import ResultError, UsageError
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, RUN, result_folder
+from bench.results.store import MANIFEST, REPEATS, RUN, result_folder
 from bench.specs.spec import parse
 from bench.submit.archive import LARGEST, LARGEST_ARCHIVE, opened, quoted, read_bytes
 from bench.submit.check import CheckedSubmission, Load, check_members
 from bench.submit.submission import PARTS
+
+_FILES = (*PARTS, REPEATS)
 
 
 def archive_name(manifest: Manifest) -> str:
@@ -120,13 +122,15 @@ def check_folder(folder: Path, load: Load, results: Path | None = None, without_
         return CheckedSubmission(folder, "refused", ("it is a link, not a folder.",))
     try:
         absent = {RUN} if without_run and not os.path.lexists(folder / RUN) else set()
-        members = {name: read_bytes(folder / name, LARGEST[name]) for name in PARTS if name not in absent}
+        # The manifest says whether there must be one with repeats.
+        absent |= set() if os.path.lexists(folder / REPEATS) else {REPEATS}
+        members = {name: read_bytes(folder / name, LARGEST[name]) for name in _FILES if name not in absent}
         there = sorted(item.name for item in folder.iterdir())
     except ResultError as error:
         return CheckedSubmission(folder, "unreadable", (str(error),))
     except OSError as error:
         return CheckedSubmission(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
-    faults = [f"it contains {quoted(name)}, which is not part of a result." for name in there if name not in PARTS]
+    faults = [f"it contains {quoted(name)}, which is not part of a result." for name in there if name not in _FILES]
     verdict = check_members(folder, members, load)
     if results is not None and verdict.outcome == "accepted":
         place = _belongs(results, Manifest.model_validate_json(members[MANIFEST]))

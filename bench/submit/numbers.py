@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 
 from bench.errors import ResultError, UsageError
 from bench.evaluation.lenient import alternative_counts, lenient_gold, lenient_metrics
-from bench.evaluation.rescore import stored_answers
-from bench.evaluation.scoring import Scored, score, scoring_code, unit_names
+from bench.evaluation.rescore import repeated_answers, repeated_values
+from bench.evaluation.scoring import score_repeats, scoring_code, unit_names
 from bench.identity.measures import lenient_hash
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
 from bench.metrics.measures import MEASURES
 from bench.results.comparing import code_of, interval_code, lenient_code, token_code
 from bench.results.intervals import means_and_intervals
-from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue
-from bench.results.store import METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, Result
+from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats
+from bench.results.repeats import variations
+from bench.results.store import METRICS, PER_QUERY, PER_QUERY_SCHEMA, REPEATS, REPEATS_SCHEMA, RUN, Result
+from bench.stats.repeats import repeat_means
 from bench.submit.archive import quoted
 from bench.submit.tables import MOST_CELLS, Asked
 
@@ -52,34 +54,52 @@ def wanted_metrics(metrics: Metrics) -> list[Metric]:
 
 
 def number_faults(
-    manifest: Manifest, metrics: Metrics, run: pa.Table, per_query: pa.Table, asked: Asked, wanted: Sequence[Metric]
+    manifest: Manifest,
+    metrics: Metrics,
+    run: pa.Table,
+    per_query: pa.Table,
+    repeats: pa.Table | None,
+    asked: Asked,
+    wanted: Sequence[Metric],
 ) -> list[str]:
     """Every number of a submission that does not follow from its ranking; its rows are sound.
 
     Args:
         manifest, metrics: as submitted.
-        run, per_query: with plain strings.
+        run, per_query, repeats: with plain strings; repeats only if there are several.
         asked: data and queries.
         wanted: the submission's metrics; the usual ones are computed as well.
     """
     width = int(pc.max(run["rank"]).as_py() or 0)
-    if len(asked.rows) * width > MOST_CELLS:
-        return [f"{len(asked.rows)} queries with up to {width} tools exceed the limit of the check ({MOST_CELLS})."]
+    if manifest.repeats * len(asked.rows) * width > MOST_CELLS:
+        times = "" if repeats is None else f"{manifest.repeats} repeats of "
+        queries = f"{times}{len(asked.rows)} queries"
+        return [f"{queries} with up to {width} tools exceed the limit of the check ({MOST_CELLS})."]
     if manifest.method.run_file is not None and manifest.depth != max(1, width):
         return [f"the manifest has the depth {manifest.depth}, and the longest ranking {width} tools."]
-    stored = Result(Path(), manifest, metrics)
-    # A cached property looks there first: these tables were read under limits, and no file is.
-    vars(stored).update(run=run, per_query=per_query)
-    rows, answers = stored_answers(stored, asked.dataset)
+    stored = _in_memory(manifest, metrics, per_query, repeats)
+    vars(stored).update(run=run)
+    rows, answers = repeated_answers(stored, asked.dataset)
     depth = None if manifest.method.run_file is not None else manifest.depth
-    scored = score(manifest.result_id, asked.dataset, rows, answers, manifest.dataset.template, wanted, depth)
-    faults = [*_value_faults(per_query, scored), *_metric_faults(metrics, scored.metrics)]
+    scored = score_repeats(manifest.result_id, asked.dataset, rows, answers, manifest.dataset.template, wanted, depth)
+    faults = [*_value_faults(per_query, scored.per_query, PER_QUERY), *_metric_faults(metrics, scored.metrics)]
+    if repeats is not None and scored.repeats is not None:
+        faults += _value_faults(repeats, scored.repeats, REPEATS)
+        faults += _variation_faults(metrics.repeats, scored.metrics.repeats)
     if not run.equals(scored.run):
         faults.append(f"{RUN} is not in the form in which bench writes its rankings.")
     faults += code_faults(manifest, metrics)
     if len(faults) > _MOST_FAULTS:
         faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} numbers more."]
     return faults
+
+
+def _in_memory(manifest: Manifest, metrics: Metrics, per_query: pa.Table, repeats: pa.Table | None) -> Result:
+    """A result of tables that were read under limits; no file is read for it."""
+    stored = Result(Path(), manifest, metrics)
+    # A cached property looks there first.
+    vars(stored).update(per_query=per_query, repeats=repeats)
+    return stored
 
 
 def code_faults(manifest: Manifest, metrics: Metrics) -> list[str]:
@@ -98,7 +118,12 @@ def code_faults(manifest: Manifest, metrics: Metrics) -> list[str]:
 
 
 def mean_faults(
-    manifest: Manifest, metrics: Metrics, per_query: pa.Table, asked: Asked, wanted: Sequence[Metric]
+    manifest: Manifest,
+    metrics: Metrics,
+    per_query: pa.Table,
+    repeats: pa.Table | None,
+    asked: Asked,
+    wanted: Sequence[Metric],
 ) -> list[str]:
     """What does not follow from the per-query values, where there is no ranking to make these again from.
 
@@ -118,20 +143,32 @@ def mean_faults(
     lacking = [str(metric) for metric in wanted if str(metric) not in per_query.column_names]
     if lacking:
         return [*faults, f"{PER_QUERY} lacks the values of {lacking[0]}."]
+    if repeats is not None:
+        lacking = [name for name in per_query.column_names if name not in repeats.column_names]
+        if lacking or repeats.num_columns != per_query.num_columns + 1:
+            return [*faults, f"{REPEATS} has not the columns of {PER_QUERY}."]
     faults += _set_faults(manifest, metrics, per_query, asked, counts > 0)
-    faults += _impossible_lenient(metrics, asked)
     values = np.array([per_query[str(metric)].to_pylist() for metric in wanted], dtype=np.float64)
     values = values.reshape(len(wanted), len(asked.rows)).T
     gold = asked.dataset.gold.take(asked.rows)
     # Not 1: with more gold than the cut-off a ranking that holds nothing else has more by some measures.
     most = np.fmax(1.0, evaluate(gold.padded()[0], gold, wanted).values)
+    parts = [(PER_QUERY, values, failed)]
+    if repeats is not None:
+        stored = _in_memory(manifest, metrics, per_query, repeats)
+        varied = repeated_values(stored, [str(metric) for metric in wanted])
+        flags = np.array(repeats["failed"].to_pylist(), dtype=np.bool_).reshape(manifest.repeats, -1)
+        parts = [(f"repeat {i + 1} in {REPEATS}", varied[i], flags[i]) for i in range(manifest.repeats)]
     impossible = [
         fault
+        for name, own, silent in parts
         for i, metric in enumerate(wanted)
-        if (fault := _impossible(metric, values[:, i], most[:, i], counts > 0, failed))
+        if (fault := _impossible(name, metric, own[:, i], most[:, i], counts > 0, silent))
     ]
     if impossible:
         return [*faults, *impossible]
+    if repeats is not None:
+        faults += _mean_of_repeats_faults(metrics, stored, varied, flags, values, asked, wanted)
     made = means_and_intervals(Scores(tuple(wanted), values), asked.dataset.units[asked.rows])
     for name, value in metrics.metrics.items():
         if name in made:
@@ -142,7 +179,7 @@ def mean_faults(
                 faults.append(f"{METRICS} has for {name} a tie band that does not contain its mean.")
         else:
             faults.append(f"{PER_QUERY} has no value of {name}, and {METRICS} a mean.")
-    return faults
+    return faults + _impossible_lenient(metrics, asked)
 
 
 def _set_faults(
@@ -191,7 +228,65 @@ def _within_band(value: MetricValue, metric: Metric) -> bool:
     return all(low - TOLERANCE <= mean <= high + TOLERANCE for mean in (value.mean, value.tie_expected))
 
 
+def _mean_of_repeats_faults(
+    metrics: Metrics,
+    stored: Result,
+    varied: NDArray[np.float64],
+    flags: NDArray[np.bool_],
+    values: NDArray[np.float64],
+    asked: Asked,
+    wanted: Sequence[Metric],
+) -> list[str]:
+    """What of the values of all repeats does not follow from those of each.
+
+    Args:
+        metrics: as submitted.
+        stored: the submission.
+        varied: (repeats, queries, metrics) values of each repeat.
+        flags: (repeats, queries) which queries failed.
+        values: (queries, metrics) values of all repeats.
+        asked: data and queries.
+        wanted: the submission's metrics.
+    """
+    judged = asked.dataset.gold.take(asked.rows).counts > 0
+    first = stored.of_repeat().per_query
+    faults = [
+        f"{PER_QUERY} has another {name} than the first repeat."
+        for name in PER_QUERY_SCHEMA.names
+        if name != "failed" and stored.per_query[name].to_pylist() != first[name].to_pylist()
+    ]
+    if stored.per_query["failed"].to_pylist() != flags.any(axis=0).tolist():
+        faults.append(f"{PER_QUERY} has failed queries other than those that failed in some repeat.")
+    same = np.isclose(values, repeat_means(varied), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True).all(axis=0)
+    others = np.flatnonzero(~same).tolist()
+    faults += [f"{PER_QUERY} has values of {wanted[i]} that are not the means of the repeats." for i in others]
+    made = Repeats(
+        n_failed=(flags & judged).sum(axis=1).tolist(),
+        metrics=variations(varied, wanted, asked.dataset.units[asked.rows]),
+    )
+    return faults + _variation_faults(metrics.repeats, made)
+
+
+def _variation_faults(stored: Repeats | None, made: Repeats | None) -> list[str]:
+    """What is said of the variance within and between queries, and is another."""
+    assert stored is not None
+    assert made is not None
+    faults = []
+    if stored.n_failed != made.n_failed:
+        faults.append(f"{METRICS} has other failed queries in the repeats than scored again.")
+    for name, own in stored.metrics.items():
+        again = made.metrics.get(name)
+        if again is None:
+            continue  # told of the metric itself
+        pairs = [*zip(own.means, again.means, strict=True)]
+        pairs += [(getattr(own, field), getattr(again, field)) for field in ("within", "between", "error", "share")]
+        if not all(_same(one, other) for one, other in pairs):
+            faults.append(f"{METRICS} has another variation of {name} over the repeats than scored again.")
+    return faults
+
+
 def _impossible(
+    table: str,
     metric: Metric,
     values: NDArray[np.float64],
     most: NDArray[np.float64],
@@ -201,12 +296,12 @@ def _impossible(
     """Why no ranking has these values of a metric; nothing where one may."""
     taken = ~judged if metric.measure.on_no_gold else judged
     if (np.isnan(values) == taken).any():
-        return f"{PER_QUERY} has values of {metric} for other queries than those that are judged by it."
+        return f"{table} has values of {metric} for other queries than those that are judged by it."
     if not metric.needs_sets and np.any(values[taken & failed] != 0):
-        return f"{PER_QUERY} has values of {metric} other than 0 for queries that failed."
+        return f"{table} has values of {metric} other than 0 for queries that failed."
     most = most if metric.measure.higher_is_better else np.full(len(most), np.inf)
     if metric.measure in MEASURES and ((values[taken] < 0) | (values[taken] > most[taken] + TOLERANCE)).any():
-        return f"{PER_QUERY} has values of {metric} that are below 0 or above those of a perfect ranking."
+        return f"{table} has values of {metric} that are below 0 or above those of a perfect ranking."
     return ""
 
 
@@ -289,17 +384,16 @@ def _shown(value: float | None) -> str:
     return "none" if value is None else f"{value:.10g}"
 
 
-def _value_faults(stored: pa.Table, scored: Scored) -> list[str]:
-    made = scored.per_query
+def _value_faults(stored: pa.Table, made: pa.Table, table: str) -> list[str]:
     lacking = [name for name in made.column_names if name not in stored.column_names]
-    faults = [f"{PER_QUERY} lacks the values of {name}." for name in lacking]
+    faults = [f"{table} lacks the values of {name}." for name in lacking]
     ids = made["query_id"].to_pylist()
     for name in stored.column_names:
         if name not in made.column_names:
-            faults.append(f"{PER_QUERY} has values of {quoted(name)}, which {METRICS} does not have.")
+            faults.append(f"{table} has values of {quoted(name)}, which {METRICS} does not have.")
             continue
         own, again = stored[name].to_pylist(), made[name].to_pylist()
-        if name in PER_QUERY_SCHEMA.names:
+        if name in REPEATS_SCHEMA.names:
             wrong = [i for i, (one, other) in enumerate(zip(own, again, strict=True)) if one != other]
         else:
             one, other = np.array(own, dtype=np.float64), np.array(again, dtype=np.float64)
@@ -308,7 +402,7 @@ def _value_faults(stored: pa.Table, scored: Scored) -> list[str]:
         if wrong:
             i = wrong[0]
             faults.append(
-                f"{PER_QUERY} has another {name} than scored again on {len(wrong)} of {len(ids)} queries, first "
+                f"{table} has another {name} than scored again on {len(wrong)} of {len(ids)} queries, first "
                 f"{quoted(ids[i])}: {quoted(str(own[i]))} instead of {quoted(str(again[i]))}."
             )
     return faults

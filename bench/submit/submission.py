@@ -10,12 +10,18 @@ from pydantic import StringConstraints
 
 from bench.data.card import Sha256
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN
 from bench.storage.records import StrictRecord
 
 SUBMISSION = "submission.json"
-#: The files of a result.
+#: The files of a result without repeats.
 PARTS = (MANIFEST, METRICS, PER_QUERY, RUN)
+
+
+def parts_of(manifest: Manifest) -> tuple[str, ...]:
+    """The files of a result."""
+    return PARTS if manifest.repeats == 1 else (*PARTS, REPEATS)
+
 
 ResultId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
 
@@ -51,5 +57,5 @@ class Submission(StrictRecord):
             dataset=manifest.dataset.spec,
             content_hash=manifest.dataset.content_hash,
             method=manifest.method.spec,
-            files={name: hashlib.sha256(parts[name]).hexdigest() for name in PARTS},
+            files={name: hashlib.sha256(parts[name]).hexdigest() for name in parts_of(manifest)},
         )

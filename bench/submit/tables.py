@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.errors import ResultError
 from bench.results.manifest import Manifest, Metrics
-from bench.results.store import PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA
+from bench.results.store import PER_QUERY, PER_QUERY_SCHEMA, REPEATS, RUN
 from bench.submit.archive import quoted
 
 #: Cells (queries x depth of the deepest ranking) that are scored at most, and values that a column may have.
@@ -26,18 +27,17 @@ MOST_CELLS = 50_000_000
 #: Memory and seconds that reading one table may take.
 _MEMORY = 4 << 30
 _SECONDS = 300.0
-_STRINGS = {
-    RUN: ("query_id", "tool_id"),
-    PER_QUERY: ("query_id", "tied_beyond_gold.list.element", "recommended.list.element"),
-}
+_LISTS = ("query_id", "tied_beyond_gold.list.element", "recommended.list.element")
+_STRINGS = {RUN: ("query_id", "tool_id"), PER_QUERY: _LISTS, REPEATS: _LISTS}
 
 
-def read_table(data: bytes, name: str, rows: int) -> pa.Table:
+def read_table(data: bytes, name: str, required: pa.Schema, rows: int) -> pa.Table:
     """A table out of the bytes of a Parquet file; strings come coded by a dictionary.
 
     Args:
         data: untrusted.
-        name: `run.parquet` or `per_query.parquet`.
+        name: `run.parquet`, `per_query.parquet` or `repeats.parquet`.
+        required: the columns that it must have.
         rows: the most rows that it can have.
 
     Raises:
@@ -56,7 +56,6 @@ def read_table(data: bytes, name: str, rows: int) -> pa.Table:
     if done.returncode:
         raise ResultError(f"{name} cannot be read within {_MEMORY >> 30} GiB: it unpacks to more, or is damaged.")
     table = pa.ipc.open_stream(done.stdout).read_all()
-    required = RUN_SCHEMA if name == RUN else PER_QUERY_SCHEMA
     if len(set(table.column_names)) < len(table.column_names):
         raise ResultError(f"{name} has a column twice.")
     for field in required:
@@ -189,6 +188,30 @@ def _list_faults(column: pa.ChunkedArray, name: str, asked: Asked) -> list[str]:
 
 def _query(asked: Asked, place: int) -> str:
     return quoted(asked.dataset.queries[asked.rows[place]].query_id)
+
+
+def repeats_faults(
+    repeats: pa.Table, run: pa.Table | None, manifest: Manifest, metrics: Metrics, asked: Asked
+) -> list[str]:
+    """What is wrong with the rows of repeats.parquet, and of a run.parquet of several repeats, repeat by repeat."""
+    count = manifest.repeats
+    tables = {REPEATS: repeats} if run is None else {REPEATS: repeats, RUN: run}
+    parts = {}
+    for name, table in tables.items():
+        numbers = np.array(table["repeat"].to_pylist(), dtype=np.float64)
+        if not np.isin(numbers, np.arange(1, count + 1)).all() or (np.diff(numbers) < 0).any():
+            return [f"{name} does not hold the repeats 1 to {count}, each after the one before."]
+        ends = np.searchsorted(numbers, np.arange(1, count + 2)).tolist()
+        plain = table.drop_columns(["repeat"])
+        parts[name] = [plain.slice(start, end - start) for start, end in itertools.pairwise(ends)]
+    for i, table in enumerate(parts[REPEATS]):
+        # The sentences name the table of a result without repeats, in whose form the rows of each repeat are.
+        faults = per_query_faults(table, asked)
+        if not faults and run is not None:
+            faults = run_faults(parts[RUN][i], table, manifest, metrics, asked)
+        if faults:
+            return [f"repeat {i + 1}: {fault.replace(PER_QUERY, REPEATS)}" for fault in faults]
+    return []
 
 
 def run_faults(table: pa.Table, per_query: pa.Table, manifest: Manifest, metrics: Metrics, asked: Asked) -> list[str]:

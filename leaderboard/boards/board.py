@@ -29,7 +29,7 @@ from bench.results.comparing import (
     usual_template,
 )
 from bench.results.manifest import Mark
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result, find_results, latest
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result, find_results, latest
 from bench.results.units import numbered
 from bench.stats.units import robust_mean
 from bench.text import label, one_line, unique_slug
@@ -295,6 +295,7 @@ def _row(
     method = manifest.method
     words = [] if method.cut is None else [method.cut.partition("=")[0]]
     setting = [] if manifest.depth == DEFAULT_DEPTH or method.run_file else [f"depth {manifest.depth}"]
+    setting += [] if manifest.repeats == 1 else [f"{manifest.repeats} repeats"]
     setting += [] if manifest.dataset.template == template else [f"text {manifest.dataset.template}"]
     setting += ["run file"] if method.run_file else []
     return Row(
@@ -323,6 +324,8 @@ def _marks(result: Result, template: str, newest: Result) -> list[Mark]:
     found = _clean(marks(result, template))
     if result.metrics.n_failed:
         why = "queries that failed or were not answered; they score 0"
+        if manifest.repeats > 1:
+            why = "queries that failed or were not answered in some repeat; they score 0 there"
         found.append(Mark(kind="failed", text=f"{count(result.metrics.n_failed)} failed", why=why))
     older = _older(result, newest)
     if older or interval_code(manifest.scoring) != interval_code(newest.manifest.scoring):
@@ -380,7 +383,7 @@ def _strange(results: Path) -> Iterator[tuple[Path, str]]:
     root = results.resolve()
     for manifest in sorted(results.glob(f"*/*/{MANIFEST}")):
         folder = manifest.parent
-        files = [folder / name for name in (MANIFEST, METRICS, RUN, PER_QUERY)]
+        files = [folder / name for name in (MANIFEST, METRICS, RUN, PER_QUERY, REPEATS)]
         for path in (folder.parent, folder, *files):
             if path.is_symlink() and not path.resolve().is_relative_to(root):
                 yield folder, f"{path.name} is a link that leads out of the results folder."
@@ -397,7 +400,7 @@ def _strange(results: Path) -> Iterator[tuple[Path, str]]:
 
 def _unfinished(results: Path) -> list[Rejected]:
     """Folders that hold a part of a result, and no manifest."""
-    parts = {path.parent for name in (METRICS, RUN, PER_QUERY) for path in results.glob(f"*/*/{name}")}
+    parts = {path.parent for name in (METRICS, RUN, PER_QUERY, REPEATS) for path in results.glob(f"*/*/{name}")}
     return [
         Rejected(place_of(folder, results), f"it has no {MANIFEST}.")
         for folder in sorted(parts)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.errors import ResultError
-from bench.results.store import PER_QUERY, RUN, RUN_SCHEMA, Result
+from bench.results.store import PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, Result
 
 _TOLERANCE = 1e-9
 
@@ -80,6 +80,8 @@ def checked_values(
             raise ResultError(f"{path} and metrics.json give different means of {name}: one of them was edited.")
     if verify and result.has_run:
         read_run(result)
+    if verify and result.manifest.repeats > 1:
+        check_types(read_columns(result, REPEATS), {"repeat": pa.int32()}, str(result.folder / REPEATS))
     return (np.column_stack(columns) if len(there) == len(metrics) else None), order
 
 
@@ -97,13 +99,14 @@ def _order(queries: pa.Table, orders: list[pa.Table], where: str) -> int:
 
 
 def read_run(result: Result) -> pa.Table:
-    """A result's ranking: query_id, rank, tool_id, score.
+    """A result's ranking: query_id, rank, tool_id, score; and repeat, if it has several.
 
     Raises:
         ResultError: it cannot be read, or has other columns.
     """
-    table = read_columns(result, RUN, RUN_SCHEMA.names)
-    check_types(table, {name: RUN_SCHEMA.field(name).type for name in RUN_SCHEMA.names}, str(result.folder / RUN))
+    schema = RUN_SCHEMA if result.manifest.repeats == 1 else REPEATED_RUN_SCHEMA
+    table = read_columns(result, RUN, schema.names)
+    check_types(table, {field.name: field.type for field in schema}, str(result.folder / RUN))
     return table
 
 

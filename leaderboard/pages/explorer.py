@@ -178,7 +178,10 @@ def _heads(row: Row, ids: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
     """(queries, DEPTH) places in a list of tool ids, -1 where there is none; and the list."""
     table = read_run(row.result)
     rank = table["rank"].to_numpy()
-    table = table.filter(pa.array((rank >= 1) & (rank <= DEPTH)))
+    shown = (rank >= 1) & (rank <= DEPTH)
+    if row.result.manifest.repeats > 1:
+        shown &= table["repeat"].to_numpy() == 1
+    table = table.filter(pa.array(shown))
     tools = table["tool_id"].combine_chunks().dictionary_encode()
     queries = table["query_id"].combine_chunks().dictionary_encode()
     places = {name: i for i, name in enumerate(ids)}

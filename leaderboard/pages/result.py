@@ -18,6 +18,7 @@ from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
+from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import PER_QUERY, RUN, Result
 from bench.results.units import numbered
 from bench.stats.units import robust_mean
@@ -74,6 +75,8 @@ def _write(
         board_slug=board.slug,
         downloads=downloads,
         has_run=result.has_run,
+        repeats_line=repeats_line(result.metrics),
+        chance=[said for name in RANKED if (said := chance_sentence(result.metrics, name))],
     )
     start = f"r/{manifest.result_id}"
     writer.put(f"{start}.html", page)
@@ -97,7 +100,8 @@ def _gzip(data: bytes) -> bytes:
 
 
 def _trec(result: Result) -> bytes:
-    return _gzip("".join(write_trec(result)).encode("utf-8", "surrogatepass"))
+    # Of several repeats the first: the format has room for one.
+    return _gzip("".join(write_trec(result.of_repeat())).encode("utf-8", "surrogatepass"))
 
 
 def _csv(result: Result) -> bytes:

@@ -22,6 +22,7 @@ from bench.progress import Progress
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation
 from bench.search.clauses import clauses
+from bench.session import repeat_seed
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
 
@@ -109,6 +110,8 @@ class QueryGeneration(Method):
         self._remote: LanguageModel | None = None
         if parameters.llm.startswith(LOCAL):
             self._local = self.include(_LocalModel(parameters.llm.removeprefix(LOCAL), context.progress))
+            # Greedy decoding on one machine draws nothing.
+            self.has_chance = parameters.temperature > 0
         elif parameters.llm != RULES:
             from bench.llm.client import LanguageModel
 
@@ -125,6 +128,8 @@ class QueryGeneration(Method):
 
     def index(self, library: Library) -> None:
         self._tools = len(library)
+        # Nothing in the first repeat: its draws are those of a run without repeats.
+        self._repeat = repeat_seed(0)[1:]
         self._base.index(library)
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
@@ -190,7 +195,8 @@ class QueryGeneration(Method):
         ]
         # By the text, so that a query's answer does not depend on its position.
         seeds = [
-            (int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]),) for text in texts
+            (int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]), *self._repeat)
+            for text in texts
         ]
         sampling = Sampling(chosen.temperature, chosen.top_p, chosen.top_k, chosen.most_tokens)
         return model.generate(prompts, seeds, sampling)

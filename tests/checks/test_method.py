@@ -19,12 +19,13 @@ from bench.errors import DataError
 from bench.protocol import Context, History, Library, Method, Queries, Ranking, ToolSets
 from bench.registry import build_method, load_dataset, method_names
 from bench.search.topk import top_k
+from bench.session import repeat_seed
 from bench.specs.parameters import ParameterSet
 from bench.specs.spec import Spec
 
 CHECKS = (
-    "documented parts facts valid deterministic order batches depth odd_queries tiny_library odd_library no_leak "
-    "inputs sets"
+    "documented parts facts valid deterministic repeats order batches depth odd_queries tiny_library odd_library "
+    "no_leak inputs sets"
 ).split()
 
 
@@ -165,6 +166,23 @@ class Unseeded(Good):
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         return top_k(self.shared(queries) + self.noise, depth)
+
+
+class Repeats(Good):
+    """Draws again in each repeat, and does not say so."""
+
+    def index(self, library: Library) -> None:
+        super().index(library)
+        self.noise = np.random.default_rng(repeat_seed(0)).random(len(library)) * 9
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return top_k(self.shared(queries) + self.noise, depth)
+
+
+class SaysSo(Repeats):
+    """Draws again in each repeat, and says so."""
+
+    has_chance = True
 
 
 class ByPlace(Good):
@@ -308,6 +326,7 @@ class RecommendsTwice(Recommends):
 def test_a_method_that_keeps_the_protocol_passes() -> None:
     assert problems(Good) == {}
     assert problems(Recommends) == {}
+    assert problems(SaysSo) == {}
 
 
 def test_the_part_of_starter_has_what_the_checks_need() -> None:
@@ -328,6 +347,7 @@ def test_the_part_of_starter_has_what_the_checks_need() -> None:
         (NotANumber, "valid", "it returned the score nan"),
         (Moody, "deterministic", "a second instance differs: the rankings of "),
         (Unseeded, "deterministic", "a second instance differs: the rankings of "),
+        (Repeats, "repeats", "a second repeat differs, and it does not set `has_chance`: the rankings of "),
         (ByPlace, "order", "backwards they differ: the rankings of "),
         (ByPlace, "batches", "one by one they differ: the rankings of "),
         (ByCompany, "batches", "one by one they differ: the rankings of "),
@@ -357,7 +377,8 @@ def test_each_way_of_breaking_the_protocol_fails_its_check(kind: type[Method], c
     ("kind", "checks"),
     [
         (NoDocstring, {"documented"}),
-        (Unseeded, {"deterministic", "no_leak"}),
+        (Unseeded, {"deterministic", "repeats", "no_leak"}),
+        (Repeats, {"repeats"}),
         (ByCompany, {"batches"}),
         (ByDepth, {"depth"}),
         (NeedsTwoTools, {"tiny_library"}),

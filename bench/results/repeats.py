@@ -1,0 +1,74 @@
+"""Results of repeated runs: the variance within and between queries as they store it, and in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.metrics import Metric
+from bench.metrics.evaluate import mean
+from bench.results.manifest import Metrics, Variation
+from bench.results.units import numbered
+from bench.stats.repeats import decompose, narrowing
+
+
+def variations(
+    values: NDArray[np.float64], metrics: Sequence[Metric], units: NDArray[np.int64]
+) -> dict[str, Variation]:
+    """How every metric that is taken on some query varies over the repeats.
+
+    Args:
+        values: (repeats, queries, metrics); nan where a metric is not taken on a query.
+        metrics: (metrics,) what the columns are.
+        units: (queries,) the unit of independence of each query.
+    """
+    found = {}
+    taken = ~np.isnan(values[0])
+    for column, metric in enumerate(metrics):
+        rows = np.flatnonzero(taken[:, column])
+        if not len(rows):
+            continue
+        own = values[:, rows, column]
+        split = decompose(own[:, :, None], numbered(units[rows]))
+        between, error, share = (_known(part[0]) for part in (split.between, split.error, split.share))
+        found[str(metric)] = Variation(
+            means=[mean(part) for part in own],
+            within=float(split.within[0]),
+            between=between,
+            error=error,
+            share=share,
+        )
+    return found
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def repeats_line(metrics: Metrics) -> str:
+    """`5 repeats; failed in each: 0, 0, 1, 0, 0`; empty for a result without repeats."""
+    found = metrics.repeats
+    if found is None:
+        return ""
+    failed = "none failed" if not any(found.n_failed) else f"failed in each: {', '.join(map(str, found.n_failed))}"
+    return f"{len(found.n_failed)} repeats of every query ({failed}); values are means over them"
+
+
+def chance_sentence(metrics: Metrics, name: str) -> str:
+    """What chance has to do with the interval of one metric, and what more repeats would bring; empty if not known."""
+    variation = None if metrics.repeats is None else metrics.repeats.metrics.get(name)
+    if variation is None or variation.share is None or metrics.repeats is None:
+        return ""
+    count = len(metrics.repeats.n_failed)
+    start = f"{name}: chance is {_percent(variation.share)} of the squared standard error"
+    if not variation.share:
+        return f"{start}; the repeats do not differ"
+    twice, most = (_percent(narrowing(variation.share, more)) for more in (2.0, math.inf))
+    return f"{start}; {2 * count} repeats narrow the interval by about {twice}, any number by at most {most}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.0095 or not share else f"{100 * share:.1g}%"
