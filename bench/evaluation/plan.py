@@ -52,6 +52,10 @@ class Plan:
             UsageError: there are no queries to ask.
         """
         available = len(dataset.rows(self.evaluated_split(dataset)))
+        if not dataset.queries:
+            raise UsageError(
+                f"{dataset.spec} is a catalogue without queries; import it again with --queries FILE --replace."
+            )
         if not available:
             split = self.evaluated_split(dataset)
             raise UsageError(f"{dataset.spec} has no {split} queries; choose another --split.")

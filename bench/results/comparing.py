@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from bench.data.template import template_name
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.manifest import DatasetIdentity, Manifest, Mark, Metrics, ScoringCode
 
@@ -245,8 +246,8 @@ def marks(result: Stored, template: str) -> list[Mark]:
         why = f"it gave {manifest.depth} tools for a query instead of the protocol's {DEFAULT_DEPTH}"
         found.append(Mark(kind="depth", text=f"depth {manifest.depth}", why=why))
     if manifest.dataset.template != template:
-        why = f"its tools are indexed as {manifest.dataset.template}; most rows have {template}"
-        found.append(Mark(kind="text", text=f"text: {manifest.dataset.template}", why=why))
+        why = f"its tools are indexed as {manifest.dataset.tool_text}; most rows have {template_name(template)}"
+        found.append(Mark(kind="text", text=f"text: {manifest.dataset.tool_text}", why=why))
     return found
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from bench.data.tables import Template
+from pydantic import AfterValidator
+
+from bench.data.template import template_name, valid_template
 from bench.storage.records import Record
 
 SCHEMA_VERSION = 1
@@ -62,7 +64,8 @@ class DatasetIdentity(Record):
     no_gold: int
     tools: int
     history: int
-    template: Template
+    #: The name of a template, or the source of a Jinja template.
+    template: Annotated[str, AfterValidator(valid_template)]
     #: What makes queries dependent, such as `gold+group`, or `none`; empty in results of protocol 1, which took all
     #: queries as independent.
     unit: str = ""
@@ -71,6 +74,11 @@ class DatasetIdentity(Record):
     effective: float | None = None
     #: Where the queries come from: datasets of one source are not independent of each other.
     source: str = ""
+
+    @property
+    def tool_text(self) -> str:
+        """The template for a reader: a template of a user's own by its hash."""
+        return template_name(self.template)
 
 
 class MethodIdentity(Record):

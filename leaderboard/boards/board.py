@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench.data.template import template_name
 from bench.errors import ResultError
 from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
 from bench.leaderboard.boards.tables import checked_values, read_columns
@@ -254,7 +255,7 @@ def assembled(
         limit=data.limit,
         content_hash=data.content_hash,
         protocol=shown[0].manifest.protocol,
-        template=template,
+        template=template_name(template),
         source=data.source,
         units=_judged_units(shown[0]) if data.unit else None,
         rows=tuple(rows),
@@ -287,7 +288,7 @@ def _row(
     method = manifest.method
     words = [] if method.cut is None else [method.cut.partition("=")[0]]
     setting = [] if manifest.depth == DEFAULT_DEPTH or method.run_file else [f"depth {manifest.depth}"]
-    setting += [] if manifest.dataset.template == template else [f"text {manifest.dataset.template}"]
+    setting += [] if manifest.dataset.template == template else [f"text {manifest.dataset.tool_text}"]
     setting += ["run file"] if method.run_file else []
     name = method.spec + (f" + {method.cut}" if method.cut else "")
     return Row(

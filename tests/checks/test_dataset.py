@@ -57,6 +57,7 @@ def test_a_clean_dataset_has_no_defects_and_its_properties_are_counted() -> None
         "empty-description": (0, 4),
         "duplicate-description": (0, 4),
         "identical-tools": (0, 4),
+        "shared-name": (0, 4),
         "never-gold": (0, 4),
         "unknown-gold": (0, 5),
         "empty-query": (0, 5),

@@ -96,8 +96,7 @@ BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters, or contains control
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"tools": [], "queries": QUERIES}, "dataset made has 0 tools and 4 queries; it needs both."),
-        ({"tools": TOOLS, "queries": []}, "dataset made has 4 tools and 0 queries; it needs both."),
+        ({"tools": [], "queries": QUERIES}, "dataset made has no tools."),
         ({"tools": [*TOOLS, Tool("mail.find", "", "")]}, "dataset made: tool id 'mail.find' occurs twice."),
         ({"queries": [*QUERIES, Query("b", "", {})]}, "dataset made: query id 'b' occurs twice."),
         ({"tools": [*TOOLS, Tool("", "", "")]}, f"dataset made: tool id '' {BAD_ID}"),
@@ -227,7 +226,9 @@ TOOL_FIELDS = [field.name for field in fields(Tool) if field.name not in {"tool_
 @given(st.sampled_from(TOOL_FIELDS), st.integers(0, 3), texts)
 @settings(deadline=None)
 def test_the_hash_changes_with_any_field_of_a_tool(field: str, position: int, text: str) -> None:
-    changed = replace(TOOLS[position], **of(field, json.dumps(text) if field == "returns" else text))
+    as_json = field in {"returns", "annotations", "input_schema"}
+    value = bool(text) if field == "deprecated" else json.dumps(text) if as_json else text
+    changed = replace(TOOLS[position], **of(field, value))
     assume(changed != TOOLS[position])
     tools = [changed if tool is TOOLS[position] else tool for tool in TOOLS]
     assert build(tools=tools).content_hash != build().content_hash
