@@ -18,6 +18,8 @@ from bench.storage.paths import expanded
 from bench.text import one_line
 
 MOST_TOOLS = 200_000
+#: Characters of all schemas together, references written out.
+MOST_SCHEMAS = 512 << 20
 #: File names that say nothing about a server; the folder's does.
 _GENERIC = frozenset({"tools", "tool", "index", "server", "openapi", "swagger", "api", "spec"})
 
@@ -94,24 +96,29 @@ def catalogue_of(
     """
     remarks: list[tuple[str, str]] = []
     found: list[tuple[Document, Source, Found]] = []
-    for document, source in documents:
+    size = 0
+    first = "the sources"
+    for number, (document, source) in enumerate(documents):
+        first = document.where if number == 0 else first
         try:
             for item in tools_of(document.value, form):
                 if isinstance(item, Skipped):
                     remarks.append((_place(document.label, item.steps), item.reason))
                 else:
                     found.append((document, source, item))
-                if len(found) > MOST_TOOLS:
-                    raise UsageError(f"the sources have more than {MOST_TOOLS} tools; import a part of them.")
+                    size += len(item.tool.input_schema or "") + len(item.tool.returns or "")
+                if len(found) > MOST_TOOLS or size > MOST_SCHEMAS:
+                    what = f"{MOST_TOOLS} tools" if len(found) > MOST_TOOLS else f"{MOST_SCHEMAS >> 20} MiB of schemas"
+                    raise UsageError(f"the sources have more than {what}; import a part of them.")
         except NoCatalogueError as error:
             # A folder may hold other files; a file that somebody names is meant.
             if source.path == document.file or not source.path.name:
                 raise DataError(f"{document.where} cannot be imported: {error}.") from None
             remarks.append((document.label, f"{error}"))
     if not found:
-        what = f": {remarks[0][0]}: {remarks[0][1]}" if remarks else ""
+        what = f"; {remarks[0][0]}: {remarks[0][1]}" if remarks else ""
         more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
-        raise DataError(f"the sources hold no tool{what}{more}.")
+        raise DataError(f"there is no tool in {first} or any other source{what}{more}.")
     tools = _distinct(_named(found), drop_duplicates, remarks)
     return Catalogue(tuple(tools), tuple(remarks))
 
@@ -124,6 +131,8 @@ def _named(found: Sequence[tuple[Document, Source, Found]]) -> list[_Placed]:
     for document, source, item in found:
         server = source.server or item.server or (guesses[id(document)][1] if several else "")
         tool = item.tool
+        if fault := name_fault(server or "-"):
+            raise DataError(f"{_place(document.where, item.steps)}: the server's name {fault}; use SERVER=PATH.")
         identifier = f"{server}/{tool.name}" if server else tool.name
         if len(identifier) > MAX_ID_LENGTH:
             raise DataError(f"{_place(document.where, item.steps)}: the id of the tool is longer than {MAX_ID_LENGTH}.")

@@ -17,7 +17,9 @@ def as_json(value: Any) -> Any:
     Raises:
         UsageError: an object is no tool of a known package, or does not tell its schema.
     """
-    if isinstance(value, Mapping | str | int | float | bool | None):
+    if isinstance(value, Mapping):  # JSON data, or lists of tools by their server
+        return {key: as_json(each) if isinstance(each, list | tuple) else each for key, each in value.items()}
+    if isinstance(value, str | int | float | bool | None):
         return value
     if isinstance(value, Sequence | set | frozenset):
         return [as_json(each) for each in value]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from bench.catalogues.schemas import from_openapi, resolved
-from bench.catalogues.tools import Found, Skipped, described
+from bench.catalogues.tools import MOST_SCHEMA, Found, Skipped, Steps, described
 from bench.text import one_line
 
-_METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
-#: Schemas that one operation may refer to, directly or not.
-_MOST_REFERRED = 2000
-_MOST_PATHS = 100_000
+_METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
+#: Characters of a response schema. That of an API whose objects all refer to each other would be the whole document.
+_MOST_RESPONSE = 256 << 10
+#: References that lead to references.
+_MOST_HOPS = 20
 
 
 def is_openapi(value: Any) -> bool:
@@ -31,8 +34,9 @@ def operations(root: dict[str, Any]) -> Iterator[Found | Skipped]:
     if not isinstance(paths, dict):
         yield Skipped(("paths",), "the document has no `paths`")
         return
-    for path, item in list(paths.items())[:_MOST_PATHS]:
-        place: tuple[object, ...] = ("paths", path)
+    schemas = _Schemas(root)
+    for path, item in paths.items():
+        place: Steps = ("paths", path)
         if isinstance(item, dict) and isinstance(item.get("$ref"), str):
             target = resolved(root, item["$ref"])
             if target is None:
@@ -42,19 +46,18 @@ def operations(root: dict[str, Any]) -> Iterator[Found | Skipped]:
         if not isinstance(item, dict):
             yield Skipped(place, "the path is not an object")
             continue
-        for method in _METHODS:
-            if method in item:
-                yield from _operation(root, path, method, item, (*place, method))
+        for method in item:
+            if method in _METHODS:
+                yield from _operation(schemas, path, method, item, (*place, method))
 
 
 def _operation(
-    root: dict[str, Any], path: str, method: str, item: dict[str, Any], place: tuple[object, ...]
+    schemas: _Schemas, path: str, method: str, item: dict[str, Any], place: Steps
 ) -> Iterator[Found | Skipped]:
     operation = item[method]
     if not isinstance(operation, dict):
         yield Skipped(place, "the operation is not an object")
         return
-    references = _References(root)
     call = f"{method.upper()} {path}"
     name = operation.get("operationId")
     tags = operation.get("tags")
@@ -62,70 +65,105 @@ def _operation(
     if not parent.strip():
         parent = next((step for step in path.split("/") if step and not step.startswith("{")), "")
     summary = operation.get("summary") or item.get("summary")
-    schema = _schema(root, operation, item, references)
-    returns = _response(root, operation, references)
-    found = described(
-        name if name else call,
-        operation.get("description") or summary,
-        title=summary,
-        schema=references.closed(schema),
-        returns=None if returns is None else references.closed(returns),
-        annotations={"method": method.upper(), "path": path},
-        deprecated=operation.get("deprecated") is True,
-        place=place,
-        parent=parent,
-    )
-    yield found
-    for target in references.lost:
+    schema, fault = schemas.closed(_schema(operation, item, schemas), MOST_SCHEMA)
+    returns, too_long = schemas.closed(_response(operation, schemas), _MOST_RESPONSE)
+    if fault:
+        yield Skipped(place, f"the input schema is {fault}")
+    else:
+        yield described(
+            name if name else call,
+            operation.get("description") or summary,
+            title=summary,
+            schema=schema,
+            returns=returns,
+            annotations={"method": method.upper(), "path": path},
+            deprecated=operation.get("deprecated") is True,
+            place=place,
+            parent=parent,
+        )
+        if too_long:
+            yield Skipped((*place, "responses"), f"the response schema is {too_long}; the tool has none")
+    for target in schemas.new_losses():
         reason = (
             f"the reference {one_line(target, 120)} leads out of the document or nowhere; any value is allowed there"
         )
         yield Skipped(place, reason)
 
 
-class _References:
-    """The schemas that an operation refers to, by their names under `$defs`."""
+class _Schemas:
+    """The schemas of a document that others refer to, each converted once, by their names under `$defs`."""
 
     def __init__(self, root: dict[str, Any]) -> None:
-        self._root = root
+        self.root = root
         self._names: dict[str, str] = {}
-        self.lost: dict[str, None] = {}
+        #: `#/$defs/NAME` -> the reference that it stands for.
+        self._targets: dict[str, str] = {}
+        #: Converted schemas with the references in them and their size, by `#/$defs/NAME`.
+        self._converted: dict[str, tuple[Any, list[str], int]] = {}
+        self._lost: dict[str, None] = {}
+        self._told = 0
 
     def __call__(self, target: str) -> str | None:
+        """The new target of a reference; None if there is nothing at the old one."""
         if target not in self._names:
-            if resolved(self._root, target) is None or len(self._names) >= _MOST_REFERRED:
-                self.lost[target] = None
+            if resolved(self.root, target) is None:
+                self._lost[target] = None
                 return None
-            base = target.rpartition("/")[2].replace("~1", ".").replace("~0", "~") or "root"
-            taken = set(self._names.values())
+            # A name that a pointer in a URL holds as it is.
+            base = re.sub(r"[^A-Za-z0-9._-]+", ".", target.rpartition("/")[2]) or "root"
             number, name = 2, base
-            while name in taken:
+            while f"#/$defs/{name}" in self._targets:
                 name, number = f"{base}-{number}", number + 1
             self._names[target] = name
-        return f"#/$defs/{self._names[target].replace('~', '~0').replace('/', '~1')}"
+            self._targets[f"#/$defs/{name}"] = target
+        return f"#/$defs/{self._names[target]}"
 
-    def closed(self, schema: Any) -> Any:
-        """The schema with all schemas that it refers to, directly or not, under `$defs`."""
+    def followed(self, value: Any) -> Any:
+        """A Parameter, Request Body or Response Object, which may be a reference to one; None if that leads nowhere."""
+        for _ in range(_MOST_HOPS):
+            if not isinstance(value, dict) or not isinstance(value.get("$ref"), str):
+                return value
+            target = value["$ref"]
+            value = resolved(self.root, target)
+            if value is None:
+                break
+        self._lost[target] = None
+        return None
+
+    def new_losses(self) -> list[str]:
+        """The references that led nowhere since this was last asked."""
+        found = list(self._lost)[self._told :]
+        self._told += len(found)
+        return found
+
+    def closed(self, schema: Any, most: int) -> tuple[Any, str]:
+        """The schema with all schemas that it refers to, directly or not, under `$defs`; or what is wrong with it.
+
+        Args:
+            schema: a converted schema, or None, which stays None.
+            most: characters of the result as JSON.
+        """
         definitions: dict[str, Any] = {}
-        pending = _targets(schema)
-        back = {f"#/$defs/{name.replace('~', '~0').replace('/', '~1')}": target for target, name in self._names.items()}
-        while pending:
+        size = len(json.dumps(schema, ensure_ascii=False))
+        pending = _references(schema)
+        while pending and size <= most:
             target = pending.pop()
-            original = back.get(target)
-            if original is None or self._names[original] in definitions:
+            name = target.removeprefix("#/$defs/")
+            if target not in self._targets or name in definitions:
                 continue
-            known = len(self._names)
-            definition = from_openapi(resolved(self._root, original), self)
-            if len(self._names) > known:
-                back = {f"#/$defs/{n.replace('~', '~0').replace('/', '~1')}": t for t, n in self._names.items()}
-            definitions[self._names[original]] = definition
-            pending.extend(_targets(definition))
-        if not definitions or not isinstance(schema, dict):
-            return schema
-        return {**schema, "$defs": dict(sorted(definitions.items()))}
+            if target not in self._converted:
+                converted = from_openapi(resolved(self.root, self._targets[target]), self)
+                text = json.dumps(converted, ensure_ascii=False)
+                self._converted[target] = converted, _references(converted), len(text) + len(name)
+            definitions[name], inner, more = self._converted[target]
+            size += more
+            pending.extend(inner)
+        if size > most:
+            return None, f"longer than {most} characters with all schemas that it refers to"
+        return ({**schema, "$defs": dict(sorted(definitions.items()))} if definitions else schema), ""
 
 
-def _targets(schema: Any) -> list[str]:
+def _references(schema: Any) -> list[str]:
     """The references in a schema."""
     found: list[str] = []
     pending = [schema]
@@ -140,20 +178,7 @@ def _targets(schema: Any) -> list[str]:
     return found
 
 
-def _followed(root: Any, value: Any, references: _References) -> Any:
-    """A Parameter, Request Body or Response Object, which may be a reference to one."""
-    seen: set[str] = set()
-    while isinstance(value, dict) and isinstance(value.get("$ref"), str):
-        target = value["$ref"]
-        value = resolved(root, target)
-        if value is None or target in seen:
-            references.lost[target] = None
-            return None
-        seen.add(target)
-    return value
-
-
-def _schema(root: Any, operation: dict[str, Any], item: dict[str, Any], references: _References) -> dict[str, Any]:
+def _schema(operation: dict[str, Any], item: dict[str, Any], schemas: _Schemas) -> dict[str, Any]:
     """Parameters and request body as one object schema."""
     properties: dict[str, Any] = {}
     required: list[str] = []
@@ -162,7 +187,7 @@ def _schema(root: Any, operation: dict[str, Any], item: dict[str, Any], referenc
     for holder in (item, operation):
         listed = holder.get("parameters")
         for each in listed if isinstance(listed, list) else []:
-            parameter = _followed(root, each, references)
+            parameter = schemas.followed(each)
             if isinstance(parameter, dict) and isinstance(parameter.get("name"), str):
                 given[parameter["name"], str(parameter.get("in"))] = parameter
     body: Any = None
@@ -170,28 +195,28 @@ def _schema(root: Any, operation: dict[str, Any], item: dict[str, Any], referenc
         if where == "body":  # Swagger 2
             body = (parameter.get("schema"), parameter.get("required") is True, parameter.get("description"))
             continue
-        properties[name] = _of_parameter(parameter, references)
+        properties[name] = _of_parameter(parameter, schemas)
         if parameter.get("required") is True or where == "path":
             required.append(name)
-    request = _followed(root, operation.get("requestBody"), references)
+    request = schemas.followed(operation.get("requestBody"))
     if isinstance(request, dict):
         body = (_content(request), request.get("required") is True, request.get("description"))
     if body is not None and body[0] is not None:
-        _add_body(root, body, properties, required, references)
+        _add_body(body, properties, required, schemas)
     found: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         found["required"] = list(dict.fromkeys(required))
     return found
 
 
-def _of_parameter(parameter: dict[str, Any], references: _References) -> Any:
+def _of_parameter(parameter: dict[str, Any], schemas: _Schemas) -> Any:
     source = parameter.get("schema")
     if source is None:
         source = _content(parameter)
     if source is None:
         # Swagger 2 has the keywords of the schema beside the name.
         source = {key: value for key, value in parameter.items() if key not in _NOT_SCHEMA}
-    schema = from_openapi(source, references)
+    schema = from_openapi(source, schemas)
     description = parameter.get("description")
     if isinstance(schema, dict) and isinstance(description, str) and description:
         schema = {**schema, "description": description}
@@ -210,16 +235,14 @@ def _content(holder: dict[str, Any]) -> Any:
     return media.get("schema") if isinstance(media, dict) else None
 
 
-def _add_body(
-    root: Any, body: tuple[Any, bool, Any], properties: dict[str, Any], required: list[str], references: _References
-) -> None:
+def _add_body(body: tuple[Any, bool, Any], properties: dict[str, Any], required: list[str], schemas: _Schemas) -> None:
     """The properties of the body beside the parameters; a body that is no plain object is the property `body`."""
     source, needed, description = body
-    flat = _followed(root, source, _References(root)) if isinstance(source, dict) else source
+    flat = schemas.followed(source)
     own = flat.get("properties") if isinstance(flat, dict) else None
     alternatives = isinstance(flat, dict) and any(key in flat for key in ("allOf", "anyOf", "oneOf"))
     if isinstance(own, dict) and not alternatives and not own.keys() & properties:
-        properties.update({name: from_openapi(each, references) for name, each in own.items()})
+        properties.update({name: from_openapi(each, schemas) for name, each in own.items()})
         names = flat.get("required")
         if needed and isinstance(names, list):
             required.extend(name for name in names if isinstance(name, str))
@@ -227,7 +250,7 @@ def _add_body(
     name = "body"
     while name in properties:
         name += "_"
-    schema = from_openapi(source, references)
+    schema = from_openapi(source, schemas)
     if isinstance(schema, dict) and isinstance(description, str) and description:
         schema = {**schema, "description": description}
     properties[name] = schema
@@ -235,15 +258,15 @@ def _add_body(
         required.append(name)
 
 
-def _response(root: Any, operation: dict[str, Any], references: _References) -> Any:
+def _response(operation: dict[str, Any], schemas: _Schemas) -> Any:
     """The schema of the first successful response; None if there is none."""
     responses = operation.get("responses")
     if not isinstance(responses, dict):
         return None
     for code in sorted(responses):
         if code.startswith("2") or (code == "default" and len(responses) == 1):
-            response = _followed(root, responses[code], references)
+            response = schemas.followed(responses[code])
             if isinstance(response, dict):
                 schema = response.get("schema", _content(response))
-                return None if schema is None else from_openapi(schema, references)
+                return None if schema is None else from_openapi(schema, schemas)
     return None

@@ -7,11 +7,12 @@ import difflib
 import io
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.catalogues.reading import Budget, Document, parsed
+from bench.catalogues.tools import MOST_NAME
 from bench.data.tables import SPLITS, Query, Tool
 from bench.errors import DataError
 from bench.text import one_line
@@ -36,8 +37,11 @@ class Names:
             for name in names:
                 self._named[name].append(tool.tool_id)
 
-    def find(self, name: str) -> str | list[str]:
-        """The id of the tool; or the ids that the name may mean, the nearest ones if there is no such tool."""
+    def find(self, name: str, *, near: bool) -> str | list[str]:
+        """The id of the tool; or the ids that the name may mean, the nearest ones if there is no such tool.
+
+        To find near names in a large catalogue takes a second; `near` says whether anybody reads them.
+        """
         if name in self._ids:
             return name
         meant = self._named.get(name, [])
@@ -45,8 +49,8 @@ class Names:
             return meant[0]
         if meant:
             return sorted(meant)
-        near = difflib.get_close_matches(name, self._named, n=3)
-        return list(dict.fromkeys(each for one in near for each in self._named[one]))[:3]
+        close = difflib.get_close_matches(name, self._named, n=3) if near and len(name) <= MOST_NAME else []
+        return list(dict.fromkeys(each for one in close for each in self._named[one]))[:3]
 
 
 def read_queries(path: Path, tools: Sequence[Tool]) -> list[Query]:
@@ -81,17 +85,20 @@ def queries_of(rows: Sequence[tuple[str, Any]], tools: Sequence[Tool], where: st
     faults: list[str] = []
     for number, (place, row) in enumerate(rows, start=1):
         mistakes: list[str] = []
-        query = _query(row, f"q{number:0{width}}", names, mistakes.append)
+        query = _query(row, f"q{number:0{width}}", names, mistakes, near=len(faults) < _SHOWN)
         faults += [f"{place}: {mistake}" for mistake in mistakes]
         if query is not None and not mistakes:
             found.append(query)
+    if len(faults) == 1:
+        raise DataError(f"{where}, {faults[0]}.")
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise DataError(f"{where} has {len(faults)} faults: {'; '.join(faults[:_SHOWN])}{more}.")
     return found
 
 
-def _query(row: Any, identifier: str, names: Names, mistake: Callable[[str], None]) -> Query | None:
+def _query(row: Any, identifier: str, names: Names, mistakes: list[str], *, near: bool) -> Query | None:
+    mistake = mistakes.append
     if not isinstance(row, dict):
         mistake("it is not an object with query and tools")
         return None
@@ -121,7 +128,7 @@ def _query(row: Any, identifier: str, names: Names, mistake: Callable[[str], Non
         if not isinstance(grade, int) or isinstance(grade, bool) or grade < 1:
             mistake(f"the relevance of {one_line(str(name), 60)!r} is not a whole number of 1 or more")
             continue
-        meant = names.find(str(name))
+        meant = names.find(str(name).strip(), near=near and len(mistakes) < _SHOWN)
         if isinstance(meant, str):
             gold[meant] = max(grade, gold.get(meant, 0))
         else:

@@ -90,7 +90,7 @@ def read_documents(source: Path, budget: Budget) -> Iterator[Document]:
         DataError: a file is not JSON, JSON Lines or YAML, or holds what JSON cannot; its place is named.
         UnavailableError: a file is YAML and PyYAML is not installed.
     """
-    if not source.is_dir():
+    if not os.path.isdir(source):  # unlike `Path.is_dir`, it takes any name
         yield from parsed(source, source.name, budget.read(source))
         return
     found = _files(source)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from bench.data.tables import SCHEMA_LISTS, SCHEMA_VALUES, SCHEMAS_BY_NAME, Parameter
 
 #: References and `allOf` that are followed to find the properties of one schema.
 _MOST_STEPS = 1000
+#: References that lead to references.
+_MOST_HOPS = 20
 
 
 def parameters_of(schema: Any) -> tuple[Parameter, ...]:
@@ -54,9 +57,9 @@ def _parts(schema: Any) -> Iterator[tuple[dict[str, Any], bool]]:
 
 def _referred(part: Any, root: Any) -> Any:
     """What a `$ref` into the schema itself stands for; anything else as it is."""
-    seen: set[str] = set()
-    while isinstance(part, dict) and isinstance(part.get("$ref"), str) and part["$ref"] not in seen:
-        seen.add(part["$ref"])
+    for _ in range(_MOST_HOPS):
+        if not isinstance(part, dict) or not isinstance(part.get("$ref"), str):
+            break
         target = resolved(root, part["$ref"])
         if target is None:
             return part
@@ -84,8 +87,6 @@ def resolved(root: Any, reference: str) -> Any:
 
 
 def _unquoted(step: str) -> str:
-    from urllib.parse import unquote
-
     return unquote(step) if "%" in step else step
 
 

@@ -15,7 +15,7 @@ from bench.text import one_line
 #: Characters of a name. The forms allow 64 or 128.
 MOST_NAME = 256
 #: Characters of a schema as JSON.
-_MOST_SCHEMA = 4 << 20
+MOST_SCHEMA = 4 << 20
 
 Steps = tuple[object, ...]
 
@@ -79,8 +79,8 @@ def described(
     if not isinstance(description, str | None):
         return Skipped(place, f"the description of {one_line(name, 60)} is {_kind(description)}")
     texts = [None if value is None else json.dumps(value, ensure_ascii=False) for value in (schema, returns)]
-    if any(text is not None and len(text) > _MOST_SCHEMA for text in texts):
-        return Skipped(place, f"a schema of {one_line(name, 60)} is longer than {_MOST_SCHEMA} characters")
+    if any(text is not None and len(text) > MOST_SCHEMA for text in texts):
+        return Skipped(place, f"a schema of {one_line(name, 60)} is longer than {MOST_SCHEMA} characters")
     given = annotations if isinstance(annotations, dict) else {}
     title = title if isinstance(title, str) else given.get("title")
     tool = Tool(

@@ -22,6 +22,8 @@ R = TypeVar("R")
 
 _EXAMPLES = 3
 _EXAMPLE_LENGTH = 90
+#: jsonschema compares the items of a list with each other.
+_LONGEST_LIST = 2000
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,16 @@ def _tool_content(tool: Tool) -> Hashable:
     return replace(tool, tool_id="")
 
 
+def _longest_list(schema: Any) -> int:
+    longest, pending = 0, [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            longest = max(longest, len(node))
+        pending.extend(node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
+    return longest
+
+
 def _schemas(dataset: Dataset) -> list[Finding]:
     """Input schemas that are no JSON Schema, by the version that each names (2020-12 if it names none)."""
     given = [tool for tool in dataset.tools if tool.input_schema is not None]
@@ -131,6 +143,8 @@ def _schema_fault(schema: Any) -> str:
 
     if not isinstance(schema, dict | bool):
         return "it is no object"
+    if _longest_list(schema) > _LONGEST_LIST:
+        return f"a list has more than {_LONGEST_LIST} items; the schema was not checked"
     try:
         kind = validators.validator_for(schema, default=Draft202012Validator)
         fault = best_match(kind(kind.META_SCHEMA).iter_errors(schema))
