@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def read_catalogue(sources: Sequence[Source], form: Form | None = None, *, drop_
 
 
 def catalogue_of(
-    documents: Iterable[tuple[Document, Source]], form: Form | None = None, *, drop_duplicates: bool = False
+    documents: Sequence[tuple[Document, Source]], form: Form | None = None, *, drop_duplicates: bool = False
 ) -> Catalogue:
     """The tools of parsed documents.
 
@@ -97,9 +97,7 @@ def catalogue_of(
     remarks: list[tuple[str, str]] = []
     found: list[tuple[Document, Source, Found]] = []
     size = 0
-    first = "the sources"
-    for number, (document, source) in enumerate(documents):
-        first = document.where if number == 0 else first
+    for document, source in documents:
         try:
             for item in tools_of(document.value, form):
                 if isinstance(item, Skipped):
@@ -107,18 +105,20 @@ def catalogue_of(
                 else:
                     found.append((document, source, item))
                     size += len(item.tool.input_schema or "") + len(item.tool.returns or "")
-                if len(found) > MOST_TOOLS or size > MOST_SCHEMAS:
-                    what = f"{MOST_TOOLS} tools" if len(found) > MOST_TOOLS else f"{MOST_SCHEMAS >> 20} MiB of schemas"
+                many = len(found) + len(remarks) > MOST_TOOLS
+                if many or size > MOST_SCHEMAS:
+                    what = f"{MOST_TOOLS} tools" if many else f"{MOST_SCHEMAS >> 20} MiB of schemas"
                     raise UsageError(f"the sources have more than {what}; import a part of them.")
         except NoCatalogueError as error:
             # A folder may hold other files; a file that somebody names is meant.
-            if source.path == document.file or not source.path.name:
+            if source.path == document.file:
                 raise DataError(f"{document.where} cannot be imported: {error}.") from None
             remarks.append((document.label, f"{error}"))
     if not found:
+        names = [str(document.file) if document.file.name else document.where for document, _ in documents]
         what = f"; {remarks[0][0]}: {remarks[0][1]}" if remarks else ""
         more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
-        raise DataError(f"there is no tool in {first} or any other source{what}{more}.")
+        raise DataError(f"there is no tool in {', '.join(dict.fromkeys(names[:3]))}{what}{more}.")
     tools = _distinct(_named(found), drop_duplicates, remarks)
     return Catalogue(tuple(tools), tuple(remarks))
 

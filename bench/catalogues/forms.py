@@ -88,7 +88,7 @@ def _listed(value: Any, server: str, steps: Steps, form: Form | None) -> list[_R
         return [(value, server, steps, form)]
     for key in (*_DECLARATIONS, "functions"):
         if isinstance(value.get(key), list):
-            own: Form | None = "gemini" if key in _DECLARATIONS and form is None else form
+            own: Form = form or ("gemini" if key in _DECLARATIONS else "openai")
             return [(item, server, (*steps, key, n), own) for n, item in enumerate(value[key])]
     named = _server(value) or server
     tools = value.get("tools")
@@ -165,16 +165,21 @@ def _is_tool(value: Mapping[str, Any], *, alone: bool) -> bool:
 def _tool(raw: Any, server: str, steps: Steps, form: Form | None) -> Found | Skipped:
     if not isinstance(raw, dict):
         return Skipped(steps, "it is no object")
+    if "tools" in raw:
+        return Skipped(steps, "its `tools` are no list of tools")
+    if form is None and isinstance(raw.get("name"), str) and not _is_tool(raw, alone=False):
+        return Skipped(steps, "it has neither a description nor an input schema")
     form = form or _form(raw)
     if form == "openai" and isinstance(raw.get("function"), dict):
         raw, steps = raw["function"], (*steps, "function")
     schema = next((raw[key] for key in _SCHEMAS[form] if raw.get(key) is not None), None)
     returns = next((raw[key] for key in ("outputSchema", "output_schema") if raw.get(key) is not None), None)
     if form == "gemini":
-        # Schema Objects, as of OpenAPI 3.0; those under `parametersJsonSchema` are JSON Schema, which stays as it is.
-        schema = from_openapi(schema, lambda target: target)
-        returns = next((raw[key] for key in ("responseJsonSchema", "response") if raw.get(key) is not None), None)
-        returns = from_openapi(returns, lambda target: target)
+        # `parameters` and `response` are Schema Objects, as of OpenAPI 3.0; the others are JSON Schema.
+        if schema is raw.get("parameters"):
+            schema = from_openapi(schema, lambda target: target)
+        returns = next((raw[key] for key in ("responseJsonSchema", "response_json_schema") if raw.get(key)), None)
+        returns = returns or from_openapi(raw.get("response"), lambda target: target)
     if schema is None and form == "mcp" and isinstance(raw.get("parameters"), list):
         schema = _from_list(raw["parameters"])
     if schema is None and any(raw.get(key) is not None for keys in _SCHEMAS.values() for key in keys):

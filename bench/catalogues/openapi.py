@@ -9,11 +9,14 @@ from typing import Any
 
 from bench.catalogues.schemas import from_openapi, resolved
 from bench.catalogues.tools import MOST_SCHEMA, Found, Skipped, Steps, described
+from bench.errors import DataError
 from bench.text import one_line
 
 _METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
 #: Characters of a response schema. That of an API whose objects all refer to each other would be the whole document.
 _MOST_RESPONSE = 256 << 10
+#: Schemas that all operations together may refer to, each time counted.
+_MOST_REFERRED = 10_000_000
 #: References that lead to references.
 _MOST_HOPS = 20
 
@@ -102,6 +105,7 @@ class _Schemas:
         self._converted: dict[str, tuple[Any, list[str], int]] = {}
         self._lost: dict[str, None] = {}
         self._told = 0
+        self._referred = 0
 
     def __call__(self, target: str) -> str | None:
         """The new target of a reference; None if there is nothing at the old one."""
@@ -155,6 +159,9 @@ class _Schemas:
                 converted = from_openapi(resolved(self.root, self._targets[target]), self)
                 text = json.dumps(converted, ensure_ascii=False)
                 self._converted[target] = converted, _references(converted), len(text) + len(name)
+            self._referred += 1
+            if self._referred > _MOST_REFERRED:
+                raise DataError("the operations of an API refer to too many schemas; import a part of the document.")
             definitions[name], inner, more = self._converted[target]
             size += more
             pending.extend(inner)

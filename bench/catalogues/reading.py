@@ -129,6 +129,7 @@ def _files(folder: Path) -> list[Path]:
 
 def parsed(path: Path, label: str, data: bytes) -> list[Document]:
     """The documents of one file: one, or one per line of JSON Lines; raises as `read_documents` does."""
+    label = one_line(label, 200)  # the names of files inside a folder are not the user's
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -166,8 +167,8 @@ def _json(text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        # An object has its keys in the order of their first appearance: the first pair out of step repeats one.
+        twice = next(key for (key, _), first in zip(pairs, [*found, None], strict=False) if key != first)
         raise ValueError(f"an object has the key {one_line(twice, 60)!r} twice")
     return found
 

@@ -94,7 +94,7 @@ def _kept(
     issues = []
     if found.remarks:
         issues.append(
-            f"{len(found.remarks)} parts of the sources were left out or could not be resolved on import; the first: "
+            f"Left out or not resolved on import: {len(found.remarks)} parts of the sources; the first: "
             f"{': '.join(found.remarks[0])}."
         )
     asked: list[Query] = []

@@ -8,12 +8,13 @@ from typing import Any, get_args
 
 import pytest
 
+from bench.catalogues import catalogue
 from bench.catalogues.catalogue import Catalogue, Source, catalogue_of, read_catalogue
 from bench.catalogues.forms import FORMS, Form
 from bench.catalogues.reading import Document
 from bench.cli.data_import import command
 from bench.data.tables import Parameter, Tool
-from bench.errors import DataError
+from bench.errors import DataError, UsageError
 
 SCHEMA = {
     "type": "object",
@@ -87,6 +88,14 @@ def test_what_only_mcp_has_is_kept() -> None:
     assert (tool.title, tool.deprecated) == ("Find", True)
 
 
+def test_the_schema_of_a_reply_is_read_in_each_form() -> None:
+    reply = {"type": "OBJECT", "properties": {"id": {"type": "STRING", "nullable": True}}}
+    (old,) = read([{"functionDeclarations": [{"name": "f", "response": reply}]}]).tools
+    assert json.loads(old.returns or "") == {"type": "object", "properties": {"id": {"type": ["string", "null"]}}}
+    (new,) = read([{"functionDeclarations": [{"name": "f", "responseJsonSchema": SCHEMA}]}]).tools
+    assert json.loads(new.returns or "") == SCHEMA
+
+
 def rpc(*tools: Any, **more: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "result": {"tools": list(tools), **more}}
 
@@ -107,6 +116,7 @@ def rpc(*tools: Any, **more: Any) -> dict[str, Any]:
         ([{"server_name": "post", "tools": [MCP]}, {"server_name": "archive", "tools": []}], ["post/send"]),
         ({"serverInfo": {"name": "post"}, "tools": [MCP]}, ["post/send"]),
         ([{"name": "Post", "tools": {"post": {"server_name": "post", "tools": [MCP]}}}], ["post/send"]),
+        ([{"functionDeclarations": [{"name": "bare"}]}], ["bare"]),
         # OpenAI's namespaces, and tools without a schema.
         ([{"type": "namespace", "name": "post", "tools": [{"type": "function", **PLAIN}]}], ["post/send"]),
         ([{"type": "web_search_20250305", "name": "web_search"}], ["web_search"]),
@@ -134,9 +144,7 @@ def test_what_is_no_catalogue_is_refused_in_a_sentence(value: Any) -> None:
     with pytest.raises(DataError) as caught:
         read(value)
     text = str(caught.value)
-    assert text.startswith(
-        ("the file cannot be imported: it is no list of tools", "there is no tool in the file or any other source")
-    )
+    assert text.startswith(("the file cannot be imported: it is no list of tools", "there is no tool in the file"))
     assert text.endswith(".")
 
 
@@ -156,6 +164,9 @@ def test_an_error_of_the_server_is_told() -> None:
         ({"name": "a" * 257, "inputSchema": {}}, "is longer than 256 characters"),
         ({"name": "a", "description": ["b"], "inputSchema": {}}, "the description of a is a list"),
         ("send", "it is no object"),
+        ({"name": "server", "description": "d", "tools": None}, "its `tools` are no list of tools"),
+        ({"name": "server", "description": "d", "tools": {"s": {"tools": 3}}}, "its `tools` are no list of tools"),
+        ({"name": "alone"}, "it has neither a description nor an input schema"),
         (None, "it is no object"),
     ],
 )
@@ -267,6 +278,18 @@ def test_a_folder_may_hold_other_files(tmp_path: Path) -> None:
     ((place, reason),) = found.remarks
     assert place == f"{tmp_path.name}/package.json"
     assert reason.startswith("it is no list of tools")
+
+
+def test_the_working_folder_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "post.json", [MCP]), write(tmp_path / "package.json", {"name": "x", "version": "1"})
+    monkeypatch.chdir(tmp_path)
+    assert files(".") == ["send"]
+
+
+def test_what_is_skipped_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "MOST_TOOLS", 10)
+    with pytest.raises(UsageError, match="the sources have more than 10 tools"):
+        read({"tools": [None] * 11})
 
 
 def test_the_server_of_a_file_must_have_a_name_that_can_be_shown() -> None:

@@ -1,7 +1,4 @@
-"""Tool objects of agent frameworks, by stand-ins with the attributes that their packages document.
-
-Where the packages are installed, the real ones are read as well.
-"""
+"""Tool objects of agent frameworks, by stand-ins with the attributes that their packages document."""
 
 from __future__ import annotations
 
@@ -107,27 +104,3 @@ def test_what_is_no_tool_is_refused_in_a_sentence(value: Any, sentence: str) -> 
 def test_data_that_is_no_catalogue_is_refused(value: Any) -> None:
     with pytest.raises(DataError):
         bench.import_tools("mine", value)
-
-
-def test_a_tool_of_langchain_itself() -> None:
-    tools = pytest.importorskip("langchain_core.tools")
-
-    def send(to: str, copies: int = 1) -> str:
-        """Sends."""
-        return to * copies
-
-    (found,) = as_json([tools.tool(send)])
-    assert (found["name"], found["description"]) == ("send", "Sends.")
-    assert found["inputSchema"]["required"] == ["to"]
-
-
-def test_a_tool_of_pydantic_ai_itself() -> None:
-    package = pytest.importorskip("pydantic_ai")
-
-    def send(to: str, copies: int = 1) -> str:
-        """Sends."""
-        return to * copies
-
-    (found,) = as_json([package.Tool(send)])
-    assert (found["name"], found["description"]) == ("send", "Sends.")
-    assert found["inputSchema"]["required"] == ["to"]

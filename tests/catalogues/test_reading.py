@@ -209,6 +209,20 @@ def test_sizes_and_numbers_of_files_are_bounded(tmp_path: Path, monkeypatch: pyt
     assert "a.json is larger than a catalogue may be" in refused(tmp_path)
 
 
+def test_names_of_files_are_stored_as_plain_text(tmp_path: Path) -> None:
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "good.json").write_text(f"[{TOOL}]")
+    for name in (b"bad\x1b[31m.json", b"bad\xff.json", "bad\u202e.json".encode()):
+        (folder / os.fsdecode(name)).write_text('[{"name": ""}]')
+    data = import_sources("mine", [folder])
+    assert [tool.name for tool in data.tools] == ["a"]
+    assert len(data.remarks) == 3
+    assert all(
+        place.isprintable() and place.startswith("tools/bad\N{REPLACEMENT CHARACTER}") for place, _ in data.remarks
+    )
+
+
 def test_an_empty_folder(tmp_path: Path) -> None:
     assert refused(tmp_path).endswith("has no file that ends in .json, .jsonl, .ndjson, .snap, .yaml, .yml.")
 

@@ -86,7 +86,7 @@ def test_what_is_not_taken_over_is_told_kept_and_audited(bench: Bench, tools: Pa
     found = findings(bench, "mine")["import-remark"]
     assert (found["count"], found["total"]) == (2, 5)
     assert found["examples"] == ["tools.json, /tools/3: the tool has no name", "tools.json, /tools/4: it is no object"]
-    assert "2 parts of the sources were left out" in bench("data", "info", "mine").out
+    assert "Left out or not resolved on import: 2 parts" in bench("data", "info", "mine").out
     shown = bench("data", "import", "mine", tools, "--replace", "--json").json
     assert shown["remarks"][0] == {"place": "tools.json, /tools/3", "remark": "the tool has no name"}
 
@@ -180,8 +180,9 @@ def test_a_jinja_template_is_part_of_a_result(bench: Bench, tools: Path, tmp_pat
     path.write_text("{{ name }}\n")
 
     def run(template: object) -> dict[str, Any]:
-        found: dict[str, Any] = bench("run", "-m", "bm25", "-d", "mine", "--template", template, "--json").json[0]
-        return found["manifest"]
+        found = bench("run", "-m", "bm25", "-d", "mine", "--template", template, "--json").json[0]
+        manifest: dict[str, Any] = found["manifest"]
+        return manifest
 
     first = run(path)
     assert first["dataset"]["template"] == "{{ name }}"
