@@ -109,6 +109,8 @@ def catalogue_of(
                 if many or size > MOST_SCHEMAS:
                     what = f"{MOST_TOOLS} tools" if many else f"{MOST_SCHEMAS >> 20} MiB of schemas"
                     raise UsageError(f"the sources have more than {what}; import a part of them.")
+        except DataError as error:
+            raise DataError(f"{document.where}: {error}") from None
         except NoCatalogueError as error:
             # A folder may hold other files; a file that somebody names is meant.
             if source.path == document.file:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from bench.catalogues import catalogue
+from bench.catalogues import catalogue, openapi
 from bench.catalogues.catalogue import Catalogue, Source, catalogue_of, read_catalogue
 from bench.catalogues.reading import Document
 from bench.data.tables import Tool
@@ -227,6 +227,16 @@ def test_all_schemas_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     value["paths"] = {f"/{n}": {"post": {**value["paths"]["/a"]["post"], "operationId": f"o{n}"}} for n in range(50)}
     with pytest.raises(UsageError, match="the sources have more than 1 MiB of schemas"):
         read(value)
+
+
+def test_the_work_of_references_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openapi, "_MOST_REFERRED", 100)
+    value = document({"$ref": "#/components/schemas/A"}, components={"schemas": {"A": {"type": "string"}}})
+    value["paths"] = {f"/{n}": {"post": {**value["paths"]["/a"]["post"], "operationId": f"o{n}"}} for n in range(101)}
+    with pytest.raises(DataError) as caught:
+        read(value)
+    sentence = "the operations of an API refer to too many schemas; import a part of the document."
+    assert str(caught.value) == f"the file: {sentence}"
 
 
 @pytest.mark.parametrize("paths", [None, [], "no", {}], ids=repr)
