@@ -18,7 +18,7 @@ from pathlib import Path as _Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench.api.catalogue import build_method, list_datasets, list_methods, list_metrics, load_dataset
+    from bench.api.catalogue import build_method, import_tools, list_datasets, list_methods, list_metrics, load_dataset
     from bench.api.comparing import Comparison, compare
     from bench.api.gating import GateResult, gate
     from bench.api.results import Result, Results, load_result
@@ -44,6 +44,7 @@ _EXPORTS: dict[str, str] = {
     "list_methods": "bench.api.catalogue",
     "list_metrics": "bench.api.catalogue",
     "load_dataset": "bench.api.catalogue",
+    "import_tools": "bench.api.catalogue",
     "build_method": "bench.api.catalogue",
     # Measure
     "run": "bench.api.running",
@@ -108,6 +109,7 @@ __all__ = [
     "build_method",
     "compare",
     "gate",
+    "import_tools",
     "list_datasets",
     "list_methods",
     "list_metrics",

@@ -22,7 +22,11 @@ EXTRAS: dict[str, str] = {
     "openai": "llm",
     "datasets": "hub",
     "pandas": "pandas",
+    "jsonschema": "catalogues",
+    "yaml": "catalogues",
 }
+#: Modules whose package has another name.
+PACKAGES: dict[str, str] = {"yaml": "pyyaml"}
 
 
 class BenchError(Exception):
@@ -122,7 +126,7 @@ def require(*modules: str, what: str) -> None:
     """
     for module in modules:
         if not installed(module):
-            package = module.replace("_", "-")
+            package = PACKAGES.get(module, module.replace("_", "-"))
             raise UnavailableError(
                 f"{what} needs the package {package}, which is not installed; "
                 f"install it with `{install_command(EXTRAS[module])}`."

@@ -23,7 +23,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bench.errors import EXTRAS, UnavailableError
+from bench.errors import EXTRAS, PACKAGES, UnavailableError
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore
 from bench.evaluation.runner import Runner
@@ -170,6 +170,21 @@ def test_a_run_file_is_scored(light: Bench, tmp_path: Path) -> None:
     assert "recall@5" in said.out
 
 
+def test_a_catalogue_is_imported_and_searched(light: Bench, tmp_path: Path) -> None:
+    tools = [{"name": name, "description": f"{name} a letter", "inputSchema": {"type": 3}} for name in ("send", "find")]
+    (tmp_path / "tools.json").write_text(json.dumps({"tools": tools}))
+    (tmp_path / "queries.csv").write_text("query,tools\nfind the letter,find\n")
+    imported, audited, ran = light(
+        ["data", "import", "mine", "tools.json", "--queries", "queries.csv"],
+        ["data", "audit", "mine"],
+        ["run", "-m", "bm25", "-d", "mine", "--template", "full", "--json"],
+    )
+    assert imported.out == "imported mine: 2 tools, 1 queries; next: bench data audit mine\n"
+    # What cannot be checked is not said to be right.
+    assert "tool-retrieval-bench[catalogues]" in audited.out.replace("\n", "")
+    assert json.loads(ran.out)[0]["metrics"]["metrics"]["recall@5"]["mean"] == 1
+
+
 def test_sizes_are_shown_and_methods_are_listed(light: Bench) -> None:
     sizes, as_json, methods = light(
         ["data", "stats", "starter"], ["data", "stats", "starter", "--json"], ["list", "methods"]
@@ -222,12 +237,14 @@ REFUSED: list[tuple[list[str], dict[str, str], str]] = [
     (["train", "retriever", "--dataset", "starter", "--out", "model"], {}, "models"),
     (["train", "generator", "--dataset", "starter", "--out", "model"], {}, "models"),
     (["data", "export", "starter", "--out", "exported", "--format", "hf"], {}, "hub"),
+    (["data", "import", "mine", "api.yaml"], {}, "catalogues"),
     (["run", "-m", "query-generation(llm=gpt-x, base=bm25)"], ENDPOINT, "llm"),
     (["run", "-m", "bm25", "-m", "dense(encoder=openai:text-embedding)"], ENDPOINT, "llm"),
 ]
 
 
 def test_what_is_missing_is_said_in_one_sentence_before_anything_runs(light: Bench, tmp_path: Path) -> None:
+    (tmp_path / "api.yaml").write_text("openapi: 3.0.0")
     answers = light(*((words, variables) for words, variables, _ in REFUSED))
     for (words, _, extra), said in zip(REFUSED, answers, strict=True):
         command = rf'install it with `pip install "tool-retrieval-bench\[{extra}\]"`\.'
@@ -252,8 +269,9 @@ def distributions(extra: str) -> set[str]:
 
 @pytest.mark.parametrize("module", EXTRAS)
 def test_each_module_is_brought_by_the_extra_that_the_sentence_names(module: str) -> None:
-    assert canonicalize_name(module) in distributions(EXTRAS[module])
-    assert canonicalize_name(module) not in base_distributions()
+    package = canonicalize_name(PACKAGES.get(module, module))
+    assert package in distributions(EXTRAS[module])
+    assert package not in base_distributions()
 
 
 def test_all_is_every_extra_that_is_named() -> None:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import get_args
 
-from bench.data.tables import Template
+from bench.data.template import read_template
 from bench.errors import UsageError
 from bench.evaluation.plan import CutKind, EvaluatedSplit
 from bench.evaluation.runner import Overwrite
@@ -15,7 +15,6 @@ from bench.evidence.report import Correction
 #: The values that an argument of each of these names may have, as its type says.
 _CHOICES = {
     "split": get_args(EvaluatedSplit),
-    "template": get_args(Template),
     "cut": get_args(CutKind),
     "overwrite": get_args(Overwrite),
     "correction": get_args(Correction),
@@ -29,11 +28,24 @@ def check_choices(**arguments: str | None) -> None:
         UsageError: an argument is none of its choices.
     """
     for name, value in arguments.items():
-        if value is None and name in {"split", "template"}:
+        if value is None and name == "split":
             continue  # the default
         *most, last = _CHOICES[name]
         if value not in _CHOICES[name]:
             raise UsageError(f"{name} is {value!r}; it must be {', '.join(most)} or {last}.")
+
+
+def tool_text(template: str | None) -> str | None:
+    """A template as an argument gives it: its name, a Jinja file or the source of one; None for the default.
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    if template is None:
+        return None
+    if not isinstance(template, str):
+        raise UsageError(f"template is {template!r}; it must be a name or the path of a Jinja file, as a string.")
+    return read_template(template)
 
 
 def whole_number(name: str, value: int, least: int = 1) -> int:

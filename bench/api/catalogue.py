@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from bench.catalogues.forms import FORMS, Form
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
+from bench.data.units import parse_unit
 from bench.errors import UsageError
 from bench.metrics import measures
 from bench.protocol.method import Method
@@ -79,6 +81,54 @@ def load_dataset(spec: str, *, mirror: str | Path | None = None, offline: bool =
     """
     place = None if mirror is None else expanded(mirror)
     return datasets.load_dataset(spec, Sources.from_environment(place, offline))
+
+
+def import_tools(
+    name: str,
+    tools: object,
+    queries: str | Path | Sequence[Mapping[str, object]] | None = None,
+    *,
+    form: Form | None = None,
+    drop_duplicates: bool = False,
+    replace: bool = False,
+    unit: str | None = None,
+) -> Dataset:
+    """Import your tools as a dataset that `bench.run`, `bench data` and the other functions know by its name.
+
+    The dataset is stored where `bench data import` stores it. Without queries it is a library without queries.
+
+    Args:
+        name: the id of the dataset.
+        tools: paths, of files and folders: a `Path`, or a string or a list of them, each also as `"SERVER=PATH"`. Or
+            the tools themselves: JSON data (the answer of an MCP server, functions of OpenAI, Anthropic or Gemini, an
+            OpenAPI document), or a list of tool objects of LangChain, LlamaIndex, pydantic-ai or the MCP SDK.
+        queries: a file with `query` and `tools`, or a list of such objects: `{"query": "...", "tools": ["send"]}`.
+        form: `mcp`, `openai`, `anthropic`, `gemini` or `openapi`; None to recognise the form of each source.
+        drop_duplicates: of different tools with the same id, keep the first.
+        replace: replace a dataset that was added under the same name.
+        unit: what makes queries dependent, as for `bench data add`; the same gold set if None.
+
+    Raises:
+        UsageError: the name is taken, a source cannot be read, or an object is no tool.
+        DataError: a source or the queries are malformed, or two tools have the same id.
+        UnavailableError: a file is YAML and PyYAML is not installed.
+
+    Examples:
+        >>> tools = [{"name": "forecast", "description": "The weather of a place.", "inputSchema": {"type": "object"}}]
+        >>> queries = [{"query": "Will it rain tomorrow?", "tools": ["forecast"]}]
+        >>> bench.import_tools("mine", tools, queries, replace=True).tools[0].tool_id
+        'forecast'
+    """
+    from bench.registry.importing import import_sources, import_values
+
+    if form is not None and form not in FORMS:
+        raise UsageError(f"form is {form!r}; it must be {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
+    place = expanded(queries) if isinstance(queries, str | Path) else queries
+    by = None if unit is None else parse_unit(unit)
+    listed = [tools] if isinstance(tools, str | Path) else tools
+    if isinstance(listed, list | tuple) and listed and all(isinstance(each, str | Path) for each in listed):
+        return import_sources(name, listed, place, form=form, drop_duplicates=drop_duplicates, replace=replace, unit=by)
+    return import_values(name, tools, place, form=form, drop_duplicates=drop_duplicates, replace=replace, unit=by)
 
 
 def build_method(method: MethodLike, **parameters: object) -> Method:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.api.arguments import check_choices, names, whole_number
+from bench.api.arguments import check_choices, names, tool_text, whole_number
 from bench.api.catalogue import DatasetLike, MethodLike, dataset_spec, load_dataset, method_spec
 from bench.api.results import Result, Results
 from bench.data.dataset import Dataset
@@ -48,7 +48,8 @@ def run(
         split: the queries that are evaluated: `train`, `dev`, `test` or `all`; the dataset's default if None.
         limit: ask at most so many queries, spread evenly over the split.
         depth: the most tools that are ranked for a query.
-        template: which text of a tool is indexed; the dataset's default if None.
+        template: which text of a tool is indexed: the name of a template or a Jinja file; the dataset's default if
+            None.
         cut: how a tool set is cut from the ranking, learnt on train and dev queries: `none`, `size`, `threshold` or
             `gap`.
         repeats: how often a method in which chance has a part, such as one with a language model, answers every query;
@@ -72,7 +73,8 @@ def run(
         >>> 0 < result.mean("ndcg@7") < 1
         True
     """
-    check_choices(split=split, template=template, cut=cut, overwrite=overwrite)
+    check_choices(split=split, cut=cut, overwrite=overwrite)
+    template = tool_text(template)
     limit, depth = None if limit is None else whole_number("limit", limit), whole_number("depth", depth)
     repeats = whole_number("repeats", repeats)
     plan = Plan(dataset_spec(dataset), method_spec(method, parameters), split, limit, depth, template, cut, repeats)
@@ -118,7 +120,8 @@ def run_all(
     for name, given in (("methods", methods), ("datasets", datasets)):
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise UsageError(f"{name} is a list; for one method on one dataset there is bench.run.")
-    check_choices(split=split, template=template, cut=cut, overwrite=overwrite)
+    check_choices(split=split, cut=cut, overwrite=overwrite)
+    template = tool_text(template)
     limit, depth = None if limit is None else whole_number("limit", limit), whole_number("depth", depth)
     repeats = whole_number("repeats", repeats)
     specs = list(dict.fromkeys(method_spec(method) for method in methods))

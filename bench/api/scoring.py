@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import PydanticSerializationError
 
-from bench.api.arguments import check_choices, names
+from bench.api.arguments import check_choices, names, tool_text
 from bench.api.catalogue import DatasetLike, loaded
 from bench.api.results import Result
 from bench.api.tables import pandas_module
@@ -82,7 +82,8 @@ def score(
         >>> bench.score(perfect, dataset, name="perfect").mean("recall@10")
         1.0
     """
-    check_choices(split=split, template=template)
+    check_choices(split=split)
+    template = tool_text(template)
     data = loaded(dataset)
     if isinstance(run, str | Path):
         path = expanded(run)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
 from bench.data.parents import parent_of
 from bench.data.tables import Tool
+from bench.errors import install_command, installed
 from bench.evaluation.lenient import lenient_gold, touched_queries
 from bench.search.words import words
 
@@ -23,6 +24,8 @@ R = TypeVar("R")
 
 _EXAMPLES = 3
 _EXAMPLE_LENGTH = 90
+#: jsonschema compares the items of a list with each other.
+_LONGEST_LIST = 2000
 
 
 @dataclass(frozen=True)
@@ -52,14 +55,15 @@ class Finding:
 
 
 def audit(dataset: Dataset) -> list[Finding]:
-    """Every check, in order: the library, the queries, the gold, and what train and dev give away about test."""
-    return [
-        *_library(dataset),
-        *_queries(dataset),
-        *_alternatives(dataset),
-        *_names(dataset),
-        *_overlap(dataset),
-    ]
+    """Every check, in order: library, schemas, import; queries, gold, what train and dev give away about test."""
+    found = [*_library(dataset), *_schemas(dataset)]
+    if dataset.remarks:
+        left = [f"{place}: {remark}" for place, remark in dataset.remarks]
+        what = "parts of the sources that the import left out or could not resolve"
+        found.append(Finding("import-remark", what, len(left), len(left) + len(dataset.tools), _shown(left)))
+    if dataset.queries:
+        found += [*_queries(dataset), *_alternatives(dataset), *_names(dataset), *_overlap(dataset)]
+    return found
 
 
 def _library(dataset: Dataset) -> list[Finding]:
@@ -68,8 +72,13 @@ def _library(dataset: Dataset) -> list[Finding]:
     same_text = _groups(tools, lambda tool: _folded(tool.description))
     same_text.pop("", None)
     same_tool = _groups(tools, _tool_content)
+    same_name = {
+        name: group
+        for name, group in _groups(tools, lambda tool: tool.name).items()
+        if len(set(map(parent_of, group))) > 1
+    }
     used = set(dataset.gold.tools.tolist())
-    return [
+    found = [
         Finding("empty-description", "tools without a description", len(empty), len(tools), _shown(empty)),
         Finding(
             "duplicate-description",
@@ -86,18 +95,64 @@ def _library(dataset: Dataset) -> list[Finding]:
             _shown(" = ".join(tool.tool_id for tool in group) for group in same_tool.values()),
         ),
         Finding(
-            "never-gold",
-            "tools that are gold for no query",
-            len(tools) - len(used),
+            "shared-name",
+            "tools whose name a tool of another parent has",
+            sum(len(group) for group in same_name.values()),
             len(tools),
-            _shown(tool.tool_id for code, tool in enumerate(tools) if code not in used),
+            _shown(" = ".join(tool.tool_id for tool in group) for group in same_name.values()),
             harmful=False,
         ),
     ]
+    if dataset.queries:
+        never = [tool.tool_id for code, tool in enumerate(tools) if code not in used]
+        what = "tools that are gold for no query"
+        found.append(Finding("never-gold", what, len(never), len(tools), _shown(never), harmful=False))
+    return found
 
 
 def _tool_content(tool: Tool) -> Hashable:
-    return tool.name, tool.description, tool.category, tool.parent, tool.parameters, tool.returns, tool.source
+    return replace(tool, tool_id="")
+
+
+def _longest_list(schema: Any) -> int:
+    longest, pending = 0, [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            longest = max(longest, len(node))
+        pending.extend(node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
+    return longest
+
+
+def _schemas(dataset: Dataset) -> list[Finding]:
+    """Input schemas that are no JSON Schema, by the version that each names (2020-12 if it names none)."""
+    given = [tool for tool in dataset.tools if tool.input_schema is not None]
+    if not given:
+        return []
+    if not installed("jsonschema"):
+        what = f"input schemas that are not valid JSON Schema (not checked: {install_command('catalogues')})"
+        return [Finding("invalid-schema", what, 0, 0)]
+    wrong = [f"{tool.tool_id}: {fault}" for tool in given if (fault := _schema_fault(tool.schema()))]
+    return [
+        Finding("invalid-schema", "input schemas that are not valid JSON Schema", len(wrong), len(given), _shown(wrong))
+    ]
+
+
+def _schema_fault(schema: Any) -> str:
+    """What is wrong with a schema, with its place; empty if nothing is."""
+    from jsonschema import Draft202012Validator, validators
+    from jsonschema.exceptions import best_match
+
+    if not isinstance(schema, dict | bool):
+        return "it is no object"
+    if _longest_list(schema) > _LONGEST_LIST:
+        return f"a list has more than {_LONGEST_LIST} items; the schema was not checked"
+    try:
+        kind = validators.validator_for(schema, default=Draft202012Validator)
+        fault = best_match(kind(kind.META_SCHEMA).iter_errors(schema))
+    except Exception as error:  # of a library that meets what no author of a schema would write
+        return f"it cannot be checked ({type(error).__name__})"
+    return f"{'/'.join(map(str, fault.absolute_path))}: {fault.message}" if fault is not None else ""
 
 
 def _queries(dataset: Dataset) -> list[Finding]:

@@ -17,11 +17,11 @@ from bench.storage.paths import storage_errors
 
 if TYPE_CHECKING:
     from bench.data.card import Card
-    from bench.data.tables import Template, Tool
+    from bench.data.tables import NamedTemplate, Tool
 
 _LARGEST = 50
 #: The text of a tool where the library does not say: RecTools' own.
-_TEMPLATE: Template = "name_description"
+_TEMPLATE: NamedTemplate = "name_description"
 
 
 def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:

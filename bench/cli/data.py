@@ -1,4 +1,4 @@
-"""`bench data`: fetch, inspect, audit, export and add datasets."""
+"""`bench data`: fetch, inspect, audit, export, add and import datasets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from bench.cli.bars import progress
 from bench.cli.build_rectools import command as build_rectools
+from bench.cli.data_import import command as import_tools
 from bench.cli.options import complete_datasets, json_option, source_options, template_option, use_session
 from bench.cli.output import console, number, plain_table, print_field, print_json, whoever_reads
 from bench.data.dataset import Dataset
@@ -36,10 +37,11 @@ _DATASET = click.argument("dataset", shell_complete=complete_datasets)
 
 @click.group("data")
 def command() -> None:
-    """Fetch, inspect, audit, export and add datasets."""
+    """Fetch, inspect, audit, export, add and import datasets."""
 
 
 command.add_command(build_rectools)
+command.add_command(import_tools)
 
 
 @command.command("list")
@@ -203,7 +205,11 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
         "dependency edges": len(loaded.edges),
         "queries": {split: len(loaded.rows(split)) for split in SPLITS if len(loaded.rows(split))},
         "gold tools per query": dict(sorted(Counter(loaded.gold.counts.tolist()).items())),
-        "words per query": {"mean": round(sum(lengths) / len(lengths), 1), "most": max(lengths)},
+        **(
+            {"words per query": {"mean": round(sum(lengths) / len(lengths), 1), "most": max(lengths)}}
+            if lengths
+            else {}
+        ),
         **tokens,
         "tools seen in train": int(seen.sum()),
     }
@@ -236,16 +242,20 @@ def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
 
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
     findings = run_audit(loaded)
-    best = ceilings(loaded)
-    dependence = audit_units(loaded, [build_method(method) for method in _CHEAP])
+    # A catalogue without queries has nothing that could be dependent, and no gold to miss.
+    best = ceilings(loaded) if loaded.queries else None
+    dependence = audit_units(loaded, [build_method(method) for method in _CHEAP]) if loaded.queries else None
     if as_json:
         print_json(
             {
                 "findings": [{**dataclasses.asdict(finding), "share": finding.share} for finding in findings],
-                "ceilings": dataclasses.asdict(best),
+                "ceilings": dataclasses.asdict(best) if best else None,
                 "unit": loaded.unit,
-                "proposed_unit": dependence.proposed,
-                "units": [{**dataclasses.asdict(rule), "sizes": rule.sizes.model_dump()} for rule in dependence.rules],
+                "proposed_unit": dependence.proposed if dependence else None,
+                "units": [
+                    {**dataclasses.asdict(rule), "sizes": rule.sizes.model_dump()}
+                    for rule in (dependence.rules if dependence else ())
+                ],
             }
         )
         return
@@ -264,6 +274,8 @@ def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
     out = console()
     out.print(f"{loaded.spec}  (red: defects and leaks; the others are properties)")
     out.print(table)
+    if best is None or dependence is None:
+        return
     _print_ceilings(best)
     out.print(f"unit of independence: {loaded.unit}, {dependence.card.sizes}")
     out.print("recall@5 of two queries of a unit correlates by r; the variance of a mean is deff times that of")

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from bench.data.tables import TEMPLATES
+from bench.data.template import read_template
 from bench.session import session
 from bench.storage.paths import results_folder
 
@@ -61,11 +63,27 @@ def source_options(function: F) -> F:
     )
 
 
+class _TemplateType(click.ParamType[str]):
+    """A named template, or a Jinja file, of which the source is taken."""
+
+    name = "template"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return f"[{'|'.join(TEMPLATES)}|FILE.j2]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return read_template(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        named = [CompletionItem(name) for name in TEMPLATES if name.startswith(incomplete)]
+        return named or [CompletionItem(incomplete, type="file")]
+
+
 def template_option(function: F) -> F:
     """`--template`: the text of a tool."""
     return click.option(
         "--template",
-        type=click.Choice(TEMPLATES),
+        type=_TemplateType(),
         default=None,
         help="Template of the indexed tool text [default: the dataset's].",
     )(function)

@@ -126,7 +126,7 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     if scored.n_no_gold:
         counts += f", {scored.n_no_gold} without gold"
     depth = "from a run file" if manifest.method.run_file else f"depth {manifest.depth}"
-    out.print(f"{counts}; {data.tools} tools as {data.template}; history {data.history}; {depth}")
+    out.print(f"{counts}; {data.tools} tools as {data.tool_text}; history {data.history}; {depth}")
     names = dict.fromkeys([*HEADLINE, *set_metrics(result), *metrics])
     shown = {name: scored.metrics[name] for name in names if name in scored.metrics}
     bands = {name: _band(value) for name, value in shown.items()}

@@ -30,6 +30,10 @@ _TOOLS = pa.schema(
         ("parameters", pa.list_(_PARAMETER)),
         ("returns", pa.string()),
         ("source", pa.string()),
+        ("title", pa.string()),
+        ("annotations", pa.string()),
+        ("input_schema", pa.string()),
+        ("deprecated", pa.bool_()),
     ]
 )
 _QUERIES = pa.schema([("query_id", pa.string()), ("text", pa.string()), ("split", pa.string()), ("group", pa.string())])
@@ -62,6 +66,10 @@ def arrow_tables(tools: Sequence[Tool], queries: Sequence[Query], edges: Sequenc
             ],
             "returns": t.returns,
             "source": t.source,
+            "title": t.title,
+            "annotations": t.annotations,
+            "input_schema": t.input_schema,
+            "deprecated": t.deprecated,
         }
         for t in tools
     ]

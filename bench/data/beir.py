@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from bench.data.card import DEFAULT_UNIT, DatasetId, Unit
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS, read_edges
-from bench.data.tables import SPLITS, Edge, Parameter, Query, Split, Tables, Template, Tool
+from bench.data.tables import SPLITS, Edge, NamedTemplate, Parameter, Query, Split, Tables, Template, Tool
 from bench.errors import DataError
 from bench.storage.paths import write_text
 from bench.storage.records import Record, StrictRecord, first_fault
@@ -48,6 +48,10 @@ class _ToolFields(StrictRecord):
     parameters: list[_ParameterFields]
     returns: str | None
     source: str | None
+    title: str = ""
+    annotations: str | None = None
+    input_schema: str | None = None
+    deprecated: bool = False
 
 
 class _Metadata(BaseModel):
@@ -82,7 +86,7 @@ class _About(Record):
     title: str
     licence: str
     redistribution: bool
-    template: Template
+    template: NamedTemplate
     split: Literal["test", "all"] = "test"
     known_issues: list[str]
     unit: Unit = DEFAULT_UNIT
@@ -121,6 +125,9 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
         if asked:
             lines = [f"{q.query_id}\t{tool}\t{grade}" for q in asked for tool, grade in sorted(q.gold.items())]
             write_text(folder / QRELS / f"{split}.tsv", "\n".join([_HEADER, *lines]) + "\n")
+    if not dataset.queries:
+        # A catalogue without queries: a folder of BEIR has at least one file of judgements.
+        write_text(folder / QRELS / "test.tsv", _HEADER + "\n")
     if dataset.edges:
         lines = ["\t".join((edge.dependent, edge.prerequisite, edge.reason, edge.note)) for edge in dataset.edges]
         write_text(folder / EDGES, "\n".join(["\t".join(COLUMNS), *lines]) + "\n")
@@ -139,6 +146,7 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
 
 
 def _tool_fields(tool: Tool) -> dict[str, Any]:
+    more = {key: getattr(tool, key) for key in ("title", "annotations", "input_schema", "deprecated")}
     return {
         "name": tool.name,
         "description": tool.description,
@@ -150,6 +158,7 @@ def _tool_fields(tool: Tool) -> dict[str, Any]:
         ],
         "returns": tool.returns,
         "source": tool.source,
+        **{key: value for key, value in more.items() if value},
     }
 
 
@@ -168,8 +177,27 @@ def import_beir(folder: Path, *, drop_unknown_gold: bool = False) -> Tables:
         DataError: a file is missing or malformed (file and line are named), or gold names an unknown tool.
     """
     tools = read_corpus(folder / CORPUS)
-    judged = _judgements(folder / QRELS)
     known = {tool.tool_id for tool in tools}
+    queries, unknown, left_out = import_queries(folder, known, drop_unknown_gold=drop_unknown_gold)
+    edges: list[Edge] = read_edges(folder / EDGES) if (folder / EDGES).is_file() else []
+    return Tables(tools, queries, edges, unknown, left_out)
+
+
+def import_queries(
+    folder: Path, known: Set[str], *, drop_unknown_gold: bool = False
+) -> tuple[list[Query], list[tuple[str, str]], list[str]]:
+    """The queries of a folder in BEIR form, which may be without a corpus; raises as `import_beir` does.
+
+    Args:
+        folder: holds queries.jsonl and at least one of qrels/{train,dev,test}.tsv.
+        known: ids of the tools.
+        drop_unknown_gold: leave out judgements of other tools.
+
+    Returns:
+        Queries; (query_id, tool_id) of the judgements left out; ids of the queries left out.
+    """
+    judged = _judgements(folder / QRELS)
+    corpus = CORPUS if (folder / CORPUS).is_file() else "the catalogue"
     unknown: list[tuple[str, str]] = []
     queries: list[Query] = []
     left_out: list[str] = []
@@ -180,7 +208,7 @@ def import_beir(folder: Path, *, drop_unknown_gold: bool = False) -> Tables:
         missing = sorted(gold.keys() - known)
         if missing and not drop_unknown_gold:
             raise DataError(
-                f"{folder / QRELS}: query {document.id} is judged with {missing[0]!r}, which is not in {CORPUS}; "
+                f"{folder / QRELS}: query {document.id} is judged with {missing[0]!r}, which is not in {corpus}; "
                 "mend it, or add the dataset with --drop-unknown-gold."
             )
         unknown.extend((document.id, tool) for tool in missing)
@@ -193,8 +221,7 @@ def import_beir(folder: Path, *, drop_unknown_gold: bool = False) -> Tables:
     strangers = sorted(judged.keys() - seen)
     if strangers:
         raise DataError(f"{folder / QRELS}: query {strangers[0]!r} is judged but not in {QUERIES}.")
-    edges: list[Edge] = read_edges(folder / EDGES) if (folder / EDGES).is_file() else []
-    return Tables(tools, queries, edges, unknown, left_out)
+    return queries, unknown, left_out
 
 
 def read_corpus(path: Path) -> list[Tool]:

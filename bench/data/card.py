@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 
+from bench.data.tables import NamedTemplate
 from bench.errors import DataError
 from bench.storage.records import StrictRecord, faults, toml_table
 
@@ -129,7 +130,7 @@ class Card(StrictRecord):
     upstream: list[Upstream] = []
     licence: str
     redistribution: bool
-    template: Literal["description", "name_description", "toolbench", "source"]
+    template: NamedTemplate
     split: Literal["test", "all"] = "test"
     counts: Counts | None = None
     known_issues: list[str] = []

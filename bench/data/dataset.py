@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_ID_LENGTH = 512
 MAX_RELEVANCE = 1_000_000
 #: Control characters, halves of surrogate pairs, line and paragraph separators.
-_NO_ID = frozenset({"Cc", "Cs", "Zl", "Zp"})
+NOT_IN_IDS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,7 @@ class Dataset:
         gold: judgements, row i for query i, tools by code.
         edges: annotated dependencies, sorted; may be empty.
         unknown_gold: (query_id, tool_id) pairs outside the library that were dropped on import.
+        remarks: (place in the source, what) for all that an import of a catalogue did not take over.
     """
 
     spec: str
@@ -53,6 +54,7 @@ class Dataset:
     gold: Gold
     edges: tuple[Edge, ...]
     unknown_gold: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
     def build(spec: str, card: Card, tables: Tables) -> Dataset:
@@ -64,8 +66,8 @@ class Dataset:
         """
         tools = tuple(sorted(tables.tools, key=lambda tool: tool.tool_id))
         queries = tuple(sorted(tables.queries, key=lambda query: query.query_id))
-        if not tools or not queries:
-            raise DataError(f"dataset {spec} has {len(tools)} tools and {len(queries)} queries; it needs both.")
+        if not tools:
+            raise DataError(f"dataset {spec} has no tools.")
         _check_ids(spec, "tool", [tool.tool_id for tool in tools])
         _check_ids(spec, "query", [query.query_id for query in queries])
         codes = {tool.tool_id: code for code, tool in enumerate(tools)}
@@ -95,18 +97,19 @@ class Dataset:
             if before and (before.dependent, before.prerequisite) == (edge.dependent, edge.prerequisite):
                 raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} occurs twice.")
         gold = Gold.of({codes[tool]: grade for tool, grade in query.gold.items()} for query in queries)
-        return Dataset(spec, card, tools, queries, gold, edges, tuple(sorted(tables.unknown_gold)))
+        dropped = tuple(sorted(tables.unknown_gold))
+        return Dataset(spec, card, tools, queries, gold, edges, dropped, tuple(tables.remarks))
 
     def rows_again(self) -> Tables:
         """The rows that this dataset was built from."""
-        return Tables(self.tools, self.queries, self.edges, self.unknown_gold)
+        return Tables(self.tools, self.queries, self.edges, self.unknown_gold, remarks=self.remarks)
 
     @cached_property
     def content_hash(self) -> str:
         """sha256 over the normalised tables: tools, queries, gold, splits and edges.
 
-        Slices, groups, the notes of edges, the card and the spec's spelling are left out: they do not change what is
-        measured.
+        Slices, groups, the notes of edges, remarks, the card and the spec's spelling are left out: they do not change
+        what is measured.
         """
         digest = hashlib.sha256(b"bench dataset 1\n")
         for row in self._hashed_rows():
@@ -117,7 +120,10 @@ class Dataset:
     def _hashed_rows(self) -> Iterable[list[Any]]:
         for t in self.tools:
             inputs = [[p.name, p.type, p.description, p.required, p.default] for p in t.parameters]
-            yield ["tool", t.tool_id, t.name, t.description, t.category, t.parent, inputs, t.returns, t.source]
+            row = ["tool", t.tool_id, t.name, t.description, t.category, t.parent, inputs, t.returns, t.source]
+            more = [t.title, t.annotations, t.input_schema, t.deprecated]
+            # Datasets without these fields keep the hash that they had before there were any.
+            yield [*row, *more] if any(more) else row
         for q in self.queries:
             yield ["query", q.query_id, q.text, q.split, sorted(q.gold.items())]
         for e in self.edges:
@@ -203,7 +209,11 @@ class Dataset:
 
 def _check_ids(spec: str, kind: str, ids: Sequence[str]) -> None:
     for before, current in zip(["", *ids], ids, strict=False):
-        if not current or len(current) > MAX_ID_LENGTH or any(unicodedata.category(sign) in _NO_ID for sign in current):
+        if (
+            not current
+            or len(current) > MAX_ID_LENGTH
+            or any(unicodedata.category(sign) in NOT_IN_IDS for sign in current)
+        ):
             raise DataError(
                 f"dataset {spec}: {kind} id {current[:60]!r} is empty, longer than {MAX_ID_LENGTH} "
                 "characters, or contains control characters."
@@ -216,9 +226,10 @@ def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edg
     """Refuse what could not be stored or read again: half a surrogate pair, and schemas that are no JSON."""
     for tool in tools:
         fields = [(p.name, p.type, p.description, p.default) for p in tool.parameters]
-        texts = (tool.name, tool.description, tool.category, tool.parent, tool.returns, tool.source)
-        _check_text(spec, f"tool {tool.tool_id}", *texts, *(text for field in fields for text in field))
-        for text in (tool.returns, *(field[3] for field in fields)):
+        texts = (tool.name, tool.description, tool.category, tool.parent, tool.source, tool.title)
+        schemas = (tool.returns, tool.annotations, tool.input_schema)
+        _check_text(spec, f"tool {tool.tool_id}", *texts, *schemas, *(text for field in fields for text in field))
+        for text in (*schemas, *(field[3] for field in fields)):
             if text is not None and not _is_json(text):
                 raise DataError(f"dataset {spec}, tool {tool.tool_id}: {text[:60]!r} is not JSON.")
     for query in queries:

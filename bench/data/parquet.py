@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,6 +37,7 @@ class DatasetManifest(Record):
     content_hash: str
     files: dict[str, str]
     unknown_gold: list[tuple[str, str]] = []
+    remarks: list[tuple[str, str]] = []
     card: Card
 
 
@@ -52,6 +53,7 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
         content_hash=dataset.content_hash,
         files=digests,
         unknown_gold=list(dataset.unknown_gold),
+        remarks=list(dataset.remarks),
         card=dataset.card,
     )
     write_text(folder / MANIFEST, json.dumps(manifest.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
@@ -71,17 +73,17 @@ def read_dataset(folder: Path) -> Dataset:
             raise DataError(f"{path} has format version {version!r}; this bench reads {FORMAT_VERSION}.")
         manifest = DatasetManifest.model_validate(raw)
         tables = {name: _read_table(folder / f"{name}.parquet", manifest.files[f"{name}.parquet"]) for name in SCHEMAS}
-        if "group" not in tables["queries"].column_names:
-            # Written before queries had a group.
-            none = pa.array([""] * tables["queries"].num_rows, pa.string())
-            tables["queries"] = tables["queries"].append_column("group", none)
+        for name, column, value in _LATER:
+            if column not in tables[name].column_names:
+                kind = SCHEMAS[name].field(column).type
+                tables[name] = tables[name].append_column(column, pa.array([value] * tables[name].num_rows, kind))
         _check_columns(folder, tables)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the dataset in {folder}: {error}.") from None
     except (ValueError, KeyError, RecursionError) as error:  # pydantic's and json's errors are ValueErrors
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path} is damaged or not a dataset of bench ({detail}).") from None
-    rows = replace(rows_from(tables), unknown_gold=manifest.unknown_gold)
+    rows = replace(rows_from(tables), unknown_gold=manifest.unknown_gold, remarks=manifest.remarks)
     dataset = Dataset.build(manifest.spec, manifest.card, rows)
     # The files' checksums were verified above; the stored hash then holds for their content.
     dataset.__dict__["content_hash"] = manifest.content_hash
@@ -109,7 +111,15 @@ def _read_table(path: Path, digest: str) -> pa.Table:
 
 
 #: Columns that may hold nulls; in the others a null is a defect.
-_NULLABLE = frozenset({"returns", "source"})
+_NULLABLE = frozenset({"returns", "source", "annotations", "input_schema"})
+#: Columns that datasets of earlier versions do not have, and the value that stands for it.
+_LATER: tuple[tuple[str, str, Any], ...] = (
+    ("queries", "group", ""),
+    ("tools", "title", ""),
+    ("tools", "annotations", None),
+    ("tools", "input_schema", None),
+    ("tools", "deprecated", False),
+)
 
 
 def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:

@@ -10,13 +10,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
-Template = Literal["description", "name_description", "toolbench", "source"]
-TEMPLATES: tuple[Template, ...] = ("description", "name_description", "toolbench", "source")
+NamedTemplate = Literal["description", "name_description", "name_parameters", "full", "toolbench", "source"]
+TEMPLATES: tuple[NamedTemplate, ...] = get_args(NamedTemplate)
+#: The text of a tool: one of `TEMPLATES`, or the source of a Jinja template (see `bench.data.template`).
+Template = str
 
 EdgeReason = Literal["result", "verification"]
 
@@ -45,6 +47,10 @@ class Tool:
 
     `returns` is the response schema as JSON text (None when unknown). `source` is the text the
     upstream corpus has for this tool, where it has one.
+
+    Tools of an imported catalogue also have a `title`, `annotations` (an object, as JSON text), the whole
+    `input_schema` (JSON Schema, as JSON text; `parameters` are its top-level properties), and the mark `deprecated`.
+    The response schema of such a tool is JSON Schema, too.
     """
 
     tool_id: str
@@ -55,15 +61,33 @@ class Tool:
     parameters: tuple[Parameter, ...] = ()
     returns: str | None = None
     source: str | None = None
+    title: str = ""
+    annotations: str | None = None
+    input_schema: str | None = None
+    deprecated: bool = False
 
     def text(self, template: Template) -> str:
-        """The text that methods index, by the protocol's section 4."""
+        """The text that methods index, by the protocol's section 4.
+
+        Raises:
+            UsageError: a Jinja template fails on this tool, or makes too long a text.
+        """
         if template == "description":
             return self.description
         if template == "name_description":
             return f"{self.name}: {self.description}"
         if template == "source":
             return self.source if self.source is not None else self.text("name_description")
+        if template == "name_parameters":
+            inputs = [f"{p.name}: {p.description}" if p.description else p.name for p in self.parameters]
+            return f"{self.name}: {self.description}" + (f", parameters: {'; '.join(inputs)}" if inputs else "")
+        if template == "full":
+            function = {"name": self.name, "description": self.description, "parameters": self.schema()}
+            return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
+        if template != "toolbench":
+            from bench.data.template import rendered  # Jinja takes a tenth of a second
+
+            return rendered(template, self)
         required = [p.to_schema() for p in self.parameters if p.required]
         optional = [p.to_schema() for p in self.parameters if not p.required]
         # ToolBench's retriever serialises with json.dumps defaults; an absent schema is "".
@@ -74,11 +98,52 @@ class Tool:
             f"return_schema: {json.dumps(returns)}"
         )
 
+    def schema(self) -> Any:
+        """The input schema; for a tool without one, a schema of its parameters."""
+        if self.input_schema is not None:
+            return json.loads(self.input_schema)
+        properties = {
+            p.name: {key: value for key, value in p.to_schema().items() if key != "name" and value != ""}
+            for p in self.parameters
+        }
+        required = [p.name for p in self.parameters if p.required]
+        return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
     def return_names(self) -> tuple[str, ...]:
         """Every field name in the response schema, at any depth, in order of first appearance."""
         if self.returns is None:
             return ()
+        if self.input_schema is not None:
+            return tuple(property_names(json.loads(self.returns)))
         return tuple(dict.fromkeys(_field_names(json.loads(self.returns))))
+
+
+#: Keywords of JSON Schema whose values are schemas: by name, in a list, one.
+SCHEMAS_BY_NAME = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+SCHEMA_VALUES = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"})
+
+
+def property_names(schema: Any) -> list[str]:
+    """The names of all properties of a JSON Schema, at any depth, in order of first appearance."""
+    names: dict[str, None] = {}
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, Mapping):
+            continue
+        inner: list[Any] = []
+        for key, value in node.items():
+            if key in SCHEMAS_BY_NAME and isinstance(value, Mapping):
+                if key == "properties":
+                    names.update(dict.fromkeys(value))
+                inner.extend(value.values())
+            elif key in SCHEMA_LISTS and isinstance(value, list):
+                inner.extend(value)
+            elif key in SCHEMA_VALUES:
+                inner.append(value)
+        pending.extend(reversed(inner))
+    return list(names)
 
 
 def _field_names(schema: Any) -> list[str]:
@@ -144,7 +209,8 @@ class Tables:
 
     `unknown_gold` are (query_id, tool_id) pairs that upstream has, that name tools outside the library, and that
     the user chose to drop; they are kept for the audit. `left_out` are ids of queries that take no part: no split
-    claims them, or all of their gold was dropped.
+    claims them, or all of their gold was dropped. `remarks` are (place in the source, what) pairs of an imported
+    catalogue: tools that were skipped and why, references that lead nowhere.
     """
 
     tools: Sequence[Tool]
@@ -152,3 +218,4 @@ class Tables:
     edges: Sequence[Edge] = ()
     unknown_gold: Sequence[tuple[str, str]] = ()
     left_out: Sequence[str] = ()
+    remarks: Sequence[tuple[str, str]] = ()

@@ -5,7 +5,7 @@ datasets = ["starter", "apibank"]
 split = "test"          # optional, as are the following
 depth = 100
 limit = 50
-template = "description"
+template = "description"  # or a Jinja file
 cut = "size"
 repeats = 5
 metrics = ["ndcg@7"]
@@ -14,10 +14,11 @@ metrics = ["ndcg@7"]
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from bench.data.tables import Template
+from bench.data.template import read_template
 from bench.errors import UsageError
 from bench.evaluation.plan import CutKind, EvaluatedSplit, Plan
 from bench.metrics.measure import DEFAULT_DEPTH
@@ -34,7 +35,7 @@ class Experiment(StrictRecord):
     split: EvaluatedSplit | None = None
     limit: int | None = Field(None, ge=1)
     depth: int = Field(DEFAULT_DEPTH, ge=1)
-    template: Template | None = None
+    template: Annotated[str, AfterValidator(read_template)] | None = None
     cut: CutKind = "none"
     repeats: int = Field(1, ge=1, le=MOST_REPEATS)
     metrics: list[str] = []

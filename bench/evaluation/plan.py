@@ -57,6 +57,10 @@ class Plan:
         if not 1 <= self.repeats <= MOST_REPEATS:
             raise UsageError(f"{self.repeats} repeats are asked for; choose from 1 to {MOST_REPEATS}.")
         available = len(dataset.rows(self.evaluated_split(dataset)))
+        if not dataset.queries:
+            raise UsageError(
+                f"{dataset.spec} is a catalogue without queries; import it again with --queries FILE --replace."
+            )
         if not available:
             split = self.evaluated_split(dataset)
             raise UsageError(f"{dataset.spec} has no {split} queries; choose another --split.")

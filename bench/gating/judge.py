@@ -151,7 +151,7 @@ def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) ->
     found = []
     if candidate.dataset.template != baseline.dataset.template:
         found.append(
-            f"the text of a tool differs: {candidate.dataset.template} now, {baseline.dataset.template} blessed"
+            f"the text of a tool differs: {candidate.dataset.tool_text} now, {baseline.dataset.tool_text} blessed"
         )
     if candidate.depth != baseline.depth:
         found.append(f"the depth differs: {candidate.depth} now, {baseline.depth} blessed")

@@ -44,10 +44,7 @@ def add_datasets(
         UnavailableError: the folder lacks the files of the dataset asked for.
         DataError: a file is malformed.
     """
-    if not re.fullmatch(ID_PATTERN, name):
-        raise UsageError(
-            f"{name!r} is not a valid dataset id: use up to 64 letters, digits, dots, hyphens and underscores."
-        )
+    check_id(name)
     if not source.is_dir():
         raise UsageError(f"{source} is not a folder.")
     installed = installed_entries()
@@ -60,21 +57,19 @@ def add_datasets(
         if not asked:
             raise UnavailableError(f"{source} does not contain the files of {name}: {brought[0].card.obtain}")
         for entry in asked:
-            yield _keep(Dataset.build(entry.card.id, _with_unit(entry.card, unit), tables[entry.card.id]), replace)
+            yield keep(Dataset.build(entry.card.id, with_unit(entry.card, unit), tables[entry.card.id]), replace)
         return
-    taken = {word.casefold() for entry in installed.values() for word in (entry.card.id, *entry.card.aliases)}
-    if name.casefold() in taken:
-        raise UsageError(f"a dataset {name!r} already exists; choose another name.")
+    check_free(name)
     if (source / MANIFEST).is_file():
         stored = read_dataset(source)
         mine: dict[str, Any] = {"id": name, "aliases": [], "upstream": [], "counts": None, "obtain": "", "variant": ""}
         mine["source"] = stored.source
         card = cards_from({**stored.card.model_dump(), **mine}, name)[0]
-        yield _keep(Dataset.build(name, _with_unit(card, unit), stored.rows_again()), replace)
+        yield keep(Dataset.build(name, with_unit(card, unit), stored.rows_again()), replace)
     elif (source / "corpus.jsonl").is_file():
         rows = import_beir(source, drop_unknown_gold=drop_unknown_gold)
         card = cards_from(_card(name, source, rows), name)[0]
-        yield _keep(Dataset.build(name, _with_unit(card, unit), rows), replace)
+        yield keep(Dataset.build(name, with_unit(card, unit), rows), replace)
     else:
         raise UsageError(
             f"{source} has an unknown format: it has neither corpus.jsonl (BEIR) nor {MANIFEST} "
@@ -82,7 +77,23 @@ def add_datasets(
         )
 
 
-def _with_unit(card: Card, by: Sequence[Relation] | None) -> Card:
+def check_id(name: str) -> None:
+    """Raise `UsageError` unless the name can be a dataset's id."""
+    if not re.fullmatch(ID_PATTERN, name):
+        raise UsageError(
+            f"{name!r} is not a valid dataset id: use up to 64 letters, digits, dots, hyphens and underscores."
+        )
+
+
+def check_free(name: str) -> None:
+    """Raise `UsageError` for the id or an alias of a dataset that no user added."""
+    installed = installed_entries().values()
+    if name.casefold() in {word.casefold() for entry in installed for word in (entry.card.id, *entry.card.aliases)}:
+        raise UsageError(f"a dataset {name!r} already exists; choose another name.")
+
+
+def with_unit(card: Card, by: Sequence[Relation] | None) -> Card:
+    """The card with the unit that its user chose; as it is if there was no choice."""
     if by is None:
         return card
     return card.model_copy(update={"unit": Unit(by=list(by), reason="Chosen by the user who added the dataset.")})
@@ -127,12 +138,27 @@ def _card(name: str, source: Path, rows: Tables) -> dict[str, Any]:
     }
 
 
-def _keep(dataset: Dataset, replace: bool) -> Dataset:
-    folder = data_folder() / "datasets" / dataset.card.id
+def check_absent(name: str, replace: bool) -> None:
+    """Raise `UsageError` if a dataset was added under the name and may not be replaced."""
+    if not replace and _folder(name).exists():
+        raise UsageError(f"a dataset {name!r} already exists; use --replace to replace it.")
+
+
+def _folder(name: str) -> Path:
+    return data_folder() / "datasets" / name
+
+
+def keep(dataset: Dataset, replace: bool) -> Dataset:
+    """Store a dataset of the user's: whole or not at all.
+
+    Raises:
+        UsageError: one was added under its id, and it may not be replaced.
+        StorageError: it cannot be written; what was there is unchanged.
+    """
+    folder = _folder(dataset.card.id)
     with locked(data_folder() / ".locks" / f"{folder.name}.lock", f"adding {folder.name}"):
         recover(folder)
-        if folder.exists() and not replace:
-            raise UsageError(f"a dataset {dataset.card.id!r} already exists; use --replace to replace it.")
+        check_absent(dataset.card.id, replace)
         with replaced_folder(folder) as fresh:
             write_dataset(dataset, fresh)
     return dataset

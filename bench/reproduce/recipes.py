@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from bench.data.tables import Template
+from bench.data.tables import NamedTemplate
 from bench.errors import DataError
 from bench.reproduce.cells import Cell, cell_at
 from bench.reproduce.outcomes import Difference
@@ -41,7 +41,7 @@ class Question(Record):
     on: tuple[str, ...] = Field(min_length=1)
     pool: Literal["datasets", "queries"] = "datasets"
     slices: dict[str, str] = {}
-    template: Template | None = None
+    template: NamedTemplate | None = None
 
 
 class Standard(Record):

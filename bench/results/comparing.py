@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from bench.data.template import template_name
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode
 
@@ -325,8 +326,8 @@ def marks(result: Stored, template: str) -> list[Mark]:
         why = f"each value of a query is the mean of {manifest.repeats} answers; of other rows it is that of one"
         found.append(Mark(kind="repeats", text=f"{manifest.repeats} repeats", why=why))
     if manifest.dataset.template != template:
-        why = f"its tools are indexed as {manifest.dataset.template}; most rows have {template}"
-        found.append(Mark(kind="text", text=f"text: {manifest.dataset.template}", why=why))
+        why = f"its tools are indexed as {manifest.dataset.tool_text}; most rows have {template_name(template)}"
+        found.append(Mark(kind="text", text=f"text: {manifest.dataset.tool_text}", why=why))
     return found
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from bench.data.tables import Template
+from bench.data.template import template_name, valid_template
 from bench.storage.records import Record, Sparing
 
 SCHEMA_VERSION = 1
@@ -77,7 +77,8 @@ class DatasetIdentity(Record):
     no_gold: int
     tools: int
     history: int
-    template: Template
+    #: The name of a template, or the source of a Jinja template.
+    template: Annotated[str, AfterValidator(valid_template)]
     #: What makes queries dependent, such as `gold+group`, or `none`; empty in results of protocol 1, which took all
     #: queries as independent.
     unit: str = ""
@@ -86,6 +87,11 @@ class DatasetIdentity(Record):
     effective: float | None = None
     #: Where the queries come from: datasets of one source are not independent of each other.
     source: str = ""
+
+    @property
+    def tool_text(self) -> str:
+        """The template for a reader: a template of a user's own by its hash."""
+        return template_name(self.template)
 
 
 class MethodIdentity(Record):

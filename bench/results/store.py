@@ -396,7 +396,7 @@ def settings(manifest: Manifest, usual: str = "") -> str:
     words.append("" if data.limit is None else f"limit {data.limit}")
     words.append("" if manifest.depth == DEFAULT_DEPTH or manifest.method.run_file else f"depth {manifest.depth}")
     words.append("" if manifest.repeats == 1 else f"{manifest.repeats} repeats")
-    words.append("" if data.template == usual else f"text {data.template}")
+    words.append("" if data.template == usual else f"text {data.tool_text}")
     words.append("run file" if manifest.method.run_file else "")
     return ", ".join(word for word in words if word)
 

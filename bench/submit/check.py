@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from bench.data.dataset import Dataset
+from bench.data.tables import TEMPLATES
 from bench.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity, views
@@ -285,6 +286,8 @@ def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, 
             f"{quoted(data.content_hash[:12])} in the submission; `bench data fetch {dataset.card.id}` gets the data "
             "of this bench, and the method must be run on it."
         ]
+    if data.template not in TEMPLATES:
+        return [f"its tool text is a template of its own; a submission uses one of {', '.join(TEMPLATES)}."]
     faults = []
     try:
         if data.limit is not None and data.limit < 1:

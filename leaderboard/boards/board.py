@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench.data.template import template_name
 from bench.errors import ResultError
 from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
 from bench.leaderboard.boards.tables import checked_values, read_columns
@@ -257,7 +258,7 @@ def assembled(
         limit=data.limit,
         content_hash=data.content_hash,
         protocol=shown[0].manifest.protocol,
-        template=template,
+        template=template_name(template),
         source=data.source,
         units=_judged_units(shown[0]) if data.unit else None,
         rows=tuple(rows),
@@ -296,7 +297,7 @@ def _row(
     words = [] if method.cut is None else [method.cut.partition("=")[0]]
     setting = [] if manifest.depth == DEFAULT_DEPTH or method.run_file else [f"depth {manifest.depth}"]
     setting += [] if manifest.repeats == 1 else [f"{manifest.repeats} repeats"]
-    setting += [] if manifest.dataset.template == template else [f"text {manifest.dataset.template}"]
+    setting += [] if manifest.dataset.template == template else [f"text {manifest.dataset.tool_text}"]
     setting += ["run file"] if method.run_file else []
     return Row(
         result=result,

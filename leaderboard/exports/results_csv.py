@@ -32,7 +32,7 @@ def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mappin
         manifest, metrics = result.manifest, result.metrics
         data, method, latency = manifest.dataset, manifest.method, manifest.latency
         head: list[object] = [data.spec, data.split, data.limit, data.content_hash, manifest.protocol]
-        head += [data.template, manifest.depth, manifest.result_id, manifest.result_id in latest]
+        head += [data.tool_text, manifest.depth, manifest.result_id, manifest.result_id in latest]
         head += [method.spec, method.cut, method.oracle, method.needs_llm, method.run_file is not None]
         head += ["; ".join(marks.get(manifest.result_id, ())), manifest.environment.created]
         head += [metrics.n, metrics.n_failed, metrics.n_tied]

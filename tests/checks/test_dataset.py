@@ -57,6 +57,7 @@ def test_a_clean_dataset_has_no_defects_and_its_properties_are_counted() -> None
         "empty-description": (0, 4),
         "duplicate-description": (0, 4),
         "identical-tools": (0, 4),
+        "shared-name": (0, 4),
         "never-gold": (0, 4),
         "unknown-gold": (0, 5),
         "empty-query": (0, 5),
@@ -377,3 +378,32 @@ def test_starter_is_not_solved_by_shared_words() -> None:
     means = evaluate(ranking.tools, data.gold.take(rows), parse_metrics(["recall@5"])).means()
     assert 0.1 < means["recall@5"] < 0.35
     assert np.isfinite(means["recall@5"])
+
+
+# Schemas of imported tools -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "fault"),
+    [
+        ({"type": "object", "properties": {"a": {"type": ["string", "null"]}}}, ""),
+        (True, ""),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMinimum": True, "minimum": 1}, ""),
+        ({"exclusiveMinimum": True}, "t: exclusiveMinimum: True is not of type 'number'"),
+        ({"properties": {"a": {"type": "strng"}}}, "t: properties/a/type: 'strng' is not valid under any of the given"),
+        ({"required": "a"}, "t: required: 'a' is not of type 'array'"),
+        ([], "t: it is no object"),
+        (None, "t: it is no object"),
+        ({"$schema": ["x"]}, "t: it cannot be checked (TypeError)"),
+        ({"enum": [[n] for n in range(2001)]}, "t: a list has more than 2000 items; the schema was not checked"),
+    ],
+    ids=str,
+)
+def test_schemas_that_are_none_are_counted(schema: object, fault: str) -> None:
+    tools = [Tool("t", "t", "d", input_schema=json.dumps(schema)), Tool("u", "u", "e")]
+    card = CARD.model_copy(update={"template": "name_description"})
+    (found,) = [
+        item for item in audit(Dataset.build("made", card, Tables(tools, []))) if item.check == "invalid-schema"
+    ]
+    assert (found.count, found.total) == (int(bool(fault)), 1)
+    assert "".join(found.examples).startswith(fault)

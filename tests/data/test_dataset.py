@@ -96,8 +96,7 @@ BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters, or contains control
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"tools": [], "queries": QUERIES}, "dataset made has 0 tools and 4 queries; it needs both."),
-        ({"tools": TOOLS, "queries": []}, "dataset made has 4 tools and 0 queries; it needs both."),
+        ({"tools": [], "queries": QUERIES}, "dataset made has no tools."),
         ({"tools": [*TOOLS, Tool("mail.find", "", "")]}, "dataset made: tool id 'mail.find' occurs twice."),
         ({"queries": [*QUERIES, Query("b", "", {})]}, "dataset made: query id 'b' occurs twice."),
         ({"tools": [*TOOLS, Tool("", "", "")]}, f"dataset made: tool id '' {BAD_ID}"),
@@ -227,7 +226,9 @@ TOOL_FIELDS = [field.name for field in fields(Tool) if field.name not in {"tool_
 @given(st.sampled_from(TOOL_FIELDS), st.integers(0, 3), texts)
 @settings(deadline=None)
 def test_the_hash_changes_with_any_field_of_a_tool(field: str, position: int, text: str) -> None:
-    changed = replace(TOOLS[position], **of(field, json.dumps(text) if field == "returns" else text))
+    as_json = field in {"returns", "annotations", "input_schema"}
+    value = bool(text) if field == "deprecated" else json.dumps(text) if as_json else text
+    changed = replace(TOOLS[position], **of(field, value))
     assume(changed != TOOLS[position])
     tools = [changed if tool is TOOLS[position] else tool for tool in TOOLS]
     assert build(tools=tools).content_hash != build().content_hash
@@ -357,3 +358,32 @@ def test_coded_gold_is_the_gold_of_the_rows(tables: Tables) -> None:
         at = slice(dataset.gold.starts[row], dataset.gold.starts[row + 1])
         coded = zip(dataset.gold.tools[at].tolist(), dataset.gold.grades[at].tolist(), strict=True)
         assert {dataset.tools[code].tool_id: grade for code, grade in coded} == dict(query.gold)
+
+
+# Imported tools ------------------------------------------------------------------------------------------------------
+
+
+def test_a_dataset_without_the_fields_of_imported_tools_has_the_hash_that_it_always_had() -> None:
+    """Computed by the version that had no such fields."""
+    tools = [
+        Tool(
+            "a", "send", "Sends.", "mail", "post", (Parameter("to", "string", "Who", False, '"x"'),), '{"id": 1}', "s"
+        ),
+        Tool("b", "find", "Findet №1."),
+    ]
+    queries = [Query("1", "one", {"a": 1}, "train"), Query("2", "two", {"b": 2, "a": 1}), Query("3", "three", {})]
+    made = build(tools=tools, queries=queries, edges=[Edge("a", "b", "result", "note")])
+    assert made.content_hash == "87353734c8ae87068eb53cc9273d95ee5811493c6ad82e4f2d00ef0bef42a805"
+
+
+def test_a_library_without_queries_is_a_dataset() -> None:
+    made = build(queries=[])
+    assert (len(made.tools), len(made.queries), made.units.tolist(), made.gold.padded()[0].shape) == (4, 0, [], (0, 0))
+    assert made.content_hash != build().content_hash
+
+
+def test_remarks_of_an_import_are_kept_and_not_hashed() -> None:
+    remarks = (("tools.json, /3", "it has no name"),)
+    made = Dataset.build("made", CARD, replace(TABLES, remarks=remarks))
+    assert (made.remarks, made.rows_again().remarks) == (remarks, remarks)
+    assert made.content_hash == build().content_hash

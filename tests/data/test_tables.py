@@ -52,7 +52,7 @@ def test_the_text_is_what_the_template_says(template: Template, text: str) -> No
 
 
 def test_every_template_of_the_protocol_is_there() -> None:
-    assert TEMPLATES == ("description", "name_description", "toolbench", "source")
+    assert TEMPLATES == ("description", "name_description", "name_parameters", "full", "toolbench", "source")
 
 
 def test_a_bare_tool_has_a_text_by_every_template() -> None:
@@ -60,6 +60,9 @@ def test_a_bare_tool_has_a_text_by_every_template() -> None:
     assert [bare.text(template) for template in TEMPLATES] == [
         "",
         "name: ",
+        "name: ",
+        '{"type": "function", "function": {"name": "name", "description": "", "parameters": {"type": "object", '
+        '"properties": {}}}}',
         ', , name, , required_params: [], optional_params: [], return_schema: ""',
         "name: ",
     ]

@@ -162,7 +162,7 @@ def test_tokens_are_those_of_the_texts_that_an_agent_would_read(run: Run, tiny: 
     tokenizer.no_padding()
 
     def counts(template: str) -> list[int]:
-        texts = [tool.text(template) for tool in tiny.tools]  # type: ignore[arg-type]
+        texts = [tool.text(template) for tool in tiny.tools]
         return [len(tokenizer.encode(text, add_special_tokens=False).ids) for text in texts]
 
     for template in ("name_description", "toolbench"):

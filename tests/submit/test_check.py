@@ -300,6 +300,12 @@ def test_what_is_said_of_the_data_must_be_so(made: Any, checked: Checked, name: 
     reasons(checked(made.members(manifest=put("dataset", name, value=value))))
 
 
+def test_a_template_of_somebody_s_own_is_not_run(made: Any, checked: Checked) -> None:
+    endless = "{% for a in name %}{% for b in description %}{{ description * 9999999 }}{% endfor %}{% endfor %}"
+    found = reasons(checked(made.members(manifest=put("dataset", "template", value=endless))))
+    assert "its tool text is a template of its own; a submission uses one of description, name_description" in found
+
+
 @pytest.mark.parametrize("depth", [0, -1, 5])
 def test_a_depth_must_fit_the_ranking(made: Any, checked: Checked, depth: int) -> None:
     reasons(checked(made.members(manifest=put("depth", value=depth))))

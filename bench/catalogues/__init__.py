@@ -1,0 +1,1 @@
+"""Catalogues of tools as their owners have them: MCP, function calling, OpenAPI, objects of agent frameworks."""

@@ -1,0 +1,74 @@
+"""`bench data import`: a catalogue of tools as its owners have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.cli.options import json_option
+from bench.cli.output import print_json
+from bench.data.units import parse_unit
+
+#: The forms of `bench.catalogues.forms`, which `--help` does not wait for.
+_FORMS = ("mcp", "openai", "anthropic", "gemini", "openapi")
+_SHOWN = 5
+
+
+@click.command("import")
+@click.argument("name")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path())
+@click.option(
+    "--queries",
+    type=click.Path(path_type=Path),
+    help="CSV, JSON Lines or YAML file with query and tools, or a folder with queries.jsonl and qrels.",
+)
+@click.option("--as", "form", type=click.Choice(_FORMS), help="Form of all sources [default: recognised].")
+@click.option("--drop-duplicates", is_flag=True, help="Of different tools with the same id, keep the first.")
+@click.option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
+@click.option("--unit", help="What makes queries dependent, as in bench data add.  [default: gold]")
+@json_option
+def command(
+    name: str,
+    sources: tuple[str, ...],
+    queries: Path | None,
+    form: Any,
+    drop_duplicates: bool,
+    replace: bool,
+    unit: str | None,
+    as_json: bool,
+) -> None:
+    """Import your tools as the dataset NAME.
+
+    SOURCE is a file or a folder: the answer of an MCP server to tools/list, functions of OpenAI, Anthropic or Gemini,
+    or OpenAPI. Several sources merge. SERVER=SOURCE names the server that the tools belong to.
+
+    Without --queries, the dataset is a library without queries: for audits, and to import again with queries.
+    """
+    from bench.registry.importing import import_sources
+
+    by = None if unit is None else parse_unit(unit)
+    dataset = import_sources(
+        name, sources, queries, form=form, drop_duplicates=drop_duplicates, replace=replace, unit=by
+    )
+    servers = {tool.tool_id.removesuffix(tool.name) for tool in dataset.tools} - {""}
+    if as_json:
+        print_json(
+            {
+                "dataset": dataset.spec,
+                "tools": len(dataset.tools),
+                "servers": len(servers),
+                "queries": len(dataset.queries),
+                "content_hash": dataset.content_hash,
+                "remarks": [{"place": place, "remark": remark} for place, remark in dataset.remarks],
+            }
+        )
+        return
+    of = f" of {len(servers)} servers" if len(servers) > 1 else ""
+    sizes = f"{len(dataset.tools)} tools{of}, {len(dataset.queries)} queries"
+    click.echo(f"imported {name}: {sizes}; next: bench data audit {name}")
+    for place, remark in dataset.remarks[:_SHOWN]:
+        click.echo(f"{place}: {remark}", err=True)
+    if len(dataset.remarks) > _SHOWN:
+        click.echo(f"and {len(dataset.remarks) - _SHOWN} more remarks; --json lists all", err=True)

@@ -1,0 +1,150 @@
+"""Templates of tool text that users write in Jinja.
+
+Such a template is its own source: plans, manifests and hashes hold the text, so a result names exactly what was
+indexed and can be scored again without the file. A template runs in a sandbox and sees nothing but one tool. The
+sandbox stops accidents; it does not bound the time that a template takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.data.tables import TEMPLATES, Template, Tool
+from bench.errors import UsageError
+from bench.storage.paths import expanded
+from bench.text import one_line
+
+if TYPE_CHECKING:
+    import jinja2
+
+SUFFIXES = (".j2", ".jinja", ".jinja2")
+#: Characters of a template, and of the text that it makes of one tool.
+MOST_SOURCE, MOST_TEXT = 64 << 10, 1 << 20
+
+
+def read_template(given: str) -> Template:
+    """The template that a user names: one of `TEMPLATES`, a Jinja file, or the source of a Jinja template itself.
+
+    Raises:
+        UsageError: it is none of them, the file cannot be read, or it is not Jinja.
+    """
+    if given in TEMPLATES:
+        return given
+    source = given
+    if given.endswith(SUFFIXES) and "\n" not in given:
+        source = _file(expanded(given))
+        if not _is_jinja(source):
+            raise UsageError(f"the template {given} names no field of a tool, such as {{{{ name }}}}.")
+    elif not _is_jinja(given):
+        raise UsageError(
+            f"there is no template {one_line(given, 60)!r}; use {', '.join(TEMPLATES)}, or a Jinja file that ends in "
+            f"{', '.join(SUFFIXES)}."
+        )
+    _compiled(source)
+    return source
+
+
+def valid_template(value: str) -> str:
+    """The value, if it is a named template or looks like the source of one; for records.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if value not in TEMPLATES and (not _is_jinja(value) or len(value) > MOST_SOURCE):
+        raise ValueError(f"Input should be {', '.join(map(repr, TEMPLATES))} or the source of a Jinja template")
+    return value
+
+
+def template_name(template: Template) -> str:
+    """A template for a reader: its name, or `jinja-` and eight digits of the sha256 of its source."""
+    if template in TEMPLATES:
+        return template
+    return f"jinja-{hashlib.sha256(template.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def rendered(template: Template, tool: Tool) -> str:
+    """The text of a tool by a Jinja template.
+
+    The template sees `id`, `name`, `title`, `description`, `category`, `parent`, `parameters` (each with name, type,
+    description, required, default), `schema` (the input schema), `returns` (the response schema, or none),
+    `annotations` (an object) and `deprecated`.
+
+    Raises:
+        UsageError: the template is not Jinja, names something else, fails, or makes too long a text.
+    """
+    compiled = _compiled(template)
+    values = {
+        "id": tool.tool_id,
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "category": tool.category,
+        "parent": tool.parent,
+        "parameters": tool.parameters,
+        "schema": tool.schema(),
+        "returns": None if tool.returns is None else json.loads(tool.returns),
+        "annotations": {} if tool.annotations is None else json.loads(tool.annotations),
+        "deprecated": tool.deprecated,
+    }
+    parts: list[str] = []
+    left = MOST_TEXT
+    try:
+        for part in compiled.generate(values):
+            left -= len(part)
+            if left < 0:
+                raise UsageError(
+                    f"the template {template_name(template)} makes more than {MOST_TEXT} characters of the tool "
+                    f"{tool.tool_id}."
+                )
+            parts.append(part)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"the template {template_name(template)} fails on the tool {tool.tool_id} ({type(error).__name__}: "
+            f"{one_line(str(error), 160)})."
+        ) from None
+    return "".join(parts)
+
+
+def _is_jinja(text: str) -> bool:
+    return "{{" in text or "{%" in text
+
+
+def _file(path: Path) -> str:
+    if not path.is_file():
+        raise UsageError(f"there is no template file {path}.")
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_SOURCE + 1)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"cannot read the template {path}: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the template {path} is not UTF-8 ({error.reason} at byte {error.start}).") from None
+    if len(data) > MOST_SOURCE:
+        raise UsageError(f"the template {path} is longer than {MOST_SOURCE} bytes.")
+    # Line ends and the last one are those of the file, not of the text.
+    return text.replace("\r\n", "\n").rstrip("\n")
+
+
+@lru_cache(maxsize=32)
+def _compiled(source: str) -> jinja2.Template:
+    import jinja2
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    # `range` and its kind, and other templates: a template is about one tool.
+    environment.globals.clear()
+    try:
+        return environment.from_string(source)
+    except jinja2.TemplateError as error:
+        line = getattr(error, "lineno", None)
+        where = f", line {line}" if line else ""
+        raise UsageError(f"the template is not Jinja{where}: {one_line(str(error), 160)}.") from None
+    except RecursionError:
+        raise UsageError("the template is nested too deeply.") from None

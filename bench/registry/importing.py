@@ -1,0 +1,122 @@
+"""Importing catalogues of tools as datasets of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.catalogues.catalogue import Catalogue, Source, catalogue_of, read_catalogue
+from bench.catalogues.forms import Form
+from bench.catalogues.objects import as_json
+from bench.catalogues.queries import queries_of, read_queries
+from bench.catalogues.reading import Document, checked
+from bench.data.beir import import_queries
+from bench.data.card import Relation, cards_from
+from bench.data.dataset import Dataset
+from bench.data.tables import Query, Tables
+from bench.errors import UsageError
+from bench.registry.adding import check_absent, check_free, check_id, keep, with_unit
+
+#: What messages call a value that was passed from Python.
+_PASSED = "the tools"
+
+
+def import_sources(
+    name: str,
+    sources: Sequence[str | Path],
+    queries: Path | Sequence[Any] | None = None,
+    *,
+    form: Form | None = None,
+    drop_duplicates: bool = False,
+    replace: bool = False,
+    unit: Sequence[Relation] | None = None,
+) -> Dataset:
+    """Keep the tools of files and folders as a dataset, with or without queries.
+
+    Args:
+        name: a new id.
+        sources: files or folders, each as `PATH` or `SERVER=PATH`.
+        queries: a file of queries, a folder with queries.jsonl and qrels in BEIR form, whose judgements name tools by
+            their ids, or rows with `query` and `tools`; None for a dataset without queries.
+        form: read all sources as this form; None to recognise it.
+        drop_duplicates: of different tools with the same id, keep the first.
+        replace: put the new dataset in the place of one that was added under the same id.
+        unit: the relations that make queries dependent; None for the default.
+
+    Raises:
+        UsageError: the id is taken, or a source or the queries cannot be read.
+        DataError: a source or the queries are malformed, or two tools have the same id.
+        UnavailableError: a file is YAML and PyYAML is not installed.
+    """
+    _check(name, replace)
+    paths = [source if isinstance(source, str) else str(source) for source in sources]
+    found = read_catalogue([Source.of(path) for path in paths], form, drop_duplicates=drop_duplicates)
+    named = ", ".join(Source.of(path).path.name for path in paths[:3]) + (", ..." if len(paths) > 3 else "")
+    return _kept(name, found, queries, f"Imported from {named}.", replace, unit)
+
+
+def import_values(
+    name: str,
+    tools: Any,
+    queries: Path | Sequence[Any] | None = None,
+    *,
+    form: Form | None = None,
+    drop_duplicates: bool = False,
+    replace: bool = False,
+    unit: Sequence[Relation] | None = None,
+) -> Dataset:
+    """Keep tools of a Python program as a dataset: JSON data, or objects that `bench.catalogues.objects` knows.
+
+    Arguments and errors are those of `import_sources`.
+    """
+    _check(name, replace)
+    document = Document(checked(as_json(tools), _PASSED), _PASSED, _PASSED)
+    found = catalogue_of([(document, Source(Path()))], form, drop_duplicates=drop_duplicates)
+    return _kept(name, found, queries, "Imported from a Python program.", replace, unit)
+
+
+def _check(name: str, replace: bool) -> None:
+    """What can be known before anything is read."""
+    check_id(name)
+    check_free(name)
+    check_absent(name, replace)
+
+
+def _kept(
+    name: str,
+    found: Catalogue,
+    queries: Path | Sequence[Any] | None,
+    summary: str,
+    replace: bool,
+    unit: Sequence[Relation] | None,
+) -> Dataset:
+    issues = []
+    if found.remarks:
+        issues.append(
+            f"Left out or not resolved on import: {len(found.remarks)} parts of the sources; the first: "
+            f"{': '.join(found.remarks[0])}."
+        )
+    asked: list[Query] = []
+    if isinstance(queries, Path) and queries.is_dir():
+        asked, _, left_out = import_queries(queries, {tool.tool_id for tool in found.tools})
+        if left_out:
+            issues.append(f"{len(left_out)} queries were omitted on import, because no split contains them.")
+    elif isinstance(queries, Path):
+        asked = read_queries(queries, found.tools)
+    elif isinstance(queries, str) or not isinstance(queries, Sequence | None):
+        raise UsageError("queries must be a path, or a list of objects with query and tools.")
+    elif queries is not None:
+        rows = checked(list(queries), "the queries")
+        asked = queries_of([(f"entry {n}", row) for n, row in enumerate(rows, start=1)], found.tools, "the queries")
+    fields = {
+        "id": name,
+        "title": name,
+        "summary": summary,
+        "licence": "not stated",
+        "redistribution": False,
+        "template": "name_description",
+        "known_issues": issues,
+    }
+    card = with_unit(cards_from(fields, name)[0], unit)
+    return keep(Dataset.build(name, card, Tables(found.tools, asked, remarks=found.remarks)), replace)

@@ -1,0 +1,138 @@
+"""Files of queries: forms, names of tools, and faults with candidates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.catalogues.queries import queries_of, read_queries
+from bench.data.tables import Query, Tool
+from bench.errors import DataError, UsageError
+
+TOOLS = [
+    Tool("post/send", "send", "", parent="post"),
+    Tool("archive/send", "send", "", parent="archive"),
+    Tool("archive/find_letter", "find_letter", "", parent="archive"),
+    Tool(
+        "api/getPet", "getPet", "", category="api", parent="pets", annotations='{"method": "GET", "path": "/pets/{id}"}'
+    ),
+]
+ROWS: list[dict[str, Any]] = [
+    {"query": "Send it", "tools": ["post/send"]},
+    {"query": "Find, then send", "tools": ["find_letter", "archive/send"], "split": "train", "id": "both"},
+    {"query": "Which pet?", "tools": {"GET /pets/{id}": 2, "pets/getPet": 1}},
+    {"query": "Nothing", "tools": []},
+]
+FOUND = [
+    Query("q1", "Send it", {"post/send": 1}),
+    Query("both", "Find, then send", {"archive/find_letter": 1, "archive/send": 1}, "train"),
+    Query("q3", "Which pet?", {"api/getPet": 2}),
+    Query("q4", "Nothing", {}),
+]
+CSV = """id,query,tools,split
+,Send it,post/send,
+both,"Find, then send",find_letter; archive/send,train
+,Which pet?,GET /pets/{id},test
+,Nothing,,
+"""
+
+
+def fault(rows: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        queries_of([(f"line {number}", row) for number, row in enumerate(rows, start=1)], TOOLS, "f")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("q.jsonl", "\n".join(map(json.dumps, ROWS))),
+        ("q.json", json.dumps(ROWS)),
+        # JSON is YAML.
+        ("q.yaml", json.dumps(ROWS)),
+        ("q.yml", "".join(f"- {json.dumps(row)}\n" for row in ROWS)),
+    ],
+)
+def test_every_form_has_the_same_queries(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert read_queries(tmp_path / name, TOOLS) == FOUND
+
+
+@pytest.mark.parametrize("text", [CSV, "\ufeff" + CSV.replace("\n", "\r\n")])
+def test_csv_separates_tools_by_semicolons_and_has_no_grades(tmp_path: Path, text: str) -> None:
+    (tmp_path / "q.csv").write_bytes(text.encode())
+    expected = [*FOUND[:2], Query("q3", "Which pet?", {"api/getPet": 1}), FOUND[3]]
+    assert read_queries(tmp_path / "q.csv", TOOLS) == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({"query": "x", "tools": ["send"]}, "'send' may mean archive/send, post/send; use the id"),
+        ({"query": "x", "tools": ["find_leter"]}, "there is no tool 'find_leter' (near: archive/find_letter)"),
+        ({"query": "x", "tools": ["zzz"]}, "there is no tool 'zzz'"),
+        ({"query": "x"}, "the tools are missing; write an empty list for a query that no tool answers"),
+        ({"query": "x", "tools": 3}, "the tools are missing"),
+        ({"tools": []}, "the query is missing or no text"),
+        ({"query": " ", "tools": []}, "the query is missing or no text"),
+        ({"query": "x", "tools": [], "forbidden": []}, "the field 'forbidden' is none of query, tools, id, split"),
+        ({"query": "x", "tools": [], "split": "valid"}, "the split 'valid' is none of train, dev, test"),
+        ({"query": "x", "tools": {"post/send": 0}}, "the relevance of 'post/send' is not a whole number of 1 or more"),
+        ({"query": "x", "tools": {"post/send": True}}, "the relevance of 'post/send' is not a whole number"),
+        ({"query": "x", "tools": [["post/send"]]}, "there is no tool"),
+        (["x"], "it is not an object with query and tools"),
+        (None, "it is not an object with query and tools"),
+    ],
+)
+def test_a_fault_is_said_with_its_line(row: Any, sentence: str) -> None:
+    assert fault([ROWS[0], row]).startswith(f"f, line 2: {sentence}")
+
+
+def test_all_faults_are_counted_and_five_are_shown() -> None:
+    said = fault([{"query": "x", "tools": [f"no{number}"]} for number in range(9)])
+    assert said.startswith("f has 9 faults: line 1: there is no tool 'no0'")
+    assert said.endswith("; and 4 more.")
+    assert said.count("there is no tool") == 5
+
+
+def test_unknown_names_in_a_large_catalogue_take_no_time() -> None:
+    tools = [Tool(f"server{number}/do_a_thing_{number}", f"do_a_thing_{number}", "") for number in range(5000)]
+    rows = [("line", {"query": "x", "tools": [f"do_a_think_{number}" * 3]}) for number in range(3000)]
+    with pytest.raises(DataError, match="f has 3000 faults"):
+        queries_of(rows, tools, "f")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "sentence"),
+    [
+        (
+            "q.csv",
+            b"query,tool\nx,y\n",
+            "must begin with a line of column names, query and tools among them, each once.",
+        ),
+        ("q.csv", b"query,tools,tools\nx,y,z\n", "must begin with a line of column names"),
+        ("q.csv", b"", "must begin with a line of column names"),
+        ("q.csv", b"query,tools\nx\n", "line 2: expected 2 columns."),
+        ("q.csv", b"query,tools\nx,y,z\n", "line 2: expected 2 columns."),
+        ("q.csv", b"query,tools\n\xff,y\n", "is not UTF-8"),
+        ("q.csv", b'query,tools\n"x,y\n', "is not CSV: "),
+        ("q.csv", b"query,tools\n", "has no queries."),
+        ("q.json", b"[]", "has no queries."),
+        ("q.jsonl", b'{"query": "x", "tools": []}\n{', "line 2 is not JSON"),
+        ("q.yaml", b"query: x\ntools: {a: 1", "is not YAML"),
+    ],
+)
+def test_a_malformed_file_is_said_in_a_sentence(tmp_path: Path, name: str, data: bytes, sentence: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(DataError) as caught:
+        read_queries(tmp_path / name, TOOLS)
+    assert str(tmp_path / name) in str(caught.value)
+    assert sentence in str(caught.value)
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match=r"cannot read gone\.csv"):
+        read_queries(Path("gone.csv"), TOOLS)
