@@ -11,8 +11,8 @@ from bench.storage.records import Record, Sparing
 
 SCHEMA_VERSION = 1
 
-#: With so many repeats chance adds a hundredth of its variance to that of the queries: more would not narrow an
-#: interval that anyone could see. Time, memory and disk grow in proportion.
+#: With so many repeats, chance adds a hundredth of its variance to that of the queries: where that still shows, the
+#: method is little but chance, and more queries are what is lacking. Time, memory and disk grow in proportion.
 MOST_REPEATS = 100
 
 

@@ -22,6 +22,7 @@ from bench.models.causal import PROMPT_KEY, Sampling, load_causal
 from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.protocol.parts import is_oracle, needs_history, needs_llm, revisions
 from bench.registry import build_method
+from bench.session import session
 from bench.specs.parameters import ParameterSet
 from bench.training.decoder import small_decoder
 
@@ -290,6 +291,25 @@ def test_what_is_drawn_for_a_prompt_does_not_depend_on_its_batch(decoder: Path) 
         alone = [model.generate([prompts[i]], [seeds[i]], sampling)[0] for i in range(len(texts))]
         assert together == alone
     assert model.generate(prompts, [(9, 9)] * 4, sampling) != together
+
+
+def test_a_local_model_draws_again_in_each_repeat_if_it_draws_at_all(make: Make, decoder: Path) -> None:
+    data = make(TOOLS)
+    library = Library.of(data, data.card.template)
+    texts = ["write home", "settle the rent and write home", "hush", "a bank"]
+
+    def written(temperature: float, repeat: int) -> list[str]:
+        spec = f'query-generation(llm="local:{decoder}", base=bm25, temperature={temperature}, most_tokens=12)'
+        with session(repeat=repeat):
+            method: Any = build_method(spec)
+            method.index(library)
+        # Asked later, and maybe from a thread: the repeat is that in which it was indexed.
+        return method._by_local_model(texts)  # type: ignore[no-any-return]
+
+    for temperature, drawn in ((1.0, True), (0.0, False)):
+        first = written(temperature, 1)
+        assert written(temperature, 1) == first
+        assert (written(temperature, 2) != first) is drawn
 
 
 def test_drawing_follows_the_softmax_within_top_k_and_top_p() -> None:
