@@ -36,15 +36,13 @@ class Command(Method):
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
-        if not parameters.run:
-            raise UsageError('the method command needs a command: command(run="node search.js").')
         self._asking = Asking(f"the command {parameters.run!r}", self._send)
 
     def revisions(self) -> dict[str, str]:
         return {self.parameters.run: self.parameters.revision} if self.parameters.revision else {}
 
     def marks(self) -> dict[str, str]:
-        if self.parameters.revision:
+        if self.parameters.revision or not self.parameters.run:
             return {}
         why = f"asks the command {self.parameters.run!r}, whose version is not known: not reproducible by hash"
         return {"remote": why}
@@ -53,6 +51,8 @@ class Command(Method):
         return self._asking.facts()
 
     def preflight(self, library: Library, history: History) -> None:
+        if not self.parameters.run:
+            raise UsageError('the method command needs a command: command(run="node search.js").')
         AnswerReader(library.tools, self.parameters.answer)
 
     def index(self, library: Library) -> None:

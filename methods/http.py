@@ -23,6 +23,9 @@ class Http(Method):
     The answer may be a list, or an object with a list under `tools`, `results`, `hits`, `matches`, `items` or `data`,
     of ids, names, `PARENT/NAME`, or objects that have one, and a score for each or none. A query without a usable
     answer fails and is counted. Ten failures in a row end the run; its finished batches are kept.
+
+    With `catalogue`, the tools are sent first, as `{"library": HASH, "tools": [...]}`, and each query names the library
+    that it is about, so that a service can hold several.
     """
 
     class Parameters(ParameterSet):
@@ -44,8 +47,6 @@ class Http(Method):
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
-        if not parameters.url:
-            raise UsageError('the method http needs an address: http(url="http://localhost:8000/search").')
         for url in filter(None, (parameters.url, parameters.catalogue, parameters.version)):
             checked_url(url)
         self._revision: str | None = None
@@ -57,7 +58,7 @@ class Http(Method):
         return {self.parameters.url: said} if said else {}
 
     def marks(self) -> dict[str, str]:
-        if self._said():
+        if self._said() or not self.parameters.url:
             return {}
         return {"remote": f"asks {self.parameters.url}, which names no version: not reproducible by hash"}
 
@@ -65,14 +66,18 @@ class Http(Method):
         return self._asking.facts()
 
     def preflight(self, library: Library, history: History) -> None:
+        if not self.parameters.url:
+            raise UsageError("the method http needs an address: http(url=http://localhost:8000/search).")
         AnswerReader(library.tools, self.parameters.answer)
         self._web()
 
     def index(self, library: Library) -> None:
         self._reader = AnswerReader(library.tools, self.parameters.answer)
+        self._library = library.content_hash
         if self.parameters.catalogue:
             try:
-                self._web().send("POST", self.parameters.catalogue, {"tools": catalogue(library)})
+                body = {"library": library.content_hash, "tools": catalogue(library)}
+                self._web().send("POST", self.parameters.catalogue, body)
             except Unusable as error:
                 raise UnavailableError(f"{self.parameters.catalogue} did not take the tools: {error}.") from None
 
@@ -83,6 +88,8 @@ class Http(Method):
         asked: dict[str, str | int] = {self.parameters.query: text}
         if self.parameters.limit:
             asked[self.parameters.limit] = depth
+        if self.parameters.catalogue:
+            asked["library"] = self._library
         return self._web().send("POST" if self.parameters.verb == "post" else "GET", self.parameters.url, asked)
 
     def _web(self) -> WebClient:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.checks.method import check_method
 from bench.errors import UnavailableError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
@@ -87,8 +88,14 @@ def test_a_program_that_dies_fails_its_query_alone_and_is_not_started_for_ever(t
         run(tmp_path / "s", f"{sys.executable} {tmp_path / 'search.py'}")
 
 
+def test_a_program_passes_the_conformance_kit(program: str) -> None:
+    spec = Spec.of("command", {"run": program})
+    found = check_method(lambda: build_method(spec), load_dataset("starter"))
+    assert [check for check in found if check.problem] == []
+
+
 def test_what_cannot_work_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs a command"):
-        build_method(Spec.of("command"))
+        run(tmp_path, "")
     with pytest.raises(UnavailableError, match="cannot start the command 'no-such-program'"):
         run(tmp_path, "no-such-program")

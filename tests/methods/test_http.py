@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from searchservice import Request, Service
 
+from bench.checks.method import check_method
 from bench.errors import UnavailableError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
@@ -15,17 +18,21 @@ from bench.registry import build_method, load_dataset
 from bench.results.store import RUN, Result
 from bench.specs.spec import Spec, Value
 
+Fault = Callable[[str], tuple[Any, ...] | None]
+
 
 class Search:
     """A service that ranks by shared words, over the tools that it was given."""
 
     def __init__(self) -> None:
-        self.tools: list[tuple[str, set[str]]] = []
-        self.fault = lambda query: None
+        self.libraries: dict[str, list[tuple[str, set[str]]]] = {}
+        #: Query -> body and status of an answer, or None for the right one.
+        self.fault: Fault = lambda query: None
 
     def __call__(self, request: Request) -> None:
         if request.path == "/tools":
-            self.tools = [(tool["id"], set(tool["text"].lower().split())) for tool in request.sent["tools"]]
+            texts = [(tool["id"], set(tool["text"].lower().split())) for tool in request.sent["tools"]]
+            self.libraries[request.sent["library"]] = texts
             request.reply({})
         elif request.path == "/version":
             request.reply({"version": "v7"})
@@ -33,7 +40,8 @@ class Search:
             request.reply(*fault)
         else:
             words = set(request.sent["query"].lower().split())
-            found = sorted((-len(words & text), tool) for tool, text in self.tools)[: request.sent["limit"]]
+            found = sorted((-len(words & text), tool) for tool, text in self.libraries[request.sent["library"]])
+            found = found[: request.sent["limit"]]
             request.reply({"hits": [{"id": tool, "score": -score} for score, tool in found]})
 
 
@@ -62,7 +70,8 @@ def at(service: Service, path: str) -> str:
 
 def test_a_service_is_given_the_tools_and_asked_each_query(service: Service, search: Search, tmp_path: Path) -> None:
     result = run(tmp_path / "r", method(service, catalogue=at(service, "/tools"), version=at(service, "/version")))
-    assert len(search.tools) == len(load_dataset("starter").tools)
+    ((sent, tools),) = search.libraries.items()
+    assert (len(sent), len(tools)) == (64, len(load_dataset("starter").tools))
     assert result.metrics.n_failed == 0
     assert result.metrics.metrics["recall@10"].mean > 0.2
     assert result.manifest.method.revisions == {service.url: "v7"}
@@ -88,9 +97,14 @@ def test_a_service_without_a_version_is_marked(service: Service, search: Search,
 
 
 def test_an_unusable_answer_is_a_failed_query_and_named(service: Service, search: Search, tmp_path: Path) -> None:
-    faults = [([], 500), ({"hits": ["nowhere"]},), (b"<html>",), ({"hits": ["maps.find_route"] * 2},)]
+    faults: list[tuple[Any, ...]] = [
+        ([], 500),
+        ({"hits": ["nowhere"]},),
+        (b"<html>",),
+        ({"hits": ["maps.find_route"] * 2},),
+    ]
     failing = {query.text: faults[i % 4] for i, query in enumerate(load_dataset("starter").queries) if i % 3 == 0}
-    search.fault = failing.get
+    search.fault = lambda query: failing.get(query)
     result = run(tmp_path, method(service, catalogue=at(service, "/tools"), tries=1, concurrency=4))
     assert 0 < result.metrics.n_failed < 20
     assert "not in the library" in str(result.manifest.facts["failures"])
@@ -102,16 +116,16 @@ def test_a_service_that_is_down_ends_the_run_and_the_run_goes_on(
     monkeypatch.setattr("bench.methods.http.Http.batch_size", 5)
     asked: list[str] = []
 
-    def fault(query: str) -> tuple[object, int] | None:
+    def fault(query: str) -> tuple[Any, ...] | None:
         asked.append(query)
         return ({"error": "down"}, 400) if len(asked) > 7 else None
 
-    search.fault = fault  # type: ignore[assignment]
+    search.fault = fault
     spec = method(service, catalogue=at(service, "/tools"))
     with pytest.raises(UnavailableError, match=r"failed 10 queries in a row, the last with the status 400"):
         run(tmp_path, spec)
     assert not list(tmp_path.glob("*/*/manifest.json"))
-    search.fault = lambda query: asked.append(query)  # type: ignore[assignment]
+    search.fault = asked.append
     before = len(asked)
     result = run(tmp_path, spec)
     assert result.manifest.resumed
@@ -124,10 +138,10 @@ def test_twenty_at_once_with_every_fault_give_what_one_after_another_gives(
     service: Service, search: Search, tmp_path: Path
 ) -> None:
     queries = sorted(query.text for query in load_dataset("starter").queries)
-    faults = [([], 500), (b"{",), ([None],), (b"[" + b" " * (9 << 20) + b"]",)]
+    faults: list[tuple[Any, ...]] = [([], 500), (b"{",), ([None],), (b"[" + b" " * (9 << 20) + b"]",)]
     failing = {text: faults[i % 4] for i, text in enumerate(queries) if i % 4 == 1}
-    search.fault = failing.get
-    spec = {"catalogue": at(service, "/tools"), "tries": 1, "timeout": 20.0}
+    search.fault = lambda query: failing.get(query)
+    spec: dict[str, Value] = {"catalogue": at(service, "/tools"), "tries": 1, "timeout": 20.0}
     one = run(tmp_path / "one", method(service, **spec))
     many = run(tmp_path / "many", method(service, concurrency=20, **spec))
     assert (one.folder / RUN).read_bytes() == (many.folder / RUN).read_bytes()
@@ -135,9 +149,15 @@ def test_twenty_at_once_with_every_fault_give_what_one_after_another_gives(
     assert service.most_open > 1
 
 
+def test_a_service_passes_the_conformance_kit(service: Service, search: Search) -> None:
+    spec = method(service, catalogue=at(service, "/tools"), concurrency=4)
+    found = check_method(lambda: build_method(spec), load_dataset("starter"))
+    assert [check for check in found if check.problem] == []
+
+
 def test_what_cannot_work_is_said_before_the_run(service: Service, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs an address"):
-        build_method(Spec.of("http"))
+        run(tmp_path, Spec.of("http"))
     with pytest.raises(UsageError, match="not a URL of HTTP"):
         build_method(Spec.of("http", {"url": "ftp://somewhere"}))
     with pytest.raises(UsageError, match="JMESPath"):

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from searchservice import Request, Service
+from searchservice import Answer, Request, Service
 
 from bench.errors import UnavailableError, UsageError
 from bench.remote import web
@@ -57,7 +57,7 @@ def drips_its_body(request: Request) -> None:
 
 
 @pytest.mark.parametrize("answer", [hangs, drips_its_head, drips_its_body])
-def test_no_answer_takes_longer_than_its_time(service: Service, answer: web.Any) -> None:
+def test_no_answer_takes_longer_than_its_time(service: Service, answer: Answer) -> None:
     service.answer = answer
     started = time.monotonic()
     with pytest.raises(Unusable, match=r"no answer within 0\.4 seconds"):
