@@ -22,6 +22,7 @@ EXTRAS: dict[str, str] = {
     "openai": "llm",
     "datasets": "hub",
     "pandas": "pandas",
+    "jmespath": "remote",
     "jsonschema": "catalogues",
     "yaml": "catalogues",
 }

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from bench.__main__ import run
 
 if TYPE_CHECKING:
     from chatserver import ChatServer
+    from searchservice import Service
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -44,6 +46,7 @@ def shared_module(name: str) -> None:
 
 
 shared_module("chatserver")
+shared_module("searchservice")
 shared_module("browser")
 shared_module("tiny")
 shared_module("submit_changes")
@@ -117,6 +120,20 @@ def chat_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, isolated: None)
     monkeypatch.setattr(transport, "FIRST_WAIT", 0.01)
     yield server
     server.close()
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A search service on loopback (`searchservice.py`), which answers as a test sets it."""
+    from searchservice import Service
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server = Service()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
 
 
 _WORDS = "send a letter to post mail the weather in tomorrow rain train ticket book find price stock query tool and or"

@@ -24,6 +24,8 @@ ALLOWED = {
     ("cli/data.py", "tfidf"): "`bench data audit` measures dependence with it: it needs no model and no past queries",
     ("cli/list.py", "oracle"): "whether a method is shown the gold, not the method",
     ("results/manifest.py", "oracle"): "the kind of that mark, not the method",
+    ("llm/settings.py", "http"): "the scheme of a URL, not the method",
+    ("remote/web.py", "http"): "the scheme of a URL, not the method",
     ("results/comparing.py", "oracle"): "the mark of a method that is shown the gold, not the method",
 }
 

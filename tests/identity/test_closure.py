@@ -64,8 +64,9 @@ if name:
     found["methods"] = sorted({type(part).__module__ for part in methods_of(method)})
 print(json.dumps(found))
 """
-#: Methods that rank without a model that must be trained first.
-RUNNABLE = {name: name for name in method_names() if name not in {"rerank", "toolrerank", "toolrerank-oracle"}}
+#: Methods that rank without a model that must be trained first, and without something to ask.
+_NEEDY = {"rerank", "toolrerank", "toolrerank-oracle", "http", "command"}
+RUNNABLE = {name: name for name in method_names() if name not in _NEEDY}
 RUNNABLE |= {
     "tgr": "tgr(base=bm25)",
     "rrf": "rrf(methods=[bm25, tfidf])",

@@ -1,0 +1,160 @@
+"""Reading the answers of a retriever outside of bench.
+
+An answer is JSON. Without a mapping these shapes are read: a list of tools, or an object with such a list under one of
+`LISTS`; a tool is its id or name as a string, or an object that has it under one of `IDS` and possibly a number under
+`score`. A mapping is a JMESPath expression that gives the list.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.data.tables import Tool
+from bench.errors import UsageError, require
+from bench.text import one_line
+
+LISTS = ("tools", "results", "hits", "matches", "items", "data")
+IDS = ("tool_id", "id", "name", "tool")
+SCORE = "score"
+
+#: Characters of what a retriever said that are shown.
+_SHOWN = 80
+
+
+class Unusable(Exception):
+    """An answer that cannot be used; the text says why, without the query."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The tools of one answer, best first.
+
+    Attributes:
+        tools: codes, distinct.
+        scores: one for each tool, not ascending; None if not all tools have one.
+    """
+
+    tools: list[int]
+    scores: list[float] | None
+
+
+class AnswerReader:
+    """Reads answers about one library.
+
+    Args:
+        tools: the library; a tool's code is its position. An answer names a tool by its id, its name, or
+            `PARENT/NAME`, where no other tool has the same.
+        mapping: a JMESPath expression that gives the list of tools; empty for the shapes above.
+
+    Raises:
+        UsageError: the mapping is no JMESPath expression.
+        UnavailableError: there is a mapping, and jmespath is not installed.
+    """
+
+    def __init__(self, tools: Sequence[Tool], mapping: str = "") -> None:
+        self._mapping = _compiled(mapping)
+        names: dict[str, list[int]] = {}
+        for code, tool in enumerate(tools):
+            for name in {tool.name, f"{tool.parent}/{tool.name}"}:
+                names.setdefault(name, []).append(code)
+        self._names = names
+        self._ids = {tool.tool_id: code for code, tool in enumerate(tools)}
+
+    def read(self, reply: bytes, depth: int) -> Found:
+        """The first `depth` tools of an answer.
+
+        Raises:
+            Unusable: it is not JSON of a known shape, names an unknown tool, or a tool twice, or its scores ascend.
+        """
+        try:
+            value = json.loads(reply, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            raise Unusable(f"an answer that is not JSON ({_quoted(reply.decode('utf-8', 'replace'))})") from None
+        entries = self._entries(value)
+        tools: list[int] = []
+        scores: list[float] = []
+        for entry in entries[:depth]:
+            tools.append(self._code(entry))
+            score = entry.get(SCORE) if isinstance(entry, dict) else None
+            if isinstance(score, int | float) and not isinstance(score, bool):
+                scores.append(_finite(score))
+        if len(set(tools)) < len(tools):
+            twice = next(entry for entry, code in zip(entries, tools, strict=False) if tools.count(code) > 1)
+            raise Unusable(f"the tool {_quoted(_shown(twice))} twice")
+        if len(scores) < len(tools):
+            return Found(tools, None)
+        if any(after > before for before, after in itertools.pairwise(scores)):
+            raise Unusable("scores that ascend: the best tool must come first")
+        return Found(tools, scores)
+
+    def _entries(self, value: Any) -> list[Any]:
+        found = value
+        if self._mapping is not None:
+            from jmespath.exceptions import JMESPathError
+
+            try:
+                found = self._mapping.search(value)
+            except (JMESPathError, RecursionError) as error:
+                raise Unusable(f"an answer that the mapping does not fit ({_quoted(str(error))})") from None
+        elif isinstance(value, dict):
+            lists = [value[name] for name in LISTS if isinstance(value.get(name), list)]
+            found = lists[0] if lists else value
+        if not isinstance(found, list):
+            raise Unusable(f"an answer without a list of tools ({_quoted(json.dumps(value)[: 4 * _SHOWN])})")
+        return found
+
+    def _code(self, entry: Any) -> int:
+        name = entry
+        for _ in range(2):  # {"tool": {"name": ...}} names it one level further down
+            if isinstance(name, dict):
+                name = next((name[key] for key in IDS if isinstance(name.get(key), str | dict)), None)
+        if not isinstance(name, str):
+            raise Unusable(f"a tool without an id ({_quoted(_shown(entry))})")
+        if name in self._ids:
+            return self._ids[name]
+        codes = self._names.get(name, [])
+        if len(codes) == 1:
+            return codes[0]
+        if codes:
+            raise Unusable(f"the tool {_quoted(name)}, a name that {len(codes)} tools have")
+        raise Unusable(f"the tool {_quoted(name)}, which is not in the library")
+
+
+def _compiled(mapping: str) -> Any:
+    if not mapping:
+        return None
+    require("jmespath", what="a mapping of answers")
+    import jmespath
+    from jmespath.exceptions import JMESPathError
+
+    try:
+        return jmespath.compile(mapping)
+    except JMESPathError as error:
+        raise UsageError(f"{mapping!r} is not a JMESPath expression ({one_line(str(error), 200)}).") from None
+
+
+def _finite(score: float) -> float:
+    try:
+        number = float(score)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise Unusable("a score that is not finite")
+    return number
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _shown(entry: Any) -> str:
+    return entry if isinstance(entry, str) else json.dumps(entry)
+
+
+def _quoted(text: str) -> str:
+    return repr(one_line(text, _SHOWN))

@@ -1,0 +1,188 @@
+"""Asking a retriever that runs as a process of its own: one line of JSON to its input, one from its output."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shlex
+import signal
+import subprocess
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from bench.errors import UnavailableError, UsageError
+from bench.remote.answers import Unusable
+from bench.text import one_line
+
+#: The longest line that is read, in bytes, and how much of what the process writes to its error output is kept.
+LONGEST, _TAIL = 8 << 20, 2000
+#: How often a process that ended or was stopped is started again, in one run.
+RESTARTS = 3
+#: Seconds that a process may take from its start to its first answer, beside the time of a query.
+START = 60.0
+#: The environment variable with the path of the catalogue.
+CATALOGUE = "BENCH_TOOLS"
+
+
+class ProcessClient:
+    """One process, started with the first question and again if it ends; for one thread at a time.
+
+    Args:
+        command: split as a POSIX shell would; no shell is started.
+        timeout: seconds that one answer may take.
+        catalogue: the file of the library, whose path the process gets in `BENCH_TOOLS`.
+
+    Raises:
+        UsageError: the command is empty or has an open quote.
+    """
+
+    def __init__(self, command: str, timeout: float, catalogue: Path) -> None:
+        try:
+            self._command = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"cannot split the command {one_line(command, 120)!r} ({error}).") from None
+        if not self._command:
+            raise UsageError('run= needs a command, such as run="node search.js".')
+        self._timeout = timeout
+        self._environment = {**os.environ, CATALOGUE: str(catalogue)}
+        self._running: _Running | None = None
+        self._started = 0
+        self._asked = 0
+
+    def ask(self, question: dict[str, Any]) -> bytes:
+        """The answer to one question, as the line that the process wrote.
+
+        Raises:
+            Unusable: it took too long, wrote a line that is no answer to this question, or ended; the next question
+                starts it again.
+            UnavailableError: it cannot be started, or has been started again too often.
+        """
+        fresh = self._running is None
+        running = self._running or self._start()
+        self._asked += 1
+        line = json.dumps({"id": self._asked, **question}, ensure_ascii=True).encode() + b"\n"
+        try:
+            reply = running.exchange(line, self._timeout + (START if fresh else 0.0))
+            _check_id(reply, self._asked)
+        except Unusable:
+            # What it writes next may belong to this question: only a new process is known to be in step.
+            self.close()
+            raise
+        return reply
+
+    def close(self) -> None:
+        """Stop the process."""
+        if self._running is not None:
+            self._running.stop()
+            self._running = None
+
+    def _start(self) -> _Running:
+        if self._started > RESTARTS:
+            raise UnavailableError(
+                f"the command {self._command[0]!r} ended or had to be stopped {self._started} times; the answers so "
+                "far are kept, and the same run goes on with the next query when it works."
+            )
+        self._started += 1
+        try:
+            self._running = _Running(self._command, self._environment)
+        except OSError as error:
+            raise UnavailableError(f"cannot start the command {self._command[0]!r} ({error.strerror}).") from None
+        return self._running
+
+
+class _Running:
+    """A process, and threads that read what it writes; they do not hold this object, so that it ends with its user."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+        pipe = subprocess.PIPE
+        # A session of its own, so that what it starts is stopped with it.
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=True
+        )
+        self._lines: queue.Queue[bytes] = queue.Queue(maxsize=2)
+        self._errors = bytearray()
+        gone = threading.Event()
+        _in_background(_read_lines, self._process.stdout, self._lines, gone)
+        _in_background(_read_errors, self._process.stderr, self._errors)
+        self._finalizer = weakref.finalize(self, _end, self._process, gone)
+
+    def exchange(self, line: bytes, seconds: float) -> bytes:
+        """Write a line and wait for the next one."""
+        # In the background: a process that reads nothing fills the pipe, and a write would wait without an end.
+        _in_background(_write, self._process.stdin, line)
+        try:
+            reply = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            raise Unusable(f"no answer within {seconds:g} seconds{self._said()}") from None
+        if not reply:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1.0)
+            raise Unusable(f"no answer: the process ended with {self._process.returncode}{self._said()}")
+        if len(reply) > LONGEST:
+            raise Unusable(f"an answer of more than {LONGEST >> 20} MiB")
+        return reply
+
+    def stop(self) -> None:
+        self._finalizer()
+
+    def _said(self) -> str:
+        text = one_line(self._errors.decode("utf-8", "replace"), 200)
+        return f"; it said {text!r}" if text else ""
+
+
+def _in_background(work: Callable[..., None], *arguments: object) -> None:
+    threading.Thread(target=work, args=arguments, daemon=True).start()
+
+
+def _write(stream: IO[bytes], line: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        stream.write(line)
+        stream.flush()
+
+
+def _read_lines(stream: IO[bytes], lines: queue.Queue[bytes], gone: threading.Event) -> None:
+    """Pass lines on; an empty one at the end. A process that writes more than it is asked for has to wait."""
+    line = b"?"
+    while line and not gone.is_set():
+        try:
+            line = stream.readline(LONGEST + 1)
+        except (OSError, ValueError):
+            line = b""
+        while not gone.is_set():
+            with contextlib.suppress(queue.Full):
+                lines.put(line, timeout=0.5)
+                break
+
+
+def _read_errors(stream: IO[bytes], last: bytearray) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        while part := os.read(stream.fileno(), 4096):
+            last += part
+            del last[:-_TAIL]
+
+
+def _end(process: subprocess.Popen[bytes], gone: threading.Event) -> None:
+    gone.set()
+    _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(5.0)
+
+
+def _check_id(reply: bytes, asked: int) -> None:
+    """An answer may name the question that it answers, and must then name this one."""
+    try:
+        value = json.loads(reply)
+    except (ValueError, RecursionError):
+        raise Unusable(f"a line that is not JSON ({one_line(reply[:400].decode('utf-8', 'replace'), 80)!r})") from None
+    if isinstance(value, dict) and "id" in value and value["id"] != asked:
+        raise Unusable(f"the answer to question {one_line(str(value['id']), 20)} instead of {asked}")

@@ -1,0 +1,125 @@
+"""A retriever behind an HTTP address, in any language."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import Field
+
+from bench.errors import UnavailableError, UsageError
+from bench.protocol import History, Library, Method, Queries, Ranking
+from bench.protocol.method import Context
+from bench.remote.answers import AnswerReader, Unusable
+from bench.remote.asking import Asking
+from bench.remote.catalogue import catalogue
+from bench.remote.web import Web, WebClient, checked_url
+from bench.specs.parameters import ParameterSet
+
+
+class Http(Method):
+    """Asks a service for each query: `{"query": TEXT, "limit": DEPTH}` goes out, a list of tool ids comes back.
+
+    The answer may be a list, or an object with a list under `tools`, `results`, `hits`, `matches`, `items` or `data`,
+    of ids, names, `PARENT/NAME`, or objects that have one, and a score for each or none. A query without a usable
+    answer fails and is counted. Ten failures in a row end the run; its finished batches are kept.
+
+    With `catalogue`, the tools are sent first, as `{"library": HASH, "tools": [...]}`, and each query names the library
+    that it is about, so that a service can hold several.
+    """
+
+    class Parameters(ParameterSet):
+        url: str = Field("", description="address of the search, such as http://localhost:8000/search")
+        catalogue: str = Field("", description='address that gets the tools as a POST of {"tools": [...]} first')
+        verb: Literal["post", "get"] = Field("post", description="how to ask: JSON by POST, or a GET's query string")
+        query: str = Field("query", min_length=1, description="name of the field with the query")
+        limit: str = Field("limit", description="name of the field with the number of tools; empty to send none")
+        answer: str = Field("", description="JMESPath of the list of tools in the answer; empty for the usual shapes")
+        revision: str = Field("", description="version of the service, if you know it")
+        version: str = Field("", description="address that says the version of the service")
+        token: str = Field("", description="environment variable with a bearer token")
+        timeout: float = Field(30.0, gt=0, le=3600, description="seconds for one try")
+        tries: int = Field(3, ge=1, le=10, description="requests for one query, if they fail in a way that may pass")
+        concurrency: int = Field(1, ge=1, le=64, description="queries asked at once")
+        rate: float = Field(0.0, ge=0, le=10_000, description="requests per second; 0 for no limit")
+
+    parameters: Parameters
+    #: Of what somebody else runs, nobody here knows that the same question gets the same answer.
+    has_chance = True
+
+    def __init__(self, parameters: Parameters, context: Context) -> None:
+        super().__init__(parameters, context)
+        for url in filter(None, (parameters.url, parameters.catalogue, parameters.version)):
+            checked_url(url)
+        self._revision: str | None = None
+        self._client: WebClient | None = None
+        self._asking = Asking(parameters.url, self._send, parameters.concurrency)
+
+    def revisions(self) -> dict[str, str]:
+        said = self._said()
+        return {self.parameters.url: said} if said else {}
+
+    def marks(self) -> dict[str, str]:
+        if self._said() or not self.parameters.url:
+            return {}
+        return {"remote": f"asks {self.parameters.url}, which names no version: not reproducible by hash"}
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        return self._asking.facts()
+
+    def preflight(self, library: Library, history: History) -> None:
+        if not self.parameters.url:
+            raise UsageError("the method http needs an address: http(url=http://localhost:8000/search).")
+        AnswerReader(library.tools, self.parameters.answer)
+        self._web()
+
+    def index(self, library: Library) -> None:
+        self._reader = AnswerReader(library.tools, self.parameters.answer)
+        self._library = library.content_hash
+        if self.parameters.catalogue:
+            try:
+                body = {"library": library.content_hash, "tools": catalogue(library)}
+                self._web().send("POST", self.parameters.catalogue, body)
+            except Unusable as error:
+                raise UnavailableError(f"{self.parameters.catalogue} did not take the tools: {error}.") from None
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return self._asking.rank(queries.texts, depth, self._reader)
+
+    def _send(self, text: str, depth: int) -> bytes:
+        asked: dict[str, str | int] = {self.parameters.query: text}
+        if self.parameters.limit:
+            asked[self.parameters.limit] = depth
+        if self.parameters.catalogue:
+            asked["library"] = self._library
+        return self._web().send("POST" if self.parameters.verb == "post" else "GET", self.parameters.url, asked)
+
+    def _web(self) -> WebClient:
+        if self._client is None:
+            own = self.parameters
+            self._client = WebClient(Web(own.timeout, own.tries, own.rate, own.token))
+        return self._client
+
+    def _said(self) -> str:
+        """The version of the service, as the user or the service says."""
+        if self._revision is None:
+            self._revision = self.parameters.revision
+            if self.parameters.version:
+                try:
+                    said = self._web().send("GET", self.parameters.version, {})
+                except Unusable as error:
+                    raise UnavailableError(f"{self.parameters.version} did not say its version: {error}.") from None
+                self._revision = _version(said)
+        return self._revision
+
+
+def _version(said: bytes) -> str:
+    """A version out of an answer: `{"version": ...}`, a JSON string, or the text."""
+    text = said[:2000].decode("utf-8", "replace").strip()
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    if isinstance(value, dict):
+        value = value.get("version", text)
+    return str(value)[:200]

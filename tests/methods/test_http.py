@@ -1,0 +1,169 @@
+"""The method `http`, end to end with a service on loopback."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from searchservice import Request, Service
+
+from bench.checks.method import check_method
+from bench.errors import UnavailableError, UsageError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
+from bench.registry import build_method, load_dataset
+from bench.results.store import RUN, Result
+from bench.specs.spec import Spec, Value
+
+Fault = Callable[[str], tuple[Any, ...] | None]
+
+
+class Search:
+    """A service that ranks by shared words, over the tools that it was given."""
+
+    def __init__(self) -> None:
+        self.libraries: dict[str, list[tuple[str, set[str]]]] = {}
+        #: Query -> body and status of an answer, or None for the right one.
+        self.fault: Fault = lambda query: None
+
+    def __call__(self, request: Request) -> None:
+        if request.path == "/tools":
+            texts = [(tool["id"], set(tool["text"].lower().split())) for tool in request.sent["tools"]]
+            self.libraries[request.sent["library"]] = texts
+            request.reply({})
+        elif request.path == "/version":
+            request.reply({"version": "v7"})
+        elif (fault := self.fault(request.sent["query"])) is not None:
+            request.reply(*fault)
+        else:
+            words = set(request.sent["query"].lower().split())
+            found = sorted((-len(words & text), tool) for tool, text in self.libraries[request.sent["library"]])
+            found = found[: request.sent["limit"]]
+            request.reply({"hits": [{"id": tool, "score": -score} for score, tool in found]})
+
+
+def run(results: Path, spec: Spec, **more: object) -> Result:
+    """The first 20 test queries of the embedded dataset."""
+    runner = Runner(results, load=lambda spec: load_dataset(str(spec)), build=build_method, **more)  # type: ignore[arg-type]
+    found = next(runner.run([Plan(Spec.of("starter"), spec, limit=20)]))
+    if not isinstance(found, Result):
+        raise found
+    return found
+
+
+def method(service: Service, **more: Value) -> Spec:
+    return Spec.of("http", {"url": service.url, **more})
+
+
+@pytest.fixture
+def search(service: Service) -> Search:
+    service.answer = Search()
+    return service.answer
+
+
+def at(service: Service, path: str) -> str:
+    return service.url.replace("/search", path)
+
+
+def test_a_service_is_given_the_tools_and_asked_each_query(service: Service, search: Search, tmp_path: Path) -> None:
+    result = run(tmp_path / "r", method(service, catalogue=at(service, "/tools"), version=at(service, "/version")))
+    ((sent, tools),) = search.libraries.items()
+    assert (len(sent), len(tools)) == (64, len(load_dataset("starter").tools))
+    assert result.metrics.n_failed == 0
+    assert result.metrics.metrics["recall@10"].mean > 0.2
+    assert result.manifest.method.revisions == {service.url: "v7"}
+    assert result.manifest.method.marks == []
+    assert result.manifest.facts["asked_at_once"] == 1
+    # Ties are broken by the protocol, because the service gives scores.
+    assert result.metrics.metrics["recall@10"].tie_low is not None
+    at_once = run(
+        tmp_path / "s", method(service, catalogue=at(service, "/tools"), version=at(service, "/version"), concurrency=8)
+    )
+    assert (at_once.folder / RUN).read_bytes() == (result.folder / RUN).read_bytes()
+    assert at_once.manifest.facts["asked_at_once"] == 8
+
+
+def test_a_service_without_a_version_is_marked(service: Service, search: Search, tmp_path: Path) -> None:
+    catalogue = at(service, "/tools")
+    (mark,) = run(tmp_path, method(service, catalogue=catalogue)).manifest.marks
+    assert mark.text == "remote"
+    assert "not reproducible by hash" in mark.why
+    named = run(tmp_path, method(service, catalogue=catalogue, revision="2026-11-01"))
+    assert named.manifest.marks == []
+    assert named.manifest.method.revisions == {service.url: "2026-11-01"}
+
+
+def test_an_unusable_answer_is_a_failed_query_and_named(service: Service, search: Search, tmp_path: Path) -> None:
+    faults: list[tuple[Any, ...]] = [
+        ([], 500),
+        ({"hits": ["nowhere"]},),
+        (b"<html>",),
+        ({"hits": ["maps.find_route"] * 2},),
+    ]
+    failing = {query.text: faults[i % 4] for i, query in enumerate(load_dataset("starter").queries) if i % 3 == 0}
+    search.fault = lambda query: failing.get(query)
+    result = run(tmp_path, method(service, catalogue=at(service, "/tools"), tries=1, concurrency=4))
+    assert 0 < result.metrics.n_failed < 20
+    assert "not in the library" in str(result.manifest.facts["failures"])
+
+
+def test_a_service_that_is_down_ends_the_run_and_the_run_goes_on(
+    service: Service, search: Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.methods.http.Http.batch_size", 5)
+    asked: list[str] = []
+
+    def fault(query: str) -> tuple[Any, ...] | None:
+        asked.append(query)
+        return ({"error": "down"}, 400) if len(asked) > 7 else None
+
+    search.fault = fault
+    spec = method(service, catalogue=at(service, "/tools"))
+    with pytest.raises(UnavailableError, match=r"failed 10 queries in a row, the last with the status 400"):
+        run(tmp_path, spec)
+    assert not list(tmp_path.glob("*/*/manifest.json"))
+    search.fault = asked.append
+    before = len(asked)
+    result = run(tmp_path, spec)
+    assert result.manifest.resumed
+    # Three batches of five were finished. Their queries are asked once more, for the latency, and the others twice.
+    assert 5 <= result.metrics.n_failed <= 3 + 5  # not all queries have gold
+    assert sorted(Counter(asked[before:]).values()) == [1] * 15 + [2] * 5
+
+
+def test_twenty_at_once_with_every_fault_give_what_one_after_another_gives(
+    service: Service, search: Search, tmp_path: Path
+) -> None:
+    queries = sorted(query.text for query in load_dataset("starter").queries)
+    faults: list[tuple[Any, ...]] = [([], 500), (b"{",), ([None],), (b"[" + b" " * (9 << 20) + b"]",)]
+    failing = {text: faults[i % 4] for i, text in enumerate(queries) if i % 4 == 1}
+    search.fault = lambda query: failing.get(query)
+    spec: dict[str, Value] = {"catalogue": at(service, "/tools"), "tries": 1, "timeout": 20.0}
+    one = run(tmp_path / "one", method(service, **spec))
+    many = run(tmp_path / "many", method(service, concurrency=20, **spec))
+    assert (one.folder / RUN).read_bytes() == (many.folder / RUN).read_bytes()
+    assert one.metrics.n_failed == many.metrics.n_failed > 0
+    assert service.most_open > 1
+
+
+def test_a_service_passes_the_conformance_kit(service: Service, search: Search) -> None:
+    spec = method(service, catalogue=at(service, "/tools"), concurrency=4)
+    found = check_method(lambda: build_method(spec), load_dataset("starter"))
+    assert [check for check in found if check.problem] == []
+
+
+def test_what_cannot_work_is_said_before_the_run(service: Service, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="needs an address"):
+        run(tmp_path, Spec.of("http"))
+    with pytest.raises(UsageError, match="not a URL of HTTP"):
+        build_method(Spec.of("http", {"url": "ftp://somewhere"}))
+    with pytest.raises(UsageError, match="JMESPath"):
+        run(tmp_path, method(service, answer="a["))
+    service.answer = lambda request: request.reply({"error": "no"}, 403)
+    with pytest.raises(UnavailableError, match="did not take the tools: the status 403"):
+        run(tmp_path, method(service, catalogue=at(service, "/tools")))
+    with pytest.raises(UnavailableError, match="did not say its version"):
+        run(tmp_path, method(service, version=at(service, "/version")))

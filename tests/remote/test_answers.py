@@ -1,0 +1,141 @@
+"""Answers of retrievers outside of bench: shapes, mappings, and what is no answer."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.data.tables import Tool
+from bench.errors import UsageError
+from bench.remote.answers import AnswerReader, Found, Unusable
+
+TOOLS = [
+    Tool("a", "search", "finds", parent="shop"),
+    Tool("b", "search", "finds", parent="books"),
+    Tool("c", "pay", "pays", parent="shop"),
+    Tool("d", "d", "does", parent=""),
+]
+
+
+def read(value: Any, depth: int = 10, mapping: str = "") -> Found:
+    return AnswerReader(TOOLS, mapping).read(json.dumps(value).encode(), depth)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["c", "a"],
+        {"tools": ["c", "a"]},
+        {"took": 3, "results": ["pay", "shop/search"]},
+        {"hits": [{"id": "c"}, {"tool_id": "a", "name": "search"}]},
+        {"matches": [{"name": "shop/pay"}, {"name": "shop/search"}]},
+        {"items": [{"tool": {"name": "pay"}}, {"tool": "a"}]},
+        {"data": [{"tool": {"id": "c"}}, "a"]},
+    ],
+)
+def test_the_usual_shapes_need_no_mapping(value: Any) -> None:
+    assert read(value) == Found([2, 0], None)
+
+
+def test_scores_are_taken_if_every_tool_has_one() -> None:
+    both = [{"id": "c", "score": 0.5}, {"id": "a", "score": 0.5}, {"id": "b", "score": -1}]
+    assert read(both) == Found([2, 0, 1], [0.5, 0.5, -1.0])
+    assert read([*both[:2], {"id": "b"}]) == Found([2, 0, 1], None)
+    assert read([{"id": "c", "score": True}]) == Found([2], None)
+
+
+def test_a_mapping_finds_the_list() -> None:
+    value = {"answer": {"ranked": [{"t": "c"}, {"t": "a"}], "tools": ["d"]}}
+    assert read(value, mapping="answer.ranked[].t").tools == [2, 0]
+    assert read(value, mapping="answer.ranked[].{id: t, score: `1`}") == Found([2, 0], [1.0, 1.0])
+    assert read({"id": "c", "tools": ["a"]}).tools == [0]
+
+
+def test_what_is_beyond_the_depth_is_not_looked_at() -> None:
+    assert read(["c", "a", "nonsense", 7], depth=2).tools == [2, 0]
+    assert read([]) == Found([], [])
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (["c", "c"], "the tool 'c' twice"),
+        (["c", "pay"], "the tool 'c' twice"),
+        (["search"], "the tool 'search', a name that 2 tools have"),
+        (["x\x1b[31m"], "which is not in the library"),
+        ([None], "a tool without an id (null)".replace("null", "'null'")),
+        ([{"rank": 1}], "a tool without an id"),
+        ([{"tool": {"tool": {"id": "c"}}}], "a tool without an id"),
+        ({"error": "no"}, "an answer without a list of tools"),
+        ("c", "an answer without a list of tools"),
+        (3, "an answer without a list of tools"),
+        ([{"id": "c", "score": 1}, {"id": "a", "score": 2}], "scores that ascend"),
+        ([{"id": "c", "score": 10**400}], "a score that is not finite"),
+    ],
+)
+def test_what_is_no_answer_is_said(value: Any, why: str) -> None:
+    with pytest.raises(Unusable) as caught:
+        read(value)
+    assert why in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("reply", [b"", b"{", b"\xff", b"[NaN]", b'[{"id": "c", "score": Infinity}]', b"[" * 100_000])
+def test_what_is_not_json_is_said(reply: bytes) -> None:
+    with pytest.raises(Unusable, match="not JSON"):
+        AnswerReader(TOOLS).read(reply, 5)
+
+
+def test_a_mapping_that_is_none_or_does_not_fit_is_said() -> None:
+    with pytest.raises(UsageError, match="is not a JMESPath expression"):
+        AnswerReader(TOOLS, "a[")
+    with pytest.raises(Unusable, match="an answer without a list"):
+        read({"a": 1}, mapping="b")
+    with pytest.raises(Unusable, match="the mapping does not fit"):
+        read({"a": 1}, mapping="length(a)")
+
+
+def test_mutated_answers_are_read_or_refused() -> None:
+    whole = json.dumps(
+        {"results": [{"id": "c", "score": 0.5}, {"tool": {"name": "shop/search"}, "score": 0.25}]}
+    ).encode()
+    reader, draw, used = AnswerReader(TOOLS), random.Random(0), 0
+    for _ in range(600):
+        data = bytearray(whole)
+        for _ in range(draw.randint(1, 4)):
+            at = draw.randrange(len(data))
+            data[at : at + draw.randint(0, 3)] = draw.randbytes(draw.randint(0, 3))
+        said = ""
+        try:
+            found = reader.read(bytes(data), 5)
+        except Unusable as error:
+            said = str(error)
+        else:
+            used += 1
+            assert len(set(found.tools)) == len(found.tools)
+        assert said.isprintable()
+    assert 0 < used < 600
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.sampled_from(["a", "c", "pay", "x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "score", "tools", "tool"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_any_json_is_read_or_refused(value: Any) -> None:
+    try:
+        found = AnswerReader(TOOLS).read(json.dumps(value).encode(), 3)
+    except Unusable:
+        return
+    assert len(found.tools) <= 3
+    assert all(0 <= code < len(TOOLS) for code in found.tools)

@@ -1,0 +1,121 @@
+"""Programs that hang, die, flood and lie, as real processes."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.errors import UnavailableError, UsageError
+from bench.remote import process
+from bench.remote.answers import Unusable
+from bench.remote.process import ProcessClient
+
+HEAD = "import json, os, sys, time\n"
+ECHO = "for line in sys.stdin:\n    asked = json.loads(line)\n"
+
+
+def client(tmp_path: Path, code: str, timeout: float = 10.0) -> ProcessClient:
+    (tmp_path / "program.py").write_text(HEAD + code)
+    (tmp_path / "tools.jsonl").write_text("{}\n")
+    return ProcessClient(f"{sys.executable} -u {tmp_path / 'program.py'}", timeout, tmp_path / "tools.jsonl")
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return not Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].startswith(" Z")
+
+
+def test_one_process_answers_line_by_line_and_knows_the_tools(tmp_path: Path) -> None:
+    tools = "[asked['query'], str(os.getpid()), os.environ['BENCH_TOOLS']]"
+    asked = client(tmp_path, ECHO + f"    print(json.dumps({{'id': asked['id'], 'tools': {tools}}}))\n")
+    first, second = (json.loads(asked.ask({"query": text}))["tools"] for text in ("é\n", "b"))
+    assert first[0] == "é\n"
+    assert first[1:] == second[1:]
+    assert first[2] == str(tmp_path / "tools.jsonl")
+    asked.close()
+    assert not alive(int(first[1]))
+
+
+def test_a_process_ends_with_what_started_it(tmp_path: Path) -> None:
+    code = ECHO + "    child = os.fork() or time.sleep(60)\n    print(json.dumps([os.getpid(), child]))\n"
+    asked: ProcessClient | None = client(tmp_path, code)
+    assert asked is not None
+    pids = json.loads(asked.ask({}))
+    assert all(map(alive, pids))
+    del asked
+    gc.collect()
+    deadline = time.monotonic() + 5
+    while any(map(alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(alive, pids))
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("time.sleep(60)\n", r"no answer within [\d.]+ seconds"),
+        (
+            "sys.stderr.write('out of \\x1b[31m memory'); sys.exit(3)\n",
+            r"the process ended with 3; it said 'out of .*memory'",
+        ),
+        ("sys.stdin.readline(); print('ready')\n", "a line that is not JSON \\('ready'\\)"),
+        (
+            ECHO + "    print(json.dumps({'id': asked['id'] - 1, 'tools': []}))\n",
+            "the answer to question 0 instead of 1",
+        ),
+        ("sys.stdout.write('x' * 3_000_000)\ntime.sleep(60)\n", "an answer of more than 1 MiB"),
+        ("while True: sys.stderr.write('y' * 100_000)\n", r"no answer within .*it said 'y+"),
+    ],
+)
+def test_a_program_that_does_not_answer_is_stopped_and_said(
+    tmp_path: Path, code: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "LONGEST", 1 << 20)
+    monkeypatch.setattr(process, "START", 0.5)
+    asked = client(tmp_path, code, timeout=0.5)
+    started = time.monotonic()
+    with pytest.raises(Unusable, match=why) as caught:
+        asked.ask({"query": "x" * 500_000})
+    assert time.monotonic() - started < 4
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
+def test_a_program_that_dies_is_started_again_but_not_for_ever(tmp_path: Path) -> None:
+    asked = client(tmp_path, ECHO + "    if asked['query'] == 'die': sys.exit(1)\n    print('[]')\n")
+    for _ in range(process.RESTARTS):
+        assert asked.ask({"query": "live"}) == b"[]\n"
+        with pytest.raises(Unusable, match="ended with 1"):
+            asked.ask({"query": "die"})
+    assert asked.ask({"query": "live"}) == b"[]\n"
+    with pytest.raises(Unusable):
+        asked.ask({"query": "die"})
+    with pytest.raises(UnavailableError, match="4 times"):
+        asked.ask({"query": "live"})
+
+
+def test_a_program_that_writes_more_than_it_is_asked_for_is_out_of_step(tmp_path: Path) -> None:
+    asked = client(tmp_path, ECHO + "    print(json.dumps({'id': asked['id'], 'tools': []}) + '\\n{\"id\": 0}')\n")
+    asked.ask({})
+    with pytest.raises(Unusable, match="the answer to question 0 instead of 2"):
+        asked.ask({})
+
+
+@pytest.mark.parametrize(("command", "why"), [("", "needs a command"), ("a 'b", "cannot split")])
+def test_a_command_that_is_none_is_said(tmp_path: Path, command: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        ProcessClient(command, 1.0, tmp_path / "tools.jsonl")
+
+
+def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="cannot start the command 'no-such-program'"):
+        ProcessClient("no-such-program --now", 1.0, tmp_path / "tools.jsonl").ask({})
