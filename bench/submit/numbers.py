@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bench.data.dataset import Dataset
 from bench.errors import ResultError, UsageError
+from bench.evaluation.answers import Answers
 from bench.evaluation.rescore import stored_answers
 from bench.evaluation.scoring import Scored, score, scoring_code, unit_names
 from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
@@ -65,10 +67,7 @@ def number_faults(
         return [f"{len(asked.rows)} queries with up to {width} tools exceed the limit of the check ({MOST_CELLS})."]
     if manifest.method.run_file is not None and manifest.depth != max(1, width):
         return [f"the manifest has the depth {manifest.depth}, and the longest ranking {width} tools."]
-    stored = Result(Path(), manifest, metrics)
-    # A cached property looks there first: these tables were read under limits, and no file is.
-    vars(stored).update(run=run, per_query=per_query)
-    rows, answers = stored_answers(stored, asked.dataset)
+    rows, answers = submitted_answers(manifest, metrics, run, per_query, asked.dataset)
     depth = None if manifest.method.run_file is not None else manifest.depth
     scored = score(manifest.result_id, asked.dataset, rows, answers, manifest.dataset.template, wanted, depth)
     faults = [*_value_faults(per_query, scored), *_metric_faults(metrics, scored.metrics)]
@@ -78,6 +77,16 @@ def number_faults(
     if len(faults) > _MOST_FAULTS:
         faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} numbers more."]
     return faults
+
+
+def submitted_answers(
+    manifest: Manifest, metrics: Metrics, run: pa.Table, per_query: pa.Table, dataset: Dataset
+) -> tuple[NDArray[np.int64], Answers]:
+    """The queries of a submission as rows of the dataset, and its answers to them; its tables are sound."""
+    stored = Result(Path(), manifest, metrics)
+    # A cached property looks there first: these tables were read under limits, and no file is.
+    vars(stored).update(run=run, per_query=per_query)
+    return stored_answers(stored, dataset)
 
 
 def code_faults(manifest: Manifest, metrics: Metrics) -> list[str]:
