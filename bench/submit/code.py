@@ -75,7 +75,7 @@ def source_files(place: Path, spec: Spec) -> dict[str, bytes]:
     try:
         for name, path in _modules(place, {name.partition(".")[0].partition(":")[0] for name in wanted}):
             if not is_code(name):
-                raise UsageError(f"the name of {path} is too long for a submission.")
+                raise UsageError(f"{path} cannot be packed: its name is too long or not that of a Python module.")
             found[name] = path.read_bytes()
             if len(found[name]) > LARGEST_FILE:
                 raise UsageError(f"{path} has more than {LARGEST_FILE} bytes, which is too large for a submission.")

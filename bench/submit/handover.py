@@ -29,8 +29,6 @@ from bench.storage.records import StrictRecord
 
 _REQUEST = "request.json"
 _TOOLS, _EDGES, _HISTORY, _QUERIES = "tools.parquet", "edges.parquet", "history.parquet", "queries.parquet"
-#: The folder of the submitted source files.
-CODE = "code"
 #: What is said before the first line of a method's code runs.
 BEGUN = b"begun\n"
 _LONGEST_HEADER = 1 << 16

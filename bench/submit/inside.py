@@ -27,7 +27,8 @@ from bench.protocol.ranking import validate, validate_sets
 from bench.registry import build_method
 from bench.session import session
 from bench.specs.spec import parse
-from bench.submit.handover import BEGUN, CODE, Given, Reply, error_bytes, read_given, reply_bytes
+from bench.submit.code import FOLDER
+from bench.submit.handover import BEGUN, Given, Reply, error_bytes, read_given, reply_bytes
 
 #: Processes and threads of this user, as far as the system counts them for the sandbox; the parent counts as well.
 _TASKS = 4096
@@ -41,9 +42,9 @@ def main(folder: Path, memory: int, scratch: int) -> None:
     _limit(memory, scratch)
     _send(channel, BEGUN)
     try:
-        if (folder / CODE).is_dir():
+        if (folder / FOLDER).is_dir():
             # The method is imported from the working folder, as `bench run` does.
-            os.chdir(folder / CODE)
+            os.chdir(folder / FOLDER)
         with session(offline=True, cache=False):
             data = reply_bytes(answer(given))
     except BenchError as error:

@@ -24,7 +24,7 @@ from bench.results.store import RUN
 from bench.specs.spec import parse
 from bench.submit.archive import quoted
 from bench.submit.code import is_code, names, plugins, values
-from bench.submit.handover import CODE, Given, RefusedReply, Reply, Request, longest_reply, read_reply, write_given
+from bench.submit.handover import Given, RefusedReply, Reply, Request, longest_reply, read_reply, write_given
 from bench.submit.numbers import submitted_answers
 from bench.submit.sandbox import Limits, Stopped, run_confined
 from bench.submit.tables import MOST_CELLS
@@ -101,7 +101,7 @@ def rerun(
         folder = Path(place)
         write_given(folder, Given(request, library, history, queries))
         for name in filter(is_code, members):
-            path = folder / CODE / name.partition("/")[2]
+            path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(members[name])
         try:
@@ -163,9 +163,11 @@ def _compared(manifest: Manifest, stored: Answers, reply: Reply, query_ids: list
     words = [f"rankings in {ranked.sum()}" if ranked.any() else ""]
     words.append(f"recommended sets in {recommended.sum()}" if recommended.any() else "")
     first = quoted(query_ids[int(np.flatnonzero(wrong)[0])])
+    near = sum(_near_ties(stored.ranking, reply.ranking, row) for row in np.flatnonzero(ranked & ~recommended))
     reason = (
         f"the method answers {wrong.sum()} of {len(query_ids)} queries differently "
-        f"({', '.join(word for word in words if word)}; first {first})."
+        f"({', '.join(word for word in words if word)}; first {first})"
+        + (f"; in {near} of them only tools with almost equal scores changed places." if near else ".")
     )
     return Rerun("differs", reason, note, len(query_ids), int(wrong.sum()))
 
@@ -188,6 +190,27 @@ def different_rankings(one: Ranking, other: Ranking) -> NDArray[np.bool_]:
         allowed = TOLERANCE * np.maximum(1.0, np.maximum(abs(left), abs(right)))
         wrong |= (abs(left - right) > allowed).any(axis=1)
     return wrong
+
+
+def _near_ties(one: Ranking, other: Ranking, row: int) -> bool:
+    """Whether two rankings of a query differ only in the places of tools whose scores agree up to `TOLERANCE`.
+
+    A tool that only one of them has must score as the last one of the other: it fell out at the end.
+    """
+    if one.scores is None or other.scores is None:
+        return False
+    left, right = (
+        {int(tool): float(score) for tool, score in zip(ranking.tools[row], scores[row], strict=True) if tool != PAD}
+        for ranking, scores in ((one, one.scores), (other, other.scores))
+    )
+    if len(left) != len(right) or not left:
+        return False
+    for mine, others in ((left, right), (right, left)):
+        last = min(others.values())
+        for tool, score in mine.items():
+            if abs(score - others.get(tool, last)) > TOLERANCE * max(1.0, abs(score)):
+                return False
+    return True
 
 
 def _different_sets(one: ToolSets | None, other: ToolSets | None, queries: int) -> NDArray[np.bool_]:

@@ -56,7 +56,8 @@ class Limits:
 
     Attributes:
         seconds: by the clock.
-        memory: bytes that all of its processes have in memory together.
+        memory: bytes that all of its processes have in memory together, with the shared memory that the machine has
+            gained since they began.
         tasks: processes and threads.
         scratch: bytes of `/tmp`, and of one file.
     """
@@ -327,9 +328,7 @@ def _masked(seen: list[Path]) -> list[Path]:
     """Folders with data that lie in what is shown: of datasets, in bench and in other packages, and of the user's."""
     places = [Path(place) / "datasets" for place in bench.__path__]
     for point in entry_points(group="bench.datasets"):
-        with suppress(ImportError, ValueError):
-            package = importlib.util.find_spec(point.value)
-            places += [Path(place) for place in (package.submodule_search_locations or [] if package else [])]
+        places += _package_folders(point.value)
     for folder in (cache_folder, data_folder, results_folder):
         with suppress(BenchError):
             places.append(folder())
@@ -338,5 +337,14 @@ def _masked(seen: list[Path]) -> list[Path]:
     if journal := os.environ.get("BENCH_LLM_JOURNAL"):
         places.append(Path(journal).parent)
     real = {place.resolve() for place in places if place.is_dir()}
-    shown = [place for place in real if any(place.is_relative_to(other) for other in seen)]
-    return sorted(place for place in shown if not real & set(place.parents))
+    shown = {place for place in real if any(place.is_relative_to(other) for other in seen)}
+    return sorted(place for place in shown if not shown & set(place.parents))
+
+
+def _package_folders(name: str) -> list[Path]:
+    """The folders of a package; of the package around it if that cannot be imported."""
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        found = importlib.util.find_spec(name.partition(".")[0])
+    return [Path(place) for place in (found.submodule_search_locations or [] if found else [])]

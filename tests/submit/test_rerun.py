@@ -194,7 +194,6 @@ def test_doctored_sets_differ(result: Any, again: Again, of_result: Any) -> None
             {"spec": "dense(encoder=/home/me/mine)", "full_spec": "dense(encoder=/home/me/mine)"},
             "the sandbox has neither '/home/me/mine' nor a network to fetch it from",
         ),
-        ({"spec": "random", "full_spec": "random(seed=99)"}, "its parameters are those of random(seed=99)"),
     ],
 )
 def test_what_cannot_run_says_why(made: Any, again: Again, changes: dict[str, Any], reason: str) -> None:
@@ -436,3 +435,26 @@ def test_scores_agree_within_a_tolerance_and_order_must_be_the_same() -> None:
     assert different_rankings(one, Ranking(tools)).all()
     empty = np.full((3, 1), -1)
     assert not different_rankings(Ranking(empty), Ranking(empty, np.full((3, 1), -np.inf))).any()
+
+
+def test_near_ties_that_changed_places_are_told_apart(made: Any) -> None:
+    from bench.evaluation.answers import Answers
+    from bench.metrics.ties import Beyond
+    from bench.submit.rerun import _compared
+
+    tools = np.array([[2, 1, 0], [2, 1, 0], [2, 1, 0], [2, 1, 0]])
+    scores = np.tile([0.3, 0.2, 0.2 - 1e-9], (4, 1))
+    again = tools.copy()
+    again[0] = [2, 0, 1]
+    again[1] = [2, 1, 3]
+    again[2] = [1, 2, 0]
+    stored = Answers(Ranking(tools, scores), Beyond.none(4), None)
+    found = _compared(made.result.manifest, stored, Reply(Ranking(again, scores), None, ""), ["a", "b", "c", "d"])
+    assert found.differing == 3
+    assert found.reason == (
+        "the method answers 3 of 4 queries differently (rankings in 3; first 'a'); "
+        "in 2 of them only tools with almost equal scores changed places."
+    )
+    plain = _compared(made.result.manifest, stored, Reply(Ranking(again), None, ""), ["a", "b", "c", "d"])
+    assert plain.differing == 4
+    assert plain.reason.endswith("(rankings in 4; first 'a').")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import tempfile
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +25,8 @@ from bench.evaluation.runner import views
 from bench.protocol import Queries
 from bench.protocol.ranking import Violation
 from bench.specs.spec import Spec
-from bench.submit.handover import CODE, Given, RefusedReply, Reply, Request, read_reply, write_given
+from bench.submit.code import FOLDER
+from bench.submit.handover import Given, RefusedReply, Reply, Request, read_reply, write_given
 from bench.submit.sandbox import Limits, Stopped, check_sandbox, run_confined
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -62,9 +65,9 @@ def attack(sandbox: None, tmp_path: Path, tiny: Dataset) -> Callable[..., Reply]
         request = Request(method=name, label=name, template=library.template, depth=5, cut="none")
         given = tmp_path / "given"
         shutil.rmtree(given, ignore_errors=True)
-        (given / CODE).mkdir(parents=True)
+        (given / FOLDER).mkdir(parents=True)
         write_given(given, Given(request, library, history, Queries.of(tiny, rows)))
-        (given / CODE / "attack.py").write_text(METHOD + textwrap.indent(textwrap.dedent(body), " " * 8), "utf-8")
+        (given / FOLDER / "attack.py").write_text(METHOD + textwrap.indent(textwrap.dedent(body), " " * 8), "utf-8")
         before = sorted(given.rglob("*"))
         try:
             return read_reply(run_confined(given, most, limits), len(rows), len(library), 5)
@@ -192,7 +195,7 @@ def test_if_bench_is_killed_the_sandbox_ends(sandbox: None) -> None:
     script = """
 import signal, shutil, subprocess, sys
 from bench.submit.sandbox import Limits, _confined, _python
-inner = [*_python(), "-c", "import time; print('begun', flush=True); time.sleep(600)"]
+inner = [*_python(), "-c", "import time; print('begun', flush=True); time.sleep(60)"]
 process = subprocess.Popen([*_confined(shutil.which("bwrap"), None, Limits()), *inner], stdout=sys.stdout)
 signal.pause()
 """
@@ -201,6 +204,7 @@ signal.pause()
         assert parent.stdout.readline() == b"begun\n"
         parent.kill()
         # All that runs in the sandbox holds the pipe.
+        assert select.select([parent.stdout], [], [], 20)[0]
         assert parent.stdout.read() == b""
 
 
@@ -287,13 +291,16 @@ def test_gold_inside_an_installed_package_is_masked(sandbox: None, tmp_path: Pat
     about = site / "moredata-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: moredata\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[bench.datasets]\nmoredata = moredata\n")
+    (about / "entry_points.txt").write_text("[bench.datasets]\nmoredata = moredata\nbroken = broken.data\n")
+    (site / "broken" / "data").mkdir(parents=True)
+    (site / "broken" / "__init__.py").write_text("import nothing_of_this_name")
+    (site / "broken" / "data" / "gold.jsonl").write_text("gold")
     look = """
 import os
 from bench.registry import method_names
 seen = {name: sorted(os.listdir(name)) for name in SEEN}
 print(len(method_names()) > 3, seen)
-""".replace("SEEN", repr([str(site / "bench" / "datasets"), str(plugin)]))
+""".replace("SEEN", repr([str(site / "bench" / "datasets"), str(plugin), str(site / "broken")]))
     script = f"""
 import subprocess, shutil
 from bench.submit.sandbox import Limits, _confined, _python
@@ -302,12 +309,13 @@ print(subprocess.run(command, capture_output=True, text=True, env={{}}))
 """
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": str(site)},
+        # A folder of the user's around the package does not take the masks off what lies in it.
+        env={**os.environ, "PYTHONPATH": str(site), "BENCH_RESULTS": str(tmp_path)},
         capture_output=True,
         text=True,
         cwd=tmp_path,
     )
-    empty: dict[str, list[str]] = {str(site / "bench" / "datasets"): [], str(plugin): []}
+    empty: dict[str, list[str]] = {str(site / "bench" / "datasets"): [], str(plugin): [], str(site / "broken"): []}
     assert f"True {empty}" in done.stdout, done
 
 
@@ -339,12 +347,16 @@ def test_no_folder_of_a_rerun_is_left_behind() -> None:
     assert not list(Path(tempfile.gettempdir()).glob("bench-rerun-*"))
 
 
-def test_what_is_handed_over_has_no_gold_of_an_asked_query(tmp_path: Path, tiny: Dataset) -> None:
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_is_handed_over_has_no_gold_of_an_asked_query(tmp_path: Path, tiny: Dataset, alone: bool) -> None:
     from bench.submit.handover import read_given
 
     plan = Plan(Spec.of("tiny"), Spec.of("m"))
     rows = plan.rows(tiny)
     library, history = views(plan, tiny)
+    if alone:
+        library = replace(library, edges=library.edges[:0])
+        history = replace(history.take(np.array([], dtype=np.int64)), library=library)
     request = Request(method="m", label="m", template=library.template, depth=5, cut="none")
     given = Given(request, library, history, Queries.of(tiny, rows))
     write_given(tmp_path, given)
