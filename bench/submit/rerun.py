@@ -163,7 +163,7 @@ def _compared(manifest: Manifest, stored: Answers, reply: Reply, query_ids: list
     words = [f"rankings in {ranked.sum()}" if ranked.any() else ""]
     words.append(f"recommended sets in {recommended.sum()}" if recommended.any() else "")
     first = quoted(query_ids[int(np.flatnonzero(wrong)[0])])
-    near = sum(_near_ties(stored.ranking, reply.ranking, row) for row in np.flatnonzero(ranked & ~recommended))
+    near = sum(_near_ties(stored.ranking, reply.ranking, int(row)) for row in np.flatnonzero(ranked & ~recommended))
     reason = (
         f"the method answers {wrong.sum()} of {len(query_ids)} queries differently "
         f"({', '.join(word for word in words if word)}; first {first})"

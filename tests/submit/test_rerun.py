@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -86,13 +87,20 @@ def result(tmp_path: Path, starter: Dataset) -> Callable[..., Result]:
 
 
 @pytest.fixture
-def again(sandbox: None, tmp_path: Path, load: Any) -> Callable[[bytes], CheckedSubmission]:
-    """Check the bytes of an archive, with a re-run."""
+def again(
+    sandbox: None, tmp_path: Path, load: Any, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[bytes], CheckedSubmission]:
+    """Check the bytes of an archive, with a re-run, which leaves no folder behind."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
 
     def again(data: bytes) -> CheckedSubmission:
         path = tmp_path / "handed-in.zip"
         path.write_bytes(data)
-        return check_archive(path, load, Limits(seconds=120))
+        verdict = check_archive(path, load, Limits(seconds=120))
+        assert not list(place.iterdir())
+        return verdict
 
     return again
 
