@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from functools import lru_cache
@@ -15,13 +16,16 @@ from bench.cli.options import complete_results, json_option, results_option, sou
 from bench.cli.output import print_json, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
-from bench.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError
+from bench.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError, UsageError
 from bench.registry import load_dataset
 from bench.results.store import find_result
+from bench.specs.spec import parse
 from bench.storage.paths import replacing, results_folder
 from bench.submit.archive import pack as packed
 from bench.submit.check import CheckedSubmission
 from bench.submit.check_path import archive_name, check_place
+from bench.submit.code import source_files
+from bench.submit.sandbox import Limits, check_sandbox
 from bench.text import one_line
 
 #: Datasets that are kept in memory while a folder is checked: its results lie side by side by dataset.
@@ -38,16 +42,27 @@ def command() -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), default=None, help="The archive [default: DATASET-METHOD-ID.zip]."
 )
+@click.option(
+    "--code",
+    type=click.Path(path_type=Path, exists=True),
+    default=None,
+    help="Add the Python files of a plug-in method: its file or its folder.",
+)
 @results_option
 @json_option
-def pack(name: str, out: Path | None, results: Path | None, as_json: bool) -> None:
+def pack(name: str, out: Path | None, code: Path | None, results: Path | None, as_json: bool) -> None:
     """Pack RESULT into one archive: a folder, a result id or its prefix, or METHOD@DATASET.
 
     The same result gives a byte-identical archive. It contains ids and numbers, the command and the machine's
-    description from the manifest, and no text of a query or tool.
+    description from the manifest, and no text of a query or tool. With --code it also contains the source files of a
+    plug-in method, so that `bench submit check --rerun` can run it again.
     """
     result = find_result(results or results_folder(), name)
-    data = packed(result)
+    method = result.manifest.method
+    if code is not None and method.run_file is not None:
+        raise UsageError(f"{one_line(result.label)} is a scored run file, which has no code; leave out --code.")
+    files = {} if code is None else source_files(code, parse(method.full_spec))
+    data = packed(result, files)
     path = out or Path(archive_name(result.manifest))
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
         # It would be replaced: /dev/stdout by a file of that name.
@@ -55,9 +70,12 @@ def pack(name: str, out: Path | None, results: Path | None, as_json: bool) -> No
     with replacing(path) as temporary:
         temporary.write_bytes(data)
     if as_json:
-        print_json({"archive": str(path), "bytes": len(data), "result_id": result.manifest.result_id})
+        about = {"archive": str(path), "bytes": len(data), "result_id": result.manifest.result_id}
+        print_json(about | {"code": sorted(files)})
         return
-    click.echo(f"{one_line(result.label)}: {path} ({len(data) / 1024:.0f} KiB); verify it with `bench submit check`")
+    added = f", {len(files)} files of code" if files else ""
+    size = f"{len(data) / 1024:.0f} KiB{added}"
+    click.echo(f"{one_line(result.label)}: {path} ({size}); verify it with `bench submit check`")
 
 
 @command.command("check")
@@ -65,16 +83,45 @@ def pack(name: str, out: Path | None, results: Path | None, as_json: bool) -> No
 @click.option(
     "--without-runs", is_flag=True, help="Accept results without run.parquet; only their means are recomputed."
 )
+@click.option(
+    "--rerun",
+    is_flag=True,
+    help="Also run the method again, in a sandbox, and compare (needs bubblewrap).",
+)
+@click.option(
+    "--timeout",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="SECONDS",
+    help=f"Stop a re-run after this time [default: {Limits().seconds:g}].",
+)
 @source_options
 @json_option
-def check(path: Path, without_runs: bool, mirror: Path | None, offline: bool, as_json: bool) -> None:
+def check(
+    path: Path,
+    without_runs: bool,
+    rerun: bool,
+    timeout: int | None,
+    mirror: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
     """Verify a submission: an archive, the folder of one result, or a folder of many.
 
     The check verifies hashes and schemas, and re-scores the ranking with this machine's data: every metric, interval
-    and per-query value must agree. Nothing from an archive is written to disk. The check cannot verify that the named
-    method produced the ranking.
+    and per-query value must agree. It runs nothing of a submission and writes nothing of it to disk, and cannot
+    verify that the named method produced the ranking.
+
+    With --rerun it also runs the method in a sandbox without test gold, network, home folder or results. The verdict
+    is `made again`, `differs` or `could not run`.
     """
-    use_session(offline=offline)
+    if timeout is not None and not rerun:
+        raise UsageError("--timeout is for --rerun, which is not given.")
+    use_session(offline=offline, mirror=mirror)
+    limits = None
+    if rerun:
+        check_sandbox()
+        limits = Limits() if timeout is None else Limits(seconds=timeout)
     sources = Sources.from_environment(mirror, offline, progress())
 
     @lru_cache(maxsize=_KEPT)
@@ -82,7 +129,7 @@ def check(path: Path, without_runs: bool, mirror: Path | None, offline: bool, as
         return load_dataset(spec, sources)
 
     found = []
-    for verdict in check_place(path, load, without_runs):
+    for verdict in check_place(path, load, without_runs, limits):
         found.append(verdict)
         if not as_json:
             with whoever_reads():
@@ -99,6 +146,11 @@ def _print(verdict: CheckedSubmission) -> None:
     click.echo(f"{verdict.outcome}  {one_line(str(verdict.place))}{label}")
     if verdict.note:
         click.echo(f"  ({one_line(verdict.note)})")
+    again = verdict.rerun
+    if again is not None:
+        words = [f"identical rankings for {again.queries} queries"] if again.verdict == "made again" else []
+        words += [again.note] if again.note else []
+        click.echo(f"  {again.verdict}" + (f": {one_line('; '.join(words))}" if words else ""))
     for reason in verdict.reasons:
         click.echo(f"  - {one_line(reason)}")
 
@@ -111,6 +163,7 @@ def _json(verdict: CheckedSubmission) -> dict[str, Any]:
         "label": verdict.label,
         "reasons": list(verdict.reasons),
         "note": verdict.note,
+        "rerun": None if verdict.rerun is None else dataclasses.asdict(verdict.rerun),
     }
     # Lone halves of surrogate pairs in a file's name cannot be printed.
     safe: dict[str, Any] = json.loads(json.dumps(found).encode("ascii"))
@@ -124,6 +177,8 @@ def _error(found: list[CheckedSubmission]) -> BenchError | None:
         return None
     outcomes = {verdict.outcome for verdict in wrong}
     what = "the submission is" if len(found) == 1 else f"{len(wrong)} of {len(found)} submissions are"
+    if outcomes == {"unavailable"} and any(verdict.rerun for verdict in wrong):
+        return UnavailableError(f"{what} not verified: a method could not run again; the reasons are above.")
     if outcomes == {"unavailable"}:
         return UnavailableError(f"{what} not checked: the dataset is not available.")
     if outcomes == {"unreadable"}:

@@ -1,8 +1,10 @@
-"""The submission archive: a byte-reproducible, uncompressed zip file with five members, six for a run with repeats.
+"""The submission archive: a byte-reproducible, uncompressed zip file of five members and source files in `code/`.
 
-Nothing is ever extracted: members are read into memory, under names that are fixed here. Since the form leaves no
-choice (no compression, no folders, no attributes, one order), an archive is held against what these members give:
-a byte that differs anywhere is seen.
+The result of a run with repeats has a sixth member.
+
+Nothing is ever extracted: members are read into memory, under names that are fixed here or are names of Python modules
+(`code.py`). Since the form leaves no choice (no compression, no entries for folders, no attributes, one order), an
+archive is held against what these members give: a byte that differs anywhere is seen.
 """
 
 from __future__ import annotations
@@ -15,16 +17,17 @@ import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
 from bench.errors import ResultError
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result
-from bench.results.store import to_json as json_text
+from bench.submit.code import FOLDER, LARGEST_CODE, LARGEST_FILE, MOST_FILES, is_code
 from bench.submit.submission import PARTS, SUBMISSION, Submission, parts_of
 
-#: Members that every archive has, in its order.
+#: Members that every archive has.
 MEMBERS = tuple(sorted((*PARTS, SUBMISSION)))
 
 _MIB = 1 << 20
@@ -37,8 +40,8 @@ LARGEST = {
     REPEATS: 256 * _MIB,
     RUN: 256 * _MIB,
 }
-LARGEST_ARCHIVE = sum(LARGEST.values())
-#: A directory longer than this holds more than six members; it is not even listed.
+LARGEST_ARCHIVE = sum(LARGEST.values()) + LARGEST_CODE
+#: A directory longer than this holds more members than a submission can have; it is not even listed.
 _LONGEST_DIRECTORY = 64 << 10
 _END = struct.Struct("<4s4H2LH")
 _END_SIGN, _ZIP64_SIGN = b"PK\x05\x06", b"PK\x06\x07"
@@ -46,8 +49,12 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = (stat.S_IFREG | 0o644) << 16
 
 
-def pack(result: Result) -> bytes:
+def pack(result: Result, code: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
     """The archive of a stored result.
+
+    Args:
+        result: the result.
+        code: source files of its method, by the names of their members (`bench.submit.code.source_files`).
 
     Raises:
         ResultError: a file of the result is missing, damaged, larger than a submission may be, or was just replaced.
@@ -65,18 +72,18 @@ def pack(result: Result) -> bytes:
             )
     manifest = result.manifest
     try:
-        submission = Submission.of(manifest, parts)
+        submission = Submission.of(manifest, parts, code)
         same = Manifest.model_validate_json(parts[MANIFEST]) == manifest
     except ValidationError:
         raise ResultError(f"{result.folder / MANIFEST} has an invalid id or hash; run it again.") from None
     # The result may have been replaced in the meantime: never pack a mix of both.
     if not same or any(submission.files[name] != digest for name, digest in manifest.files.items()):
         raise ResultError(f"{result.folder} was changed while it was packed; pack it again.")
-    return written({**parts, SUBMISSION: json_text(submission).encode()})
+    return written({**parts, **code, SUBMISSION: submission.text().encode()})
 
 
 def written(members: Mapping[str, bytes]) -> bytes:
-    """The one archive of these members."""
+    """The one archive of these members, which are those of `MEMBERS` and source files."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(members):
@@ -155,7 +162,7 @@ def _check_end(data: bytes) -> None:
     if zip64 or values[5] > _LONGEST_DIRECTORY or values[7]:
         raise ResultError(
             f"its directory has {values[5]} bytes, a comment or the 64-bit form; a submission has {len(MEMBERS)} files "
-            f"({len(LARGEST)} with repeats)."
+            f"({len(LARGEST)} with repeats) and at most {MOST_FILES} of code."
         )
 
 
@@ -182,10 +189,16 @@ def _form(found: list[zipfile.ZipInfo]) -> list[str]:
                 f"the member {name} is compressed ({entry.compress_size} bytes that say they hold {entry.file_size}); "
                 "submissions are not."
             )
-        most = LARGEST.get(entry.orig_filename, 0)
+        most = LARGEST_FILE if is_code(entry.orig_filename) else LARGEST.get(entry.orig_filename, 0)
         if most and entry.file_size > most:
             problems.append(f"the member {name} has {entry.file_size} bytes; {most} are allowed.")
     problems += [f"the archive lacks {name}." for name in MEMBERS if name not in seen]
+    code = [entry.file_size for entry in found if is_code(entry.orig_filename)]
+    if len(code) > MOST_FILES or sum(code) > LARGEST_CODE:
+        problems.append(
+            f"the archive has {len(code)} files of code with {sum(code)} bytes; {MOST_FILES} files and {LARGEST_CODE} "
+            "bytes are allowed."
+        )
     if len(problems) > _MOST_PROBLEMS:
         problems[_MOST_PROBLEMS:] = [f"and {len(problems) - _MOST_PROBLEMS} faults more."]
     return problems
@@ -196,13 +209,15 @@ _MOST_PROBLEMS = 40
 
 def _place(name: str) -> str:
     """What is wrong with a member's name; nothing for those that belong there."""
-    if name in LARGEST:
+    if name in LARGEST or is_code(name):
         return ""
     parts = re.split(r"[/\\]", name)
     if name[:1] in {"/", "\\"} or re.match(r"[A-Za-z]:", name):
         return "has an absolute path"
     if ".." in parts:
         return "leads out of the archive"
+    if parts[0] == FOLDER and len(parts) > 1:
+        return "is no Python module: only these are in code/"
     if len(parts) > 1:
         return "is in a folder"
     return "is not part of a submission"

@@ -1,12 +1,13 @@
 """Verifying a submission by re-scoring its ranking on this machine's data.
 
 What is shown: the files are whole; data, queries, tools and protocol are those of this bench; every mean, interval, tie
-band, count and per-query value follows from the ranking. What cannot be shown: that the method named made the
-ranking, how long it took, and what its scores were beyond the depth.
+band, count and per-query value follows from the ranking. Only a re-run (`rerun.py`) shows that the method named makes
+the ranking. What cannot be shown: how long it took, and what its scores were beyond the depth.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import hashlib
 import json
@@ -42,7 +43,10 @@ from bench.results.store import (
 from bench.specs.spec import Spec, parse
 from bench.storage.records import faults as record_faults
 from bench.submit.archive import quoted
-from bench.submit.numbers import mean_faults, number_faults, wanted_metrics
+from bench.submit.code import is_code
+from bench.submit.numbers import in_memory, mean_faults, number_faults, wanted_metrics
+from bench.submit.rerun import Rerun, Sound, rerun
+from bench.submit.sandbox import Limits
 from bench.submit.submission import SUBMISSION, Submission, parts_of
 from bench.submit.tables import (
     MOST_CELLS,
@@ -63,6 +67,8 @@ _LONGEST_SPEC = 2000
 _PERFECT = "recall@gold"
 _LONGEST_INTEGER = 18
 _VERSION = 1
+#: Of `submission.json`: with code it is 2.
+_VERSIONS = {SUBMISSION: (1, 2)}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _RESULT_ID = re.compile(r"[0-9a-f]{12}")
 M = TypeVar("M", bound=BaseModel)
@@ -79,6 +85,8 @@ class CheckedSubmission:
         result_id, label: as the manifest has them (untrusted), where it could be read.
         note: what a reader must know of it although it was accepted.
         ranking: sha256 of its `run.parquet` and the cut, for an accepted one: a cut leaves the ranking as it is.
+        rerun: what running its method again has shown, where that was asked for and all else was accepted. If it
+            differs the submission is refused, and if it could not run it is `unavailable`.
     """
 
     place: Path
@@ -88,17 +96,24 @@ class CheckedSubmission:
     label: str | None = None
     note: str = ""
     ranking: str | None = None
+    rerun: Rerun | None = None
 
 
-def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> CheckedSubmission:
+def check_members(
+    place: Path, members: Mapping[str, bytes], load: Load, limits: Limits | None = None
+) -> CheckedSubmission:
     """Check a submission by the bytes of its files; nothing in them is believed.
 
     Args:
         place: where they come from, for the verdict.
-        members: name -> bytes: the files of a result, and `submission.json` where they were in an archive. Without
-            `run.parquet` nothing is scored again, and a note says so: then means and intervals must follow from the
-            per-query values.
+        members: name -> bytes: the files of a result, and where they were in an archive, `submission.json` and the
+            files of code. Without `run.parquet` nothing is scored again, and a note says so: then means and intervals
+            must follow from the per-query values.
         load: gives the dataset of a spec, from the registry.
+        limits: run the method again in the sandbox, under these; None runs nothing of the submission.
+
+    Raises:
+        UnavailableError: it is to be run again, and there is no sandbox here.
     """
     faults: list[str] = []
     manifest = _parsed(members, MANIFEST, Manifest, faults)
@@ -110,8 +125,10 @@ def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> Chec
     about = (manifest.result_id, f"{manifest.method.spec}{cut} @ {manifest.dataset.spec}")
     faults += _hash_faults(manifest, metrics, packed, members)
     faults += _method_faults(manifest)
+    sound: Sound | None = None
     try:
-        faults += _content_faults(manifest, metrics, members, load)
+        wrong, sound = _content_faults(manifest, metrics, members, load)
+        faults += wrong
     except UnavailableError as error:
         outcome: Outcome = "refused" if faults else "unavailable"
         spec = quoted(manifest.dataset.spec)
@@ -125,7 +142,15 @@ def check_members(place: Path, members: Mapping[str, bytes], load: Load) -> Chec
     found = metrics.metrics.get(_PERFECT)
     if found and found.mean == 1 and not manifest.method.oracle:
         notes.append("it answers every query with exactly its gold, but is not marked as an oracle")
-    return CheckedSubmission(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut)
+    verdict = CheckedSubmission(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut)
+    if limits is None:
+        return verdict
+    again = rerun(manifest, metrics, members, sound, limits)
+    if again.verdict == "made again":
+        return dataclasses.replace(verdict, rerun=again)
+    outcome = "refused" if again.verdict == "differs" else "unavailable"
+    reason = again.reason if again.verdict == "differs" else f"the method could not run again: {again.reason}"
+    return dataclasses.replace(verdict, outcome=outcome, reasons=(reason,), rerun=again)
 
 
 def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: list[str]) -> M | None:
@@ -143,9 +168,10 @@ def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: lis
     except (ValueError, RecursionError) as error:
         faults.append(f"{name} is not a JSON file ({quoted(str(error), 120)}).")
         return None
-    if isinstance(raw, dict) and raw.get("schema_version", _VERSION) != _VERSION:
+    versions = _VERSIONS.get(name, (_VERSION,))
+    if isinstance(raw, dict) and raw.get("schema_version", _VERSION) not in versions:
         shown = quoted(str(raw["schema_version"]))
-        faults.append(f"{name} has the schema version {shown}; this bench reads {_VERSION}.")
+        faults.append(f"{name} has the schema version {shown}; this bench reads {' and '.join(map(str, versions))}.")
         return None
     try:
         # Strictly: others that read the file do not take "5" for 5.
@@ -194,6 +220,9 @@ def _hash_faults(
         for name in found
         if packed.files.get(name) != found[name]
     ]
+    code = {name: hashlib.sha256(data).hexdigest() for name, data in members.items() if is_code(name)}
+    if packed.code != code:
+        faults.append(f"{SUBMISSION} does not have the names and sha256 of the {len(code)} files of code.")
     if packed.files.keys() != found.keys():
         faults.append(f"{SUBMISSION} does not name the {len(parts)} files of a result.")
     same = {
@@ -268,26 +297,32 @@ def _spec(text: str) -> Spec:
     return spec
 
 
-def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, bytes], load: Load) -> list[str]:
-    """Protocol, data, rows and numbers; what builds on something that is wrong is not looked at."""
+def _content_faults(
+    manifest: Manifest, metrics: Metrics, members: Mapping[str, bytes], load: Load
+) -> tuple[list[str], Sound | None]:
+    """Protocol, data, rows and numbers; what builds on something that is wrong is not looked at.
+
+    Returns:
+        The faults; without any, and with a ranking, also what was submitted and its data.
+    """
     if not fits_repeats(manifest.repeats, metrics) or (manifest.repeats > 1 and REPEATS not in members):
-        return []
+        return [], None
     if manifest.protocol != PROTOCOL_VERSION:
-        return [f"it follows the protocol {quoted(manifest.protocol)}, and this bench {PROTOCOL_VERSION}."]
+        return [f"it follows the protocol {quoted(manifest.protocol)}, and this bench {PROTOCOL_VERSION}."], None
     data = manifest.dataset
     try:
         _spec(data.spec)
         dataset = load(data.spec)
     except (UsageError, DataError) as error:
-        return [f"this bench cannot load the dataset {quoted(data.spec)}: {quoted(str(error), 300)[1:-1]}"]
+        return [f"this bench cannot load the dataset {quoted(data.spec)}: {quoted(str(error), 300)[1:-1]}"], None
     if dataset.content_hash != data.content_hash:
         return [
             f"it was made on other data: {dataset.spec} has the content hash {dataset.content_hash[:12]} here and "
             f"{quoted(data.content_hash[:12])} in the submission; `bench data fetch {dataset.card.id}` gets the data "
             "of this bench, and the method must be run on it."
-        ]
+        ], None
     if data.template not in TEMPLATES:
-        return [f"its tool text is a template of its own; a submission uses one of {', '.join(TEMPLATES)}."]
+        return [f"its tool text is a template of its own; a submission uses one of {', '.join(TEMPLATES)}."], None
     faults = []
     try:
         if data.limit is not None and data.limit < 1:
@@ -296,7 +331,7 @@ def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, 
         rows = plan.rows(dataset)
         plan = plan.normal(dataset)
     except UsageError as error:
-        return [str(error)]
+        return [str(error)], None
     history = 0 if manifest.method.run_file is not None else len(views(plan, dataset)[1])
     own = dataset_identity(plan, dataset, rows, history)
     for name, value in own:
@@ -308,7 +343,7 @@ def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, 
     if manifest.depth < 1:
         faults.append(f"the depth {manifest.depth} in the manifest is invalid.")
     if faults:
-        return faults
+        return faults, None
     library = len(dataset.tools)
     deepest = library if manifest.method.run_file is not None else min(manifest.depth, library)
     count = manifest.repeats
@@ -322,10 +357,11 @@ def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, 
         if count > 1:
             cells = count * len(rows) * (len(REPEATS_SCHEMA) + len(wanted))
             if cells > MOST_CELLS:
-                return [f"{REPEATS} needs {cells} cells, more than the limit of the check ({MOST_CELLS})."]
+                limit = f"more than the limit of the check ({MOST_CELLS})"
+                return [f"{REPEATS} needs {cells} cells, {limit}."], None
             repeats = read_table(members[REPEATS], REPEATS, REPEATS_SCHEMA, count * len(rows))
     except ResultError as error:
-        return [str(error)]
+        return [str(error)], None
     asked = Asked(dataset, rows, deepest)
     faults = per_query_faults(per_query, asked)
     if repeats is not None:
@@ -333,9 +369,11 @@ def _content_faults(manifest: Manifest, metrics: Metrics, members: Mapping[str, 
     elif run is not None:
         faults = faults or run_faults(run, per_query, manifest, metrics, asked)
     if faults:
-        return faults
+        return faults, None
     per_query = plain_table(per_query, PER_QUERY_SCHEMA)
     repeats = None if repeats is None else plain_table(repeats, REPEATS_SCHEMA)
     if run is None:
-        return mean_faults(manifest, metrics, per_query, repeats, asked, wanted)
-    return number_faults(manifest, metrics, plain_table(run, run_schema), per_query, repeats, asked, wanted)
+        return mean_faults(manifest, metrics, per_query, repeats, asked, wanted), None
+    run = plain_table(run, run_schema)
+    faults = number_faults(manifest, metrics, run, per_query, repeats, asked, wanted)
+    return faults, None if faults else Sound(dataset, plan, in_memory(manifest, metrics, per_query, repeats, run))

@@ -13,6 +13,7 @@ from bench.results.store import MANIFEST, REPEATS, RUN, result_folder
 from bench.specs.spec import parse
 from bench.submit.archive import LARGEST, LARGEST_ARCHIVE, opened, quoted, read_bytes
 from bench.submit.check import CheckedSubmission, Load, check_members
+from bench.submit.sandbox import Limits
 from bench.submit.submission import PARTS
 
 _FILES = (*PARTS, REPEATS)
@@ -31,7 +32,9 @@ def _belongs(results: Path, manifest: Manifest) -> Path:
     return result_folder(results, manifest.dataset.spec, name, manifest.result_id)
 
 
-def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[CheckedSubmission]:
+def check_place(
+    path: Path, load: Load, without_runs: bool = False, limits: Limits | None = None
+) -> Iterator[CheckedSubmission]:
     """Check a path and, if it is a folder of results, everything below it.
 
     Two with the same result id cannot both be accepted: the later one, by path, is refused. Of two with the same
@@ -41,16 +44,18 @@ def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[
         path: an archive or a folder.
         load: gives the dataset of a spec.
         without_runs: whether folders may lack their ranking, so that only means are made again.
+        limits: run the methods again in the sandbox, under these; None runs nothing of a submission.
 
     Raises:
         UsageError: there is nothing to check.
+        UnavailableError: methods are to be run again, and there is no sandbox here.
         ResultError: a folder cannot be listed.
     """
     if not os.path.isdir(path):
-        yield check_archive(path, load)
+        yield check_archive(path, load, limits)
         return
     if os.path.lexists(path / MANIFEST):
-        yield check_folder(path, load, None, without_runs)
+        yield check_folder(path, load, None, without_runs, limits)
         return
     try:
         # `results/apibank` is a part of a folder of results.
@@ -64,9 +69,10 @@ def check_place(path: Path, load: Load, without_runs: bool = False) -> Iterator[
     rankings: dict[str, Path] = {}
     for place in places:
         if place.is_dir():
-            verdict = check_folder(place, load, Path(os.path.abspath(path)).parent if part else path, without_runs)
+            root = Path(os.path.abspath(path)).parent if part else path
+            verdict = check_folder(place, load, root, without_runs, limits)
         else:
-            verdict = check_archive(place, load)
+            verdict = check_archive(place, load, limits)
         if verdict.outcome == "accepted" and verdict.result_id is not None:
             first = seen.setdefault(verdict.result_id, place)
             if first is not place:
@@ -101,7 +107,7 @@ def _archive(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
-def check_archive(path: Path, load: Load) -> CheckedSubmission:
+def check_archive(path: Path, load: Load, limits: Limits | None = None) -> CheckedSubmission:
     """Check one archive."""
     try:
         members, faults = opened(read_bytes(path, LARGEST_ARCHIVE))
@@ -109,14 +115,21 @@ def check_archive(path: Path, load: Load) -> CheckedSubmission:
         return CheckedSubmission(path, "unreadable", (str(error),))
     if not members:
         return CheckedSubmission(path, "refused", tuple(faults))
-    verdict = check_members(path, members, load)
+    # Of an archive whose form is wrong, nothing is run.
+    verdict = check_members(path, members, load, None if faults else limits)
     if not faults:
         return verdict
     outcome = "refused" if verdict.outcome == "accepted" else verdict.outcome
     return dataclasses.replace(verdict, outcome=outcome, reasons=(*faults, *verdict.reasons))
 
 
-def check_folder(folder: Path, load: Load, results: Path | None = None, without_run: bool = False) -> CheckedSubmission:
+def check_folder(
+    folder: Path,
+    load: Load,
+    results: Path | None = None,
+    without_run: bool = False,
+    limits: Limits | None = None,
+) -> CheckedSubmission:
     """Check the folder of one result; in a folder of results it must also be in the right place."""
     if folder.is_symlink():
         return CheckedSubmission(folder, "refused", ("it is a link, not a folder.",))
@@ -131,7 +144,7 @@ def check_folder(folder: Path, load: Load, results: Path | None = None, without_
     except OSError as error:
         return CheckedSubmission(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
     faults = [f"it contains {quoted(name)}, which is not part of a result." for name in there if name not in _FILES]
-    verdict = check_members(folder, members, load)
+    verdict = check_members(folder, members, load, None if faults else limits)
     if results is not None and verdict.outcome == "accepted":
         place = _belongs(results, Manifest.model_validate_json(members[MANIFEST]))
         if os.path.abspath(place) != os.path.abspath(folder):

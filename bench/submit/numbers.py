@@ -77,9 +77,7 @@ def number_faults(
         return [f"{queries} with up to {width} tools exceed the limit of the check ({MOST_CELLS})."]
     if manifest.method.run_file is not None and manifest.depth != max(1, width):
         return [f"the manifest has the depth {manifest.depth}, and the longest ranking {width} tools."]
-    stored = _in_memory(manifest, metrics, per_query, repeats)
-    vars(stored).update(run=run)
-    rows, answers = repeated_answers(stored, asked.dataset)
+    rows, answers = repeated_answers(in_memory(manifest, metrics, per_query, repeats, run), asked.dataset)
     depth = None if manifest.method.run_file is not None else manifest.depth
     scored = score_repeats(manifest.result_id, asked.dataset, rows, answers, manifest.dataset.template, wanted, depth)
     faults = [*_value_faults(per_query, scored.per_query, PER_QUERY), *_metric_faults(metrics, scored.metrics)]
@@ -94,11 +92,19 @@ def number_faults(
     return faults
 
 
-def _in_memory(manifest: Manifest, metrics: Metrics, per_query: pa.Table, repeats: pa.Table | None) -> Result:
+def in_memory(
+    manifest: Manifest,
+    metrics: Metrics,
+    per_query: pa.Table,
+    repeats: pa.Table | None,
+    run: pa.Table | None = None,
+) -> Result:
     """A result of tables that were read under limits; no file is read for it."""
     stored = Result(Path(), manifest, metrics)
     # A cached property looks there first.
     vars(stored).update(per_query=per_query, repeats=repeats)
+    if run is not None:
+        vars(stored).update(run=run)
     return stored
 
 
@@ -155,7 +161,7 @@ def mean_faults(
     most = np.fmax(1.0, evaluate(gold.padded()[0], gold, wanted).values)
     parts = [(PER_QUERY, values, failed)]
     if repeats is not None:
-        stored = _in_memory(manifest, metrics, per_query, repeats)
+        stored = in_memory(manifest, metrics, per_query, repeats)
         varied = repeated_values(stored, [str(metric) for metric in wanted])
         flags = np.array(repeats["failed"].to_pylist(), dtype=np.bool_).reshape(manifest.repeats, -1)
         parts = [(f"repeat {i + 1} in {REPEATS}", varied[i], flags[i]) for i in range(manifest.repeats)]

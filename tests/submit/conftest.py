@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tiny import instance, notes, run, runner, tiny
 
 from bench.data.dataset import Dataset
+from bench.errors import UnavailableError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
@@ -23,7 +26,10 @@ from bench.specs.spec import Spec
 from bench.submit.archive import MEMBERS, written
 from bench.submit.check import CheckedSubmission
 from bench.submit.check_path import check_archive
+from bench.submit.sandbox import check_sandbox
 from bench.submit.submission import PARTS, SUBMISSION
+
+__all__ = ["instance", "notes", "run", "runner", "tiny"]
 
 Change = Callable[[Any], Any]
 
@@ -149,3 +155,14 @@ def seal() -> Callable[[dict[str, bytes]], dict[str, bytes]]:
 def of_result() -> Callable[[Result], Made]:
     """Any stored result, to make hostile versions of."""
     return lambda result: Made(result, {name: (result.folder / name).read_bytes() for name in PARTS})
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> None:
+    """A test that asks for it is skipped where bubblewrap does not work; where CI says that it must work, it fails."""
+    try:
+        check_sandbox()
+    except UnavailableError as error:
+        if os.environ.get("BENCH_REQUIRE_SANDBOX"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))

@@ -108,7 +108,7 @@ def test_every_reason_is_listed(made: Any, checked: Checked) -> None:
         (b"1" * 6000, "not a JSON file"),
         (b'{"n": ' + b"1" * 19 + b"}", "an integer of 19 digits"),
         (b'{"result_id": "a", "result_id": "b"}', "twice"),
-        (b'{"schema_version": 2}', "schema version"),
+        (b'{"schema_version": 3}', "schema version"),
         (b'{"schema_version": {"a": "\\u001b"}}', "schema version"),
         (b"[]", "schema"),
         (b"{}", "schema"),

@@ -1,0 +1,219 @@
+"""What a re-run is handed, as files, and what it hands back, as bytes.
+
+The folder that is handed over holds the views of a method (the library, past queries with their gold, the texts of the
+queries that are asked) and what to do with them. Nothing in it is gold of an evaluated query, and no file has an id of
+a query. What comes back is a line of JSON and plain arrays of a known length: reading it decodes no file format and
+makes no object that the other side chooses.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from bench.data.arrowtables import SCHEMAS, arrow_tables, rows_from
+from bench.data.gold import Gold
+from bench.data.tables import Template
+from bench.evaluation.plan import CutKind
+from bench.protocol import History, Library, Queries, Ranking, ToolSets
+from bench.protocol.ranking import validate, validate_sets
+from bench.storage import arrow
+from bench.storage.records import StrictRecord
+
+_REQUEST = "request.json"
+_TOOLS, _EDGES, _HISTORY, _QUERIES = "tools.parquet", "edges.parquet", "history.parquet", "queries.parquet"
+#: What is said before the first line of a method's code runs.
+BEGUN = b"begun\n"
+_LONGEST_HEADER = 1 << 16
+#: Characters of an error that are handed back.
+LONGEST_ERROR = 2000
+
+
+class Request(StrictRecord):
+    """Which method to run, and how deep.
+
+    Attributes:
+        method: its full spec.
+        label: its spec, as it is shown.
+        template: the text of a tool.
+        depth: the most tools a query gets.
+        cut: what is learnt to cut sets from its rankings.
+    """
+
+    method: str
+    label: str
+    template: Template
+    depth: int
+    cut: CutKind
+
+
+@dataclass(frozen=True)
+class Given:
+    """All that a method is handed: the views, and the request."""
+
+    request: Request
+    library: Library
+    history: History
+    queries: Queries
+
+
+def write_given(folder: Path, given: Given) -> None:
+    """Write the files of a folder that `read_given` reads."""
+    library, history = given.library, given.history
+    tools = arrow_tables(library.tools, [], [])["tools"].append_column("text", arrow.strings(library.texts))
+    edges = library.edges.astype(np.int32)
+    past = {
+        "text": arrow.strings(history.texts),
+        "split": arrow.numbers(history.split.astype(np.int32)),
+        "gold": arrow.lists(history.gold.starts, arrow.numbers(history.gold.tools.astype(np.int32))),
+        "grade": arrow.lists(history.gold.starts, arrow.numbers(history.gold.grades.astype(np.int32))),
+    }
+    ends = {"dependent": arrow.numbers(edges[:, 0]), "prerequisite": arrow.numbers(edges[:, 1])}
+    pq.write_table(tools, folder / _TOOLS)
+    pq.write_table(pa.table(ends), folder / _EDGES)
+    pq.write_table(pa.table(past), folder / _HISTORY)
+    pq.write_table(pa.table({"text": arrow.strings(given.queries.texts)}), folder / _QUERIES)
+    (folder / _REQUEST).write_text(given.request.model_dump_json(), "utf-8")
+
+
+def read_given(folder: Path) -> Given:
+    """Read the files that `write_given` wrote."""
+    request = Request.model_validate_json((folder / _REQUEST).read_bytes())
+    tools, edges, past = (_table(folder / name) for name in (_TOOLS, _EDGES, _HISTORY))
+    rows = {name: schema.empty_table() for name, schema in SCHEMAS.items()} | {"tools": tools.drop_columns(["text"])}
+    library = Library(
+        tuple(rows_from(rows).tools),
+        tuple(tools["text"].to_pylist()),
+        request.template,
+        np.column_stack([edges["dependent"].to_numpy(), edges["prerequisite"].to_numpy()]).reshape(-1, 2),
+    )
+    golds = zip(past["gold"].to_pylist(), past["grade"].to_pylist(), strict=True)
+    history = History(
+        library,
+        tuple(past["text"].to_pylist()),
+        Gold.of(dict(zip(tools, grades, strict=True)) for tools, grades in golds),
+        past["split"].to_numpy().astype(np.int8),
+    )
+    texts = tuple(_table(folder / _QUERIES)["text"].to_pylist())
+    return Given(request, library, history, Queries(texts, np.arange(len(texts))))
+
+
+def _table(path: Path) -> pa.Table:
+    return pq.ParquetFile(path).read(use_threads=False)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the method answered.
+
+    Attributes:
+        ranking: of the queries, in the order in which they were handed over.
+        sets: recommended sets, where the method or a cut gives them.
+        method_hash: the method's, as the sandbox computed it.
+    """
+
+    ranking: Ranking
+    sets: ToolSets | None
+    method_hash: str
+
+
+class RefusedReply(Exception):
+    """The other side says that it could not answer, or what it says is not in the form of a reply."""
+
+
+class _Header(StrictRecord):
+    """The line before the arrays.
+
+    Attributes:
+        error: why there is no answer; the arrays are missing then.
+        method_hash: see `Reply`.
+        width: tools in the longest ranking.
+        scored: whether there are scores.
+        recommended: tools in all sets; None without sets.
+    """
+
+    error: str | None = None
+    method_hash: str = ""
+    width: int = 0
+    scored: bool = False
+    recommended: int | None = None
+
+
+def error_bytes(error: str) -> bytes:
+    """A reply that only says why there is no answer."""
+    kept = error[:LONGEST_ERROR].encode("utf-8", "replace").decode()
+    return _Header(error=kept).model_dump_json().encode() + b"\n"
+
+
+def reply_bytes(reply: Reply) -> bytes:
+    """A reply as bytes."""
+    ranking, sets = reply.ranking, reply.sets
+    header = _Header(
+        method_hash=reply.method_hash,
+        width=ranking.tools.shape[1],
+        scored=ranking.scores is not None,
+        recommended=None if sets is None else len(sets.tools),
+    )
+    parts = [header.model_dump_json().encode() + b"\n", ranking.tools.astype("<i4").tobytes()]
+    if ranking.scores is not None:
+        parts.append(ranking.scores.astype("<f8").tobytes())
+    failed = np.zeros(len(ranking), dtype=np.bool_) if ranking.failed is None else ranking.failed
+    parts.append(failed.astype("u1").tobytes())
+    if sets is not None:
+        parts += [sets.starts.astype("<i8").tobytes(), sets.tools.astype("<i4").tobytes()]
+    return b"".join(parts)
+
+
+def longest_reply(queries: int, library: int, depth: int, most_recommended: int) -> int:
+    """Bytes that a reply may have at most."""
+    cells = queries * min(depth, library)
+    return len(BEGUN) + _LONGEST_HEADER + cells * 12 + queries + (queries + 1) * 8 + most_recommended * 4
+
+
+def read_reply(data: bytes, queries: int, library: int, depth: int) -> Reply:
+    """The reply in untrusted bytes, checked by the rules that hold for every method.
+
+    Args:
+        data: without `BEGUN`.
+        queries, library, depth: how many queries were asked, tools there are, and tools a query may get.
+
+    Raises:
+        RefusedReply: it reports an error, or has another form or length.
+        Violation: its rankings or sets break the protocol.
+    """
+    line, end, rest = data[:_LONGEST_HEADER].partition(b"\n")
+    rest = data[len(line) + len(end) :]
+    try:
+        header = _Header.model_validate(json.loads(line.decode("utf-8")))
+    except (ValueError, RecursionError, ValidationError):
+        raise RefusedReply("its answer is not in the form of a reply") from None
+    if header.error is not None:
+        raise RefusedReply(header.error[:LONGEST_ERROR])
+    width, tools = header.width, header.recommended
+    if not 0 <= width <= min(depth, library) or not 0 <= (tools or 0) <= queries * library:
+        raise RefusedReply("its answer has more tools than there are")
+    shape = (queries, width)
+    lengths = [queries * width * 4, queries * width * 8 if header.scored else 0, queries]
+    lengths += [0, 0] if tools is None else [(queries + 1) * 8, tools * 4]
+    if len(rest) != sum(lengths):
+        raise RefusedReply(f"its answer has {len(rest)} bytes where {sum(lengths)} belong")
+    ends = np.cumsum([0, *lengths]).tolist()
+    parts = [rest[start:end] for start, end in pairwise(ends)]
+    ranking = Ranking(
+        np.frombuffer(parts[0], "<i4").reshape(shape),
+        np.frombuffer(parts[1], "<f8").reshape(shape) if header.scored else None,
+        np.frombuffer(parts[2], "u1") != 0,
+    )
+    ranking = validate(ranking, queries, library, depth)
+    sets = None
+    if tools is not None:
+        sets = ToolSets(np.frombuffer(parts[3], "<i8"), np.frombuffer(parts[4], "<i4"))
+        sets = validate_sets(sets, queries, library)
+    return Reply(ranking, sets, header.method_hash[:64])
