@@ -39,11 +39,6 @@ def read_template(given: str) -> Template:
         source = _file(expanded(given))
         if not _is_jinja(source):
             raise UsageError(f"the template {given} names no field of a tool, such as {{{{ name }}}}.")
-    elif not _is_jinja(given):
-        raise UsageError(
-            f"there is no template {one_line(given, 60)!r}; use {', '.join(TEMPLATES)}, or a Jinja file that ends in "
-            f"{', '.join(SUFFIXES)}."
-        )
     _compiled(source)
     return source
 
@@ -115,6 +110,14 @@ def _is_jinja(text: str) -> bool:
     return "{{" in text or "{%" in text
 
 
+def _storable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _file(path: Path) -> str:
     if not path.is_file():
         raise UsageError(f"there is no template file {path}.")
@@ -134,6 +137,15 @@ def _file(path: Path) -> str:
 
 @lru_cache(maxsize=32)
 def _compiled(source: str) -> jinja2.Template:
+    if not _is_jinja(source):
+        # Plain text would be the text of every tool.
+        raise UsageError(
+            f"there is no template {one_line(source, 60)!r}; use {', '.join(TEMPLATES)}, or a Jinja file that ends in "
+            f"{', '.join(SUFFIXES)}."
+        )
+    if len(source) > MOST_SOURCE or not _storable(source):
+        what = f"longer than {MOST_SOURCE} characters" if len(source) > MOST_SOURCE else "not valid Unicode"
+        raise UsageError(f"the template {template_name(source)} is {what}.")
     import jinja2
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 

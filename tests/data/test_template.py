@@ -96,6 +96,8 @@ def test_a_template_that_fails_is_said_with_the_tool(template: str, sentence: st
     [
         ("nothing", "there is no template 'nothing'; use description, name_description, name_parameters, full, "),
         ("gone.j2", "there is no template file gone.j2."),
+        ("{{ name }} \ud800", "the template jinja-"),
+        ("{{ name }}" * MOST_SOURCE, "the template jinja-"),
         ("{{ name", "the template is not Jinja, line 1: "),
         ("a\n{% if %}", "the template is not Jinja, line 2: "),
         ("{{ name | nofilter }}", "the template is not Jinja, line 1: No filter named 'nofilter'"),
@@ -105,6 +107,11 @@ def test_what_is_no_template_is_refused(given: str, sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_template(given)
     assert str(caught.value).startswith(sentence)
+
+
+def test_a_misspelt_name_is_not_the_text_of_every_tool() -> None:
+    with pytest.raises(UsageError, match="there is no template 'name_descripton'; use description, name_description"):
+        TOOL.text("name_descripton")
 
 
 def test_a_file_is_its_source(tmp_path: Path) -> None:
