@@ -100,7 +100,9 @@ def test_what_is_no_tool_is_refused_in_a_sentence(value: Any, sentence: str) -> 
     assert sentence in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [[], {}, 3, None, [{"name": object()}]], ids=str)
+@pytest.mark.parametrize(
+    "value", [[], {}, 3, None, [{"name": object()}]], ids=["list", "object", "number", "none", "no JSON"]
+)
 def test_data_that_is_no_catalogue_is_refused(value: Any) -> None:
     with pytest.raises(DataError):
         bench.import_tools("mine", value)

@@ -16,30 +16,8 @@ from bench.registry import build_method, load_dataset
 from bench.results.store import RUN, Result
 from bench.specs.spec import Spec, Value
 
-PYTHON = """
-import json, os, sys
-
-tools = [json.loads(line) for line in open(os.environ["BENCH_TOOLS"])]
-words = {tool["id"]: set(tool["text"].lower().split()) for tool in tools}
-for line in sys.stdin:
-    asked = json.loads(line)
-    query = set(asked["query"].lower().split())
-    found = sorted(words, key=lambda tool: (-len(query & words[tool]), tool))[: asked["limit"]]
-    print(json.dumps({"id": asked["id"], "tools": found}), flush=True)
-"""
-NODE = """
-const fs = require("fs"), readline = require("readline");
-const words = text => new Set(text.toLowerCase().split(/\\s+/).filter(Boolean));
-const tools = fs.readFileSync(process.env.BENCH_TOOLS, "utf8").trim().split("\\n").map(JSON.parse)
-  .map(tool => ({ id: tool.id, words: words(tool.text) }));
-readline.createInterface({ input: process.stdin }).on("line", line => {
-  const asked = JSON.parse(line), query = words(asked.query);
-  const score = tool => [...query].filter(word => tool.words.has(word)).length;
-  const found = tools.map(tool => ({ id: tool.id, score: score(tool) }))
-    .sort((a, b) => b.score - a.score || (a.id < b.id ? -1 : 1)).slice(0, asked.limit);
-  console.log(JSON.stringify({ id: asked.id, tools: found.map(tool => tool.id) }));
-});
-"""
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+PYTHON = (EXAMPLES / "search.py").read_text("utf-8")
 
 
 def run(results: Path, command: str, limit: int = 20, **more: Value) -> Result:
@@ -52,9 +30,8 @@ def run(results: Path, command: str, limit: int = 20, **more: Value) -> Result:
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> str:
-    (tmp_path / "search.py").write_text(PYTHON)
-    return f"{sys.executable} {tmp_path / 'search.py'}"
+def program() -> str:
+    return f"{sys.executable} {EXAMPLES / 'search.py'}"
 
 
 def test_a_program_ranks_the_tools_that_it_is_given(program: str, tmp_path: Path) -> None:
@@ -71,8 +48,7 @@ def test_a_program_in_another_language_gives_the_same(program: str, tmp_path: Pa
     node = shutil.which("node")
     if node is None:
         pytest.skip("no node")
-    (tmp_path / "search.js").write_text(NODE)
-    one, other = run(tmp_path / "r", program), run(tmp_path / "r", f"{node} {tmp_path / 'search.js'}")
+    one, other = run(tmp_path / "r", program), run(tmp_path / "r", f"{node} {EXAMPLES / 'search.js'}")
     assert one.folder != other.folder
     assert (one.folder / RUN).read_bytes() == (other.folder / RUN).read_bytes()
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +22,8 @@ from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
 from bench.results.store import RUN, Result
 from bench.specs.spec import Spec, Value
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 Fault = Callable[[str], tuple[Any, ...] | None]
 
@@ -153,6 +160,28 @@ def test_a_service_passes_the_conformance_kit(service: Service, search: Search) 
     spec = method(service, catalogue=at(service, "/tools"), concurrency=4)
     found = check_method(lambda: build_method(spec), load_dataset("starter"))
     assert [check for check in found if check.problem] == []
+
+
+@pytest.mark.parametrize("server", ["server.py", "server.js"])
+def test_the_examples_of_services_give_what_the_example_of_a_command_gives(server: str, tmp_path: Path) -> None:
+    program = sys.executable if server.endswith(".py") else shutil.which("node")
+    if program is None:
+        pytest.skip("no node")
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen([program, str(EXAMPLES / server), str(port)])
+    try:
+        deadline = time.monotonic() + 20
+        while socket.socket().connect_ex(("localhost", port)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        address = f"http://localhost:{port}"
+        result = run(tmp_path, Spec.of("http", {"url": f"{address}/search", "catalogue": f"{address}/tools"}))
+    finally:
+        process.kill()
+        process.wait()
+    assert result.metrics.n_failed == 0
+    expected = run(tmp_path, Spec.of("command", {"run": f"{sys.executable} {EXAMPLES / 'search.py'}"}))
+    assert (result.folder / RUN).read_bytes() == (expected.folder / RUN).read_bytes()
 
 
 def test_what_cannot_work_is_said_before_the_run(service: Service, tmp_path: Path) -> None:
