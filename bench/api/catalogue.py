@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,8 +21,9 @@ from bench.registry import datasets, methods
 from bench.specs.spec import Spec, Value, parse
 from bench.storage.paths import expanded
 
-#: A method as the API takes it: a spec, a class, or an instance, of which the name and the parameters are used.
-MethodLike: TypeAlias = str | type[Method] | Method
+#: A method as the API takes it: a spec, a class, an instance, of which the name and the parameters are used, or a
+#: search function (`bench.registry.functions`).
+MethodLike: TypeAlias = str | type[Method] | Method | Callable[..., Any]
 #: A dataset as the API takes it: a spec, or a loaded dataset.
 DatasetLike: TypeAlias = str | Dataset
 
@@ -188,9 +190,11 @@ def _spec(method: MethodLike) -> Spec:
         return Spec.of(_class_name(method))
     if isinstance(method, type):
         raise UsageError(f"the class {method.__name__} is not a method; derive it from bench.Method.")
+    if inspect.isfunction(method):
+        return Spec.of(_place(method))
     raise UsageError(
-        f"a method is a name such as 'bm25', a Method class or an instance of one, not {_kind(method)}."
-        + (" bench.run_all takes several." if isinstance(method, list | tuple) else "")
+        f"a method is a name such as 'bm25', a Method class or an instance of one, or a search function, not "
+        f"{_kind(method)}." + (" bench.run_all takes several." if isinstance(method, list | tuple) else "")
     )
 
 
@@ -200,10 +204,20 @@ def _class_name(kind: type[Method]) -> str:
     Raises:
         UsageError: there is none.
     """
-    module, name = kind.__module__, kind.__qualname__
+    module = kind.__module__
     own = module.removeprefix("bench.methods.").removesuffix(".method").replace("_", "-")
     if module.startswith("bench.methods.") and own in methods.method_names() and methods.method_class(own) is kind:
         return own
+    return _place(kind)
+
+
+def _place(value: type[Method] | Callable[..., Any]) -> str:
+    """`module:NAME` of a class or a function.
+
+    Raises:
+        UsageError: it is not found again by it.
+    """
+    module, name = value.__module__, value.__qualname__
     if module == "__main__":
         raise UsageError(
             f"the method {name} is defined in a notebook or in the program that runs, where nobody can find it again "
@@ -213,7 +227,7 @@ def _class_name(kind: type[Method]) -> str:
         raise UsageError(
             f"the method {name} is defined inside a function or a class; move it to the top level of {module}."
         )
-    if getattr(sys.modules.get(module), name, None) is not kind:
+    if getattr(sys.modules.get(module), name, None) is not value:
         raise UsageError(f"the module {module} holds another {name} by now; import it again.")
     return f"{module}:{name}"
 

@@ -51,6 +51,21 @@ class Ranking:
             tools[i, : len(row)] = row
         return Ranking(tools, failed=None if failed is None else np.array(failed, dtype=np.bool_))
 
+    @staticmethod
+    def of_answers(rows: Sequence[tuple[Sequence[int], Sequence[float] | None] | None]) -> Ranking:
+        """From the tool codes of each query, best first, with their scores or None; None for a query that failed.
+
+        The ranking has scores only if all answers have: those of one query say nothing of another's ties.
+        """
+        plain = Ranking.of_lists([row[0] if row else [] for row in rows], [row is None for row in rows])
+        if any(row is not None and row[1] is None for row in rows):
+            return plain
+        scores = np.zeros(plain.tools.shape)
+        for i, row in enumerate(rows):
+            if row is not None and row[1] is not None:
+                scores[i, : len(row[1])] = row[1]
+        return Ranking(plain.tools, scores, plain.failed)
+
     def take(self, positions: NDArray[np.int64]) -> Ranking:
         """The rankings of the queries at these positions."""
         return Ranking(

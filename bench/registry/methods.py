@@ -1,4 +1,7 @@
-"""Methods by name: files and folders of `bench.methods`, entry points of the group `bench.methods`, `module:Class`."""
+"""Methods by name: files and folders of `bench.methods`, entry points of the group `bench.methods`, `module:NAME`.
+
+`module:NAME` names a class of a method, or a search function.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ import bench
 from bench.errors import BenchError, MethodError, UsageError
 from bench.progress import QUIET, Progress
 from bench.protocol.method import Context, Method
+from bench.registry.functions import function_method
 from bench.session import joined_session
 from bench.specs.parameters import check_parameters, full_spec, short_spec, suggestion
 from bench.specs.spec import Spec, Value, parse
@@ -65,12 +69,12 @@ def method_class(name: str) -> type[Method]:
         return _class_at(name)
     raise UsageError(
         f"there is no method {name!r}{suggestion(name, method_names())}; `bench list methods` "
-        "lists them; name your own as package.module:Class."
+        "lists them; name your own as package.module:Class, or package.module:function."
     )
 
 
 def _class_at(name: str) -> type[Method]:
-    """`package.module:Class`, importable from the working folder too."""
+    """`package.module:Class` or `package.module:function`, importable from the working folder too."""
     module_name, _, class_name = name.partition(":")
     # Not there any more when somebody removed it.
     with suppress(FileNotFoundError):
@@ -85,8 +89,11 @@ def _class_at(name: str) -> type[Method]:
     except (Exception, SystemExit) as error:
         raise MethodError(f"the method {name!r} cannot be imported: {type(error).__name__}: {error}.") from error
     if not hasattr(module, class_name):
-        raise UsageError(f"the module {module_name} has no class {class_name!r}.")
-    return _checked(getattr(module, class_name), name)
+        raise UsageError(f"the module {module_name} has no class or function {class_name!r}.")
+    found = getattr(module, class_name)
+    if callable(found) and not inspect.isclass(found):
+        return _checked(function_method(found, name, module.__name__), name)
+    return _checked(found, name)
 
 
 def _class_in(module_name: str, name: str) -> type[Method]:

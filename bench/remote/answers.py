@@ -75,6 +75,10 @@ class AnswerReader:
             value = json.loads(reply, parse_constant=_no_number)
         except (ValueError, RecursionError):
             raise Unusable(f"an answer that is not JSON ({_quoted(reply.decode('utf-8', 'replace'))})") from None
+        return self.found(value, depth)
+
+    def found(self, value: Any, depth: int) -> Found:
+        """The same of an answer that was parsed."""
         entries = self._entries(value)
         tools: list[int] = []
         scores: list[float] = []
@@ -105,7 +109,7 @@ class AnswerReader:
             lists = [value[name] for name in LISTS if isinstance(value.get(name), list)]
             found = lists[0] if lists else value
         if not isinstance(found, list):
-            raise Unusable(f"an answer without a list of tools ({_quoted(json.dumps(value)[: 4 * _SHOWN])})")
+            raise Unusable(f"an answer without a list of tools ({_quoted(_shown(value))})")
         return found
 
     def _code(self, entry: Any) -> int:
@@ -153,7 +157,12 @@ def _no_number(name: str) -> float:
 
 
 def _shown(entry: Any) -> str:
-    return entry if isinstance(entry, str) else json.dumps(entry)
+    if isinstance(entry, str):
+        return entry
+    try:
+        return json.dumps(entry)[: 4 * _SHOWN]
+    except (TypeError, ValueError, RecursionError):
+        return type(entry).__name__  # of a function of Python
 
 
 def _quoted(text: str) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.errors import UnavailableError
 from bench.protocol import Ranking
@@ -55,7 +54,7 @@ class Asking:
             with ThreadPoolExecutor(self._concurrency) as pool:
                 found = list(pool.map(one, texts))
         self._elapsed += time.perf_counter() - started
-        return _ranking(found)
+        return Ranking.of_answers([None if item is None else (item.tools, item.scores) for item in found])
 
     def facts(self) -> dict[str, str | int | float | bool]:
         """How long answers took as seen from here, their size, and what failed, of this process's queries."""
@@ -96,14 +95,3 @@ class Asking:
             self._seconds.append(time.perf_counter() - started)
             self._bytes += len(reply)
         return found
-
-
-def _ranking(found: Sequence[Found | None]) -> Ranking:
-    ranking = Ranking.of_lists([[] if item is None else item.tools for item in found], [item is None for item in found])
-    if any(item is not None and item.scores is None for item in found):
-        return ranking
-    scores: NDArray[np.float64] = np.zeros(ranking.tools.shape)
-    for row, item in enumerate(found):
-        if item is not None and item.scores is not None:
-            scores[row, : len(item.scores)] = item.scores
-    return Ranking(ranking.tools, scores, ranking.failed)

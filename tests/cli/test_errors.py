@@ -118,7 +118,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("run -m bm25(", "cannot read 'bm25(': expected an argument's name at character 6."),
         ("run -m tgr(base=popularity)", "tgr cannot use base=popularity"),
         ("run -m tgr(graph=absent.tsv)", "graph=absent.tsv is neither `rules`, `manual`, `discriminator`"),
-        ("run -m broken:Absent", "the module broken has no class 'Absent'."),
+        ("run -m broken:Absent", "the module broken has no class or function 'Absent'."),
         ("run -m absent:Method", "there is no module 'absent' to import for the method 'absent:Method'."),
         ("run -m popularity --split all", "method popularity needs past queries, and starter has none when all"),
         ("run -m oracle --cut size", "method oracle recommends its own sets; --cut is for methods that only rank."),

@@ -108,7 +108,7 @@ def test_an_unusable_answer_is_a_failed_query_and_named(service: Service, search
         ([], 500),
         ({"hits": ["nowhere"]},),
         (b"<html>",),
-        ({"hits": ["maps.find_route"] * 2},),
+        ({"hits": ["crateful.get_catalogue"] * 2},),
     ]
     failing = {query.text: faults[i % 4] for i, query in enumerate(load_dataset("starter").queries) if i % 3 == 0}
     search.fault = lambda query: failing.get(query)

@@ -1,0 +1,82 @@
+"""A search function as a method: `package.module:function` is the search that a project already has."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from bench.errors import MethodError
+from bench.protocol.method import Method
+from bench.protocol.ranking import Ranking
+from bench.protocol.views import Library, Queries
+from bench.remote.answers import AnswerReader, Unusable
+from bench.text import one_line
+
+#: Text of a query, and the number of tools if the function takes it, to tools: the best first.
+Search = Callable[..., Any]
+
+
+def function_method(function: Search, name: str, module: str) -> type[Method]:
+    """The class of a method that asks a function.
+
+    The function takes the text of a query, and the number of tools as its second argument if it has one. It returns the
+    tools as the services of the method `http` do, or as pairs of a tool and its score. It knows the library itself.
+
+    Args:
+        function: the search.
+        name: its name as a method.
+        module: where it was found; the code of the method is that of this module and of all that it imports.
+
+    Raises:
+        MethodError: it cannot be called with a text, or with a text and a number.
+    """
+    takes_limit = _takes_limit(function, name)
+
+    class FunctionMethod(Method):
+        __doc__ = inspect.getdoc(function) or f"The search function {name}."
+
+        def index(self, library: Library) -> None:
+            self._reader = AnswerReader(library.tools)
+
+        def rank(self, queries: Queries, depth: int) -> Ranking:
+            answers = []
+            for text in queries.texts:
+                value = function(text, depth) if takes_limit else function(text)
+                try:
+                    answers.append(self._reader.found(_plain(value), depth))
+                except Unusable as error:
+                    asked = one_line(text, 80)
+                    raise MethodError(f"{name} answered the query {asked!r} with {error}.") from None
+            return Ranking.of_answers([(answer.tools, answer.scores) for answer in answers])
+
+    FunctionMethod.__module__, FunctionMethod.__qualname__ = module, getattr(function, "__qualname__", name)
+    return FunctionMethod
+
+
+def _takes_limit(function: Search, name: str) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False  # built in, without a signature
+    for arguments in (("text", 1), ("text",)):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return len(arguments) == 2
+    raise MethodError(f"{name} must take the text of a query, or the text and the number of tools.")
+
+
+def _plain(value: Any) -> Any:
+    """What a function returned, as JSON would have it: iterables are lists, pairs are objects with a score."""
+    if isinstance(value, str | bytes | dict) or not hasattr(value, "__iter__"):
+        return value
+    return [_entry(item) for item in value]
+
+
+def _entry(item: Any) -> Any:
+    if isinstance(item, tuple) and len(item) == 2:
+        tool, score = item
+        return {"id": tool, "score": getattr(score, "item", lambda: score)()}
+    return item
