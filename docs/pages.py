@@ -78,7 +78,7 @@ def _mended(source: Path, place: str) -> tuple[str, list[Path]]:
         if re.match(r"[a-z]+:", match[2]) or not path.is_file() or not path.is_relative_to(ROOT):
             return match[0]  # a link to the web; or a broken one, which the strict build refuses
         target = _place(path)
-        if target.startswith("files/"):
+        if target.startswith("files/") or path.suffix != ".md":
             linked.append(path)
         return f"{match[1]}{posixpath.relpath(target, posixpath.dirname(place))}{match[3] or ''}{match[4]}"
 

@@ -15,4 +15,4 @@ require("http").createServer(async (request, response) => {
     found.sort((a, b) => b.score - a.score || (a.id < b.id ? -1 : 1));
   }
   response.end(JSON.stringify({ tools: found.slice(0, asked.limit) }));
-}).listen(Number(process.argv[2] || 8000), "localhost");
+}).listen(Number(process.argv[2] || 8000), "127.0.0.1");

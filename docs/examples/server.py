@@ -21,4 +21,4 @@ class Search(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps({"tools": found}).encode())
 
 
-ThreadingHTTPServer(("localhost", int(sys.argv[1]) if sys.argv[1:] else 8000), Search).serve_forever()
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1]) if sys.argv[1:] else 8000), Search).serve_forever()

@@ -106,7 +106,7 @@ def test_an_unknown_method_is_told_with_the_nearest_one(name: str, hint: str) ->
             use(name)
         assert str(caught.value) == (
             f"there is no method {name!r}{hint}; `bench list methods` lists them; "
-            "name your own as package.module:Class."
+            "name your own as package.module:Class, or package.module:function."
         )
 
 
