@@ -63,12 +63,6 @@ def mirror_folder() -> Path | None:
 MIRROR = mirror_folder()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than processors: tests wait for processes, sockets and the browser."""
-    return (os.cpu_count() or 1) + 1
-
-
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The mirror; a test that asks for it is skipped where there is none (and CI fails if any is)."""
