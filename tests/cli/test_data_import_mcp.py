@@ -51,7 +51,18 @@ def test_servers_are_merged_with_sources_page_by_page(bench: Bench, address: str
     (tmp_path / "q.csv").write_text("query,tools\nDo it,weather/a\nDo that,web/a\n")
     (tmp_path / "own.json").write_text('{"tools": [{"name": "a", "description": "own", "inputSchema": {}}]}')
     weather = command("weather", "--tools", "a,b,c,d,e", "--page", "2")
-    said = bench("data", "import", "mine", "own=own.json", "--mcp", weather, "--mcp", address, "--queries", "q.csv")
+    said = bench(
+        "data",
+        "import",
+        "mine",
+        f"own={tmp_path}/own.json",
+        "--mcp",
+        weather,
+        "--mcp",
+        address,
+        "--queries",
+        tmp_path / "q.csv",
+    )
     assert (said.out, said.err) == ("imported mine: 9 tools of 3 servers, 2 queries; next: bench data audit mine\n", "")
     expected = [("own/a", "own"), *((f"weather/{name}", "weather") for name in "abcde")]
     assert imported() == [*expected, *((f"web/{name}", "web") for name in "abc")]
@@ -70,10 +81,10 @@ def test_a_configuration_names_its_servers_and_is_never_started_as_a_source(
     run, *arguments = [*SERVER, "weather", "--tools", "a", "--pid", str(tmp_path / "pid")]
     servers = {"first": {"command": run, "args": arguments, "env": {"A": "b"}}, "second": {"url": address}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    said = bench("data", "import", "mine", "mcp.json", code=3)
+    said = bench("data", "import", "mine", tmp_path / "mcp.json", code=3)
     assert "a SOURCE never starts; --mcp-config asks them for their tools" in said.err
     assert not (tmp_path / "pid").exists()
-    bench("data", "import", "mine", "--mcp-config", "mcp.json")
+    bench("data", "import", "mine", "--mcp-config", tmp_path / "mcp.json")
     assert imported() == [("first/a", "first"), *((f"second/{name}", "second") for name in "abc")]
 
 
@@ -108,7 +119,7 @@ def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(
     said = bench("data", "import", "mine", "--mcp", command("good"), "--mcp", bad, code=3)
     assert " ".join(said.err.split()).endswith(f"did not list its tools: {sentence}.")
     assert "Traceback" not in said.err
-    assert "mine" not in {entry.name for entry in dataset_entries()}
+    assert "mine" not in dataset_entries()
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
@@ -151,7 +162,7 @@ def test_what_is_no_server_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch
 )
 def test_a_wrong_configuration_is_told(bench: Bench, tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "mcp.json").write_text(text)
-    said = bench("data", "import", "mine", "--mcp-config", "mcp.json", code=3)
+    said = bench("data", "import", "mine", "--mcp-config", tmp_path / "mcp.json", code=3)
     assert sentence in " ".join(said.err.split())
 
 
