@@ -151,7 +151,7 @@ class McpClient:
             why = "no answer"
         except Exception as error:
             why, over = _reason(error)
-            if not over:
+            if not over and not session.talk.over:
                 raise Unusable(why) from None
         self._drop(session)
         raise Unusable(f"{session.talk.ended() or why}{session.talk.said()}")
@@ -322,7 +322,7 @@ def _reason(error: BaseException) -> tuple[str, bool]:
     """An error as what came instead of an answer, and whether the session is over."""
     import httpx2
     from mcp import MCPError
-    from mcp.types import CONNECTION_CLOSED
+    from mcp.types import CONNECTION_CLOSED, PARSE_ERROR
     from pydantic import ValidationError
 
     first = _first(error)
@@ -330,6 +330,8 @@ def _reason(error: BaseException) -> tuple[str, bool]:
     if isinstance(first, MCPError):
         if first.error.code == CONNECTION_CLOSED:
             return f"no answer ({text})", True
+        if first.error.code == PARSE_ERROR:  # the SDK's own, with the whole answer in its text
+            return "an answer that is none of MCP", False
         return f"the error {first.error.code} ({one_line(first.error.message, 80)!r})", False
     if isinstance(first, ValidationError):
         return "an answer that is none of MCP", False
