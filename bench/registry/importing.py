@@ -16,7 +16,7 @@ from bench.data.beir import import_queries
 from bench.data.card import Relation, cards_from
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables
-from bench.errors import DataError, UsageError
+from bench.errors import UnavailableError, UsageError
 from bench.registry.adding import check_absent, check_free, check_id, keep, with_unit
 from bench.remote.answers import Unusable
 from bench.remote.mcp import McpClient
@@ -53,9 +53,8 @@ def import_sources(
 
     Raises:
         UsageError: the id is taken, a source or the queries cannot be read, or two servers have one name.
-        DataError: a source or the queries are malformed, a server does not list its tools, or two tools have the same
-            id.
-        UnavailableError: a file is YAML and PyYAML is not installed, or a server cannot be started or asked.
+        DataError: a source or the queries are malformed, or two tools have the same id.
+        UnavailableError: a file is YAML and PyYAML is not installed, or a server does not list its tools.
     """
     _check(name, replace)
     if servers and form not in {None, "mcp"}:
@@ -96,8 +95,8 @@ def _listed(servers: Sequence[Server]) -> list[tuple[Document, Source]]:
 
     Raises:
         UsageError: two servers have the same name.
-        DataError: a server does not answer, or not with a list of tools.
-        UnavailableError: it cannot be started or asked.
+        DataError: a list has what JSON data of bounded size has not.
+        UnavailableError: a server cannot be started, does not answer, or not with a list of tools.
     """
     found: dict[str, tuple[Document, Source]] = {}
     for server in servers:
@@ -106,7 +105,7 @@ def _listed(servers: Sequence[Server]) -> list[tuple[Document, Source]]:
             own, _ = client.info()
             tools = client.tools()
         except Unusable as error:
-            raise DataError(f"{server.words} did not list its tools: {error}.") from None
+            raise UnavailableError(f"{server.words} did not list its tools: {error}.") from None
         finally:
             client.close()
         name = server.name or (server.fallback if name_fault(own) else own)

@@ -116,7 +116,7 @@ def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(
     monkeypatch.setattr("bench.remote.mcp.MOST_PAGES", 20)
     monkeypatch.setattr("bench.remote.mcp._GRACE", 0.3)
     bad = command("bad", "--fault", fault, "--pid", str(tmp_path / "pid"))
-    said = bench("data", "import", "mine", "--mcp", command("good"), "--mcp", bad, code=3)
+    said = bench("data", "import", "mine", "--mcp", command("good"), "--mcp", bad, code=4)
     assert " ".join(said.err.split()).endswith(f"did not list its tools: {sentence}.")
     assert "Traceback" not in said.err
     assert "mine" not in dataset_entries()
@@ -135,8 +135,8 @@ def test_what_is_no_server_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch
         (["--mcp", ""], 2, "an MCP server needs a command or a URL"),
         (["--mcp", "a 'b"], 2, "cannot split the command"),
         (["--mcp", "no-such-program"], 4, "cannot start the MCP server 'no-such-program' (No such file"),
-        (["--mcp", "true"], 3, "the MCP server 'true' did not list its tools: no answer: the process ended with 0"),
-        (["--mcp", "http://127.0.0.1:1/mcp"], 3, "did not list its tools: no answer"),
+        (["--mcp", "true"], 4, "the MCP server 'true' did not list its tools: no answer: the process ended with 0"),
+        (["--mcp", "http://127.0.0.1:1/mcp"], 4, "did not list its tools: no answer"),
         (["--mcp", "true", "--as", "openai"], 2, "lists its tools as mcp, not as openai"),
         (["--mcp-config", "nothing.json"], 2, "nothing.json"),
     ]:
