@@ -64,7 +64,7 @@ LARGEST = 8 << 20
 _SHOWN = 200
 #: Seconds from the start to the first answer: a launcher such as npx fetches the server first.
 START = 60.0
-#: Seconds in which a server must have started and listed all its tools.
+#: Seconds in which a started server must have listed all its tools.
 LISTING = 120.0
 #: Pages of one list. The largest published list has 2 MB.
 MOST_PAGES = 1000
@@ -72,6 +72,8 @@ MOST_PAGES = 1000
 RESTARTS = 3
 #: Seconds that a process gets to end by itself, once its input is closed.
 _GRACE = 1.0
+#: Without a handler, the SDK's logger prints what a server sends; a program's own handlers still get it.
+_QUIET = logging.NullHandler()
 
 
 class McpClient:
@@ -89,8 +91,7 @@ class McpClient:
 
     def __init__(self, server: Server, what: str) -> None:
         require("mcp", "httpx2", what=what)
-        # Without a handler, the SDK's logger prints what a server sends; a program's own handlers still get it.
-        logging.getLogger("mcp").addHandler(logging.NullHandler())
+        logging.getLogger("mcp").addHandler(_QUIET)
         self._server = server
         # Other threads do not see the session of the run.
         self._offline = current_session().offline
