@@ -25,6 +25,8 @@ EXTRAS: dict[str, str] = {
     "jmespath": "remote",
     "jsonschema": "catalogues",
     "yaml": "catalogues",
+    "mcp": "mcp",
+    "httpx2": "mcp",
 }
 #: Modules whose package has another name.
 PACKAGES: dict[str, str] = {"yaml": "pyyaml"}

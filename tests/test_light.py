@@ -238,6 +238,8 @@ REFUSED: list[tuple[list[str], dict[str, str], str]] = [
     (["train", "generator", "--dataset", "starter", "--out", "model"], {}, "models"),
     (["data", "export", "starter", "--out", "exported", "--format", "hf"], {}, "hub"),
     (["data", "import", "mine", "api.yaml"], {}, "catalogues"),
+    (["data", "import", "mine", "--mcp", "no-such-program"], {}, "mcp"),
+    (["run", "-m", "mcp(server=no-such-program, tool=search)"], {}, "mcp"),
     (["run", "-m", "query-generation(llm=gpt-x, base=bm25)"], ENDPOINT, "llm"),
     (["run", "-m", "bm25", "-m", "dense(encoder=openai:text-embedding)"], ENDPOINT, "llm"),
 ]

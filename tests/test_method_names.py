@@ -26,6 +26,12 @@ ALLOWED = {
     ("results/manifest.py", "oracle"): "the kind of that mark, not the method",
     ("llm/settings.py", "http"): "the scheme of a URL, not the method",
     ("remote/web.py", "http"): "the scheme of a URL, not the method",
+    ("catalogues/forms.py", "mcp"): "the form of a catalogue, not the method",
+    ("cli/data_import.py", "mcp"): "the form of a catalogue, not the method",
+    ("registry/importing.py", "mcp"): "the form of a catalogue, not the method",
+    ("errors.py", "mcp"): "the SDK, not the method",
+    ("remote/servers.py", "command"): "a field of a configuration, not the method",
+    ("remote/mcp.py", "mcp"): "the SDK, not the method",
     ("results/comparing.py", "oracle"): "the mark of a method that is shown the gold, not the method",
 }
 

@@ -69,11 +69,13 @@ def read_catalogue(sources: Sequence[Source], form: Form | None = None, *, drop_
         UsageError: a source cannot be read, or is too large.
         UnavailableError: a file is YAML and PyYAML is not installed.
     """
+    return catalogue_of(read_sources(sources), form, drop_duplicates=drop_duplicates)
+
+
+def read_sources(sources: Sequence[Source]) -> list[tuple[Document, Source]]:
+    """The documents of files and folders, each with its source; errors as of `read_documents`."""
     budget = Budget()
-    documents: list[tuple[Document, Source]] = []
-    for source in sources:
-        documents += [(document, source) for document in read_documents(source.path, budget)]
-    return catalogue_of(documents, form, drop_duplicates=drop_duplicates)
+    return [(document, source) for source in sources for document in read_documents(source.path, budget)]
 
 
 def catalogue_of(

@@ -46,6 +46,10 @@ def tools_of(value: Any, form: Form | None = None) -> Iterator[Found | Skipped]:
         yield from operations(value)
         return
     found = _listed(value, "", (), form)
+    if found is None and isinstance(value, dict) and isinstance(value.get("mcpServers"), dict):
+        raise NoCatalogueError(
+            "it names MCP servers, which a SOURCE never starts; --mcp-config asks them for their tools"
+        )
     if found is None:
         raise NoCatalogueError(
             "it is no list of tools of MCP, OpenAI, Anthropic or Gemini, and no OpenAPI document"

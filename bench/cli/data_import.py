@@ -10,6 +10,7 @@ import click
 from bench.cli.options import json_option
 from bench.cli.output import print_json
 from bench.data.units import parse_unit
+from bench.errors import UsageError
 
 #: The forms of `bench.catalogues.forms`, which `--help` does not wait for.
 _FORMS = ("mcp", "openai", "anthropic", "gemini", "openapi")
@@ -18,7 +19,15 @@ _SHOWN = 5
 
 @click.command("import")
 @click.argument("name")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path())
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...", type=click.Path())
+@click.option("--mcp", multiple=True, metavar="SERVER", help="Command or URL of an MCP server to list the tools of.")
+@click.option(
+    "--mcp-config",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A client's mcp.json: start and list all its servers.",
+)
 @click.option(
     "--queries",
     type=click.Path(path_type=Path),
@@ -32,6 +41,8 @@ _SHOWN = 5
 def command(
     name: str,
     sources: tuple[str, ...],
+    mcp: tuple[str, ...],
+    mcp_config: tuple[Path, ...],
     queries: Path | None,
     form: Any,
     drop_duplicates: bool,
@@ -44,13 +55,20 @@ def command(
     SOURCE is a file or a folder: the answer of an MCP server to tools/list, functions of OpenAI, Anthropic or Gemini,
     or OpenAPI. Several sources merge. SERVER=SOURCE names the server that the tools belong to.
 
+    --mcp starts a server, or asks the one at a URL: --mcp 'python server.py', --mcp NAME=http://localhost:8000/mcp. It
+    runs with your rights. No server is started that no option names.
+
     Without --queries, the dataset is a library without queries: for audits, and to import again with queries.
     """
     from bench.registry.importing import import_sources
+    from bench.remote.servers import server_of, servers_in
 
+    live = [server_of(text) for text in mcp] + [server for file in mcp_config for server in servers_in(file)]
+    if not sources and not live:
+        raise UsageError("there is nothing to import; name a SOURCE, or a server with --mcp or --mcp-config.")
     by = None if unit is None else parse_unit(unit)
     dataset = import_sources(
-        name, sources, queries, form=form, drop_duplicates=drop_duplicates, replace=replace, unit=by
+        name, sources, queries, servers=live, form=form, drop_duplicates=drop_duplicates, replace=replace, unit=by
     )
     servers = {tool.tool_id.removesuffix(tool.name) for tool in dataset.tools} - {""}
     if as_json:

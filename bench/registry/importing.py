@@ -6,17 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.catalogues.catalogue import Catalogue, Source, catalogue_of, read_catalogue
+from bench.catalogues.catalogue import Catalogue, Source, catalogue_of, read_sources
 from bench.catalogues.forms import Form
 from bench.catalogues.objects import as_json
 from bench.catalogues.queries import queries_of, read_queries
 from bench.catalogues.reading import Document, checked
+from bench.catalogues.tools import name_fault
 from bench.data.beir import import_queries
 from bench.data.card import Relation, cards_from
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables
-from bench.errors import UsageError
+from bench.errors import UnavailableError, UsageError
 from bench.registry.adding import check_absent, check_free, check_id, keep, with_unit
+from bench.remote.answers import Unusable
+from bench.remote.mcp import McpClient
+from bench.remote.servers import Server
+from bench.text import one_line
 
 #: What messages call a value that was passed from Python.
 _PASSED = "the tools"
@@ -27,32 +32,41 @@ def import_sources(
     sources: Sequence[str | Path],
     queries: Path | Sequence[Any] | None = None,
     *,
+    servers: Sequence[Server] = (),
     form: Form | None = None,
     drop_duplicates: bool = False,
     replace: bool = False,
     unit: Sequence[Relation] | None = None,
 ) -> Dataset:
-    """Keep the tools of files and folders as a dataset, with or without queries.
+    """Keep the tools of files, folders and MCP servers as a dataset, with or without queries.
 
     Args:
         name: a new id.
         sources: files or folders, each as `PATH` or `SERVER=PATH`.
         queries: a file of queries, a folder with queries.jsonl and qrels in BEIR form, whose judgements name tools by
             their ids, or rows with `query` and `tools`; None for a dataset without queries.
+        servers: MCP servers, which are started or asked for their tools, one after the other.
         form: read all sources as this form; None to recognise it.
         drop_duplicates: of different tools with the same id, keep the first.
         replace: put the new dataset in the place of one that was added under the same id.
         unit: the relations that make queries dependent; None for the default.
 
     Raises:
-        UsageError: the id is taken, or a source or the queries cannot be read.
+        UsageError: the id is taken, a source or the queries cannot be read, or two servers have one name.
         DataError: a source or the queries are malformed, or two tools have the same id.
-        UnavailableError: a file is YAML and PyYAML is not installed.
+        UnavailableError: a file is YAML and PyYAML is not installed, or a server does not list its tools.
     """
     _check(name, replace)
-    paths = [source if isinstance(source, str) else str(source) for source in sources]
-    found = read_catalogue([Source.of(path) for path in paths], form, drop_duplicates=drop_duplicates)
-    named = ", ".join(Source.of(path).path.name for path in paths[:3]) + (", ..." if len(paths) > 3 else "")
+    if servers and form not in {None, "mcp"}:
+        raise UsageError(
+            f"an MCP server lists its tools as mcp, not as {form}; leave out --as, and each form is recognised."
+        )
+    places = [Source.of(source if isinstance(source, str) else str(source)) for source in sources]
+    documents = read_sources(places)
+    asked = _listed(servers)
+    found = catalogue_of([*documents, *asked], form, drop_duplicates=drop_duplicates)
+    names = [place.path.name for place in places] + [document.label for document, _ in asked]
+    named = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     return _kept(name, found, queries, f"Imported from {named}.", replace, unit)
 
 
@@ -74,6 +88,34 @@ def import_values(
     document = Document(checked(as_json(tools), _PASSED), _PASSED, _PASSED)
     found = catalogue_of([(document, Source(Path()))], form, drop_duplicates=drop_duplicates)
     return _kept(name, found, queries, "Imported from a Python program.", replace, unit)
+
+
+def _listed(servers: Sequence[Server]) -> list[tuple[Document, Source]]:
+    """The tools of MCP servers, each a document with the server's name, or that of its host or program.
+
+    Raises:
+        UsageError: two servers have the same name.
+        DataError: a list has what JSON data of bounded size has not.
+        UnavailableError: a server cannot be started, does not answer, or not with a list of tools.
+    """
+    found: dict[str, tuple[Document, Source]] = {}
+    for server in servers:
+        client = McpClient(server, "asking an MCP server for its tools")
+        try:
+            own, _ = client.info()
+            tools = client.tools()
+        except Unusable as error:
+            raise UnavailableError(f"{server.words} did not list its tools: {error}.") from None
+        finally:
+            client.close()
+        name = server.name or (server.fallback if name_fault(own) else own)
+        if name in found:
+            raise UsageError(
+                f"two MCP servers are called {one_line(name, 60)!r}; name one of them: --mcp 'NAME=COMMAND ARGS'."
+            )
+        label = f"the MCP server {one_line(name, 120)}"
+        found[name] = Document(checked({"tools": tools}, label), label, label), Source(Path(), name)
+    return list(found.values())
 
 
 def _check(name: str, replace: bool) -> None:

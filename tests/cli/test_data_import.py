@@ -131,7 +131,7 @@ def test_a_failed_import_leaves_what_was_there(bench: Bench, tools: Path) -> Non
         ),
         (["mine", "tools.json", "--as", "grpc"], 2, "'grpc' is not one of 'mcp', 'openai', 'anthropic'"),
         (["mine", "tools.json", "--unit", "what"], 2, "'what' is not a unit of independence"),
-        (["mine"], 2, "Missing argument 'SOURCE...'"),
+        (["mine"], 2, "there is nothing to import"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_kept(

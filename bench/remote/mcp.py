@@ -1,0 +1,483 @@
+"""Asking an MCP server, over the pipes of a process or over HTTP, within limits of time, size and patience.
+
+The official SDK speaks the protocol. Only the bytes are read here: the SDK's own reader of a process bounds neither a
+line nor an answer, and prints what it cannot parse.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import json
+import logging
+import math
+import os
+import signal
+import subprocess
+import threading
+import time
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from anyio import (
+    CancelScope,
+    ClosedResourceError,
+    EndOfStream,
+    Event,
+    create_memory_object_stream,
+    create_task_group,
+    current_time,
+    fail_after,
+    move_on_after,
+    open_process,
+    sleep,
+    sleep_forever,
+)
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process, TaskStatus
+from anyio.from_thread import start_blocking_portal
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+import bench
+from bench.catalogues.reading import MOST_BYTES
+from bench.errors import UnavailableError, require
+from bench.remote.answers import Unusable
+from bench.remote.servers import Server
+from bench.remote.web import local
+from bench.session import current_session
+from bench.text import one_line
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp import Client
+    from mcp.shared.message import SessionMessage
+    from mcp.types import CallToolResult
+
+T = TypeVar("T")
+
+#: Bytes that a server may send for one answer.
+LARGEST = 8 << 20
+#: Bytes of the end of its error output that are kept and shown.
+_SHOWN = 200
+#: Seconds from the start to the first answer: a launcher such as npx fetches the server first.
+START = 60.0
+#: Seconds in which a started server must have listed all its tools.
+LISTING = 120.0
+#: Pages of one list. The largest published list has 2 MB.
+MOST_PAGES = 1000
+#: How often a process that ended is started again, by one client.
+RESTARTS = 3
+#: Seconds that a process gets to end by itself, once its input is closed.
+_GRACE = 1.0
+#: Without a handler, the SDK's logger prints what a server sends; a program's own handlers still get it.
+_QUIET = logging.NullHandler()
+
+
+class McpClient:
+    """One session with a server, opened with the first question and again if it ends; safe for several threads.
+
+    A process gets the environment of this one, as from a shell, and is ended with its client.
+
+    Args:
+        server: what is asked.
+        what: what needs it, as the subject of a sentence.
+
+    Raises:
+        UnavailableError: the SDK is not installed.
+    """
+
+    def __init__(self, server: Server, what: str) -> None:
+        require("mcp", "httpx2", what=what)
+        logging.getLogger("mcp").addHandler(_QUIET)
+        self._server = server
+        # Other threads do not see the session of the run.
+        self._offline = current_session().offline
+        open_until = ExitStack()
+        self._loop = open_until.enter_context(start_blocking_portal())
+        # Sessions are tasks of the loop: cancelled, they end their processes.
+        open_until.callback(self._loop.call, self._loop.stop, True)
+        self._finalizer = weakref.finalize(self, open_until.close)
+        self._turn = threading.Lock()
+        self._session: _Session | None = None
+        self._started = 0
+
+    def close(self) -> None:
+        """End the session, and its process."""
+        self._finalizer()
+
+    def info(self) -> tuple[str, str]:
+        """Name and version that the server gives itself; empty where it gives none.
+
+        Raises:
+            Unusable: it did not answer, or not as MCP.
+            UnavailableError: it cannot be started, has ended too often, or bench is offline and it is elsewhere.
+        """
+        info = self._opened().client.server_info
+        return (info.name, info.version) if info else ("", "")
+
+    def tools(self) -> list[dict[str, Any]]:
+        """All tools that the server lists, as in `tools/list`; raises as `info` does."""
+        until = time.monotonic() + LISTING
+        found: list[dict[str, Any]] = []
+        size = 0
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            page, after = self._ask(partial(_page, cursor), max(0.1, until - time.monotonic()), LISTING)
+            size += len(json.dumps(page))
+            if size > MOST_BYTES:
+                raise Unusable(f"a list of tools of more than {MOST_BYTES >> 20} MiB")
+            found += page
+            if not after:
+                return found
+            cursor = after
+        raise Unusable(f"a list of tools of more than {MOST_PAGES} pages")
+
+    def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> CallToolResult:
+        """The result of a tool, which may be an error of it; raises as `info` does."""
+        return self._ask(partial(_called, tool, arguments), seconds)
+
+    def _ask(self, question: Callable[[Client], Awaitable[T]], seconds: float, named: float | None = None) -> T:
+        """Ask within a time; `named` is the time that the message names, where it is that of several questions."""
+        session = self._opened()
+        session.talk.left = LARGEST
+        try:
+            return self._loop.call(_within, seconds, question, session.client)
+        except TimeoutError:
+            why = f"no answer within {named or seconds:g} seconds"
+            raise Unusable(f"{why}{session.talk.said()}") from None
+        except concurrent.futures.CancelledError:
+            why = "no answer"
+        except Exception as error:
+            why, over = _reason(error)
+            if not over and not session.talk.over:
+                raise Unusable(why) from None
+        self._drop(session)
+        raise Unusable(f"{session.talk.ended() or why}{session.talk.said()}")
+
+    def _opened(self) -> _Session:
+        with self._turn:
+            if self._session is None:
+                self._session = self._open()
+            return self._session
+
+    def _open(self) -> _Session:
+        server = self._server
+        if server.url and self._offline and not local(server.url):
+            raise UnavailableError(f"{server.words} cannot be asked offline: only servers of this machine can.")
+        if server.command and self._started > RESTARTS:
+            raise UnavailableError(
+                f"{server.words} ended {self._started} times; the answers so far are kept, and the same run goes on "
+                "with the next query when it works."
+            )
+        self._started += 1
+        talk = _Talk()
+        try:
+            future, (client, scope) = self._loop.start_task(_held, server, talk)
+        except TimeoutError:
+            raise Unusable(f"no answer within {START:g} seconds{talk.said()}") from None
+        except (Exception, concurrent.futures.CancelledError) as error:
+            first = _first(error)
+            if isinstance(first, FileNotFoundError | PermissionError | NotADirectoryError | ValueError) and (
+                server.command and not talk.began
+            ):
+                reason = getattr(first, "strerror", None) or str(first)
+                raise UnavailableError(f"cannot start {server.words} ({reason}).") from None
+            raise Unusable(f"{talk.ended() or _reason(error)[0]}{talk.said()}") from None
+        return _Session(client, scope, future, talk)
+
+    def _drop(self, session: _Session) -> None:
+        """End a session that is of no more use; the next question opens another."""
+        with self._turn:
+            if self._session is session:
+                self._session = None
+        with contextlib.suppress(RuntimeError):
+            self._loop.call(session.scope.cancel)
+        concurrent.futures.wait([session.task], timeout=10 * _GRACE)
+
+
+@dataclass
+class _Talk:
+    """What one session has heard.
+
+    Attributes:
+        left: bytes that the server may still send for the question that is open.
+        began: whether the process was started.
+        over: whether it sent more than that.
+        code: what the process ended with by itself; None if it did not.
+        errors: the end of its error output.
+        noise: the first line of its output that is no message.
+    """
+
+    left: int = LARGEST
+    began: bool = False
+    over: bool = False
+    code: int | None = None
+    errors: bytearray = field(default_factory=bytearray)
+    noise: str = ""
+
+    def take(self, count: int) -> bool:
+        """Count what was received; whether it is still within the bound."""
+        self.left -= count
+        self.over = self.over or self.left < 0
+        return not self.over
+
+    def ended(self) -> str:
+        """Why the session ended; empty if that is not known."""
+        if self.over:
+            return f"an answer of more than {LARGEST >> 20} MiB"
+        return "" if self.code is None else f"no answer: the process ended with {self.code}"
+
+    def said(self) -> str:
+        """What the server said besides messages, as the end of a sentence."""
+        # The last line says most.
+        text = one_line(self.errors.decode("utf-8", "replace"))
+        noise = f"; it wrote {self.noise!r}, which is no message of MCP" if self.noise else ""
+        return noise + (f"; it said {text!r}" if text else "")
+
+
+@dataclass(frozen=True)
+class _Session:
+    """An open session; cancelling its scope ends the task that holds it."""
+
+    client: Client
+    scope: CancelScope
+    task: concurrent.futures.Future[None]
+    talk: _Talk
+
+
+async def _held(server: Server, talk: _Talk, *, task_status: TaskStatus[tuple[Client, CancelScope]]) -> None:
+    """Open a session and hold it until it is cancelled.
+
+    Raises:
+        TimeoutError: it could not be opened in time.
+    """
+    with CancelScope(deadline=current_time() + START) as scope:
+        async with _client(server, talk) as client:
+            scope.deadline = math.inf
+            task_status.started((client, scope))
+            await sleep_forever()
+    if scope.deadline != math.inf:
+        raise TimeoutError
+
+
+def _client(server: Server, talk: _Talk) -> Client:
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.types import Implementation
+
+    @asynccontextmanager
+    async def web() -> AsyncIterator[Any]:
+        headers = {"Accept-Encoding": "identity", **server.headers}
+        hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(_bounded, talk)]}
+        # No time limit of a single step: each question has one.
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=None, event_hooks=hooks) as http,
+            streamable_http_client(server.url, http_client=http, max_sse_event_size=LARGEST) as streams,
+        ):
+            yield streams
+
+    transport: AbstractAsyncContextManager[Any] = web() if server.url else _piped(server, talk)
+    # The SDK's cache would answer a second listing without asking.
+    return Client(transport, cache=None, client_info=Implementation(name="bench", version=bench.__version__))
+
+
+async def _within(seconds: float, question: Callable[[Client], Awaitable[T]], client: Client) -> T:
+    with fail_after(seconds):
+        return await question(client)
+
+
+async def _page(cursor: str | None, client: Client) -> tuple[list[dict[str, Any]], str | None]:
+    page = await client.list_tools(cursor=cursor)
+    dumped = [tool.model_dump(mode="json", by_alias=True, exclude_unset=True) for tool in page.tools]
+    return dumped, page.next_cursor
+
+
+async def _called(tool: str, arguments: dict[str, Any], client: Client) -> CallToolResult:
+    request, result = _call(tool, arguments)
+    # Not `Client.call_tool`: it checks the answer against a schema of the server's, which is none of our concern.
+    answer: CallToolResult = await client.session.send_request(request, result)
+    return answer
+
+
+def _call(tool: str, arguments: dict[str, Any]) -> tuple[Any, Any]:
+    from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
+
+    return CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments)), CallToolResult
+
+
+# Reasons ------------------------------------------------------------------------------------------------------------
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first error of a group, in which task groups raise."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _reason(error: BaseException) -> tuple[str, bool]:
+    """An error as what came instead of an answer, and whether the session is over."""
+    import httpx2
+    from mcp import MCPError
+    from mcp.types import CONNECTION_CLOSED, PARSE_ERROR
+    from pydantic import ValidationError
+
+    first = _first(error)
+    text = one_line(str(first), 120)
+    if isinstance(first, MCPError):
+        if first.error.code == CONNECTION_CLOSED:
+            return f"no answer ({text})", True
+        if first.error.code == PARSE_ERROR:  # the SDK's own, with the whole answer in its text
+            return "an answer that is none of MCP", False
+        return f"the error {first.error.code} ({one_line(first.error.message, 80)!r})", False
+    if isinstance(first, ValidationError):
+        return "an answer that is none of MCP", False
+    if isinstance(first, httpx2.HTTPError | OSError | ClosedResourceError | EndOfStream):
+        return f"no answer ({text or type(first).__name__})", True
+    if isinstance(first, RuntimeError):  # of the SDK: a version of the protocol that it does not know
+        return f"no answer ({text})", True
+    raise error
+
+
+# HTTP ---------------------------------------------------------------------------------------------------------------
+
+
+async def _bounded(talk: _Talk, response: httpx2.Response) -> None:
+    _count(talk, response)
+
+
+def _count(talk: _Talk, response: httpx2.Response) -> None:
+    """Count what a response brings; an encoded one is refused, because it is larger than what is counted."""
+    import httpx2
+
+    class Counted(httpx2.AsyncByteStream):
+        def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for part in self._stream:
+                if not talk.take(len(part)):
+                    raise httpx2.StreamError("too large")
+                yield part
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding != "identity":
+        raise httpx2.DecodingError(f"an answer in the encoding {encoding}, which was not asked for")
+    if isinstance(response.stream, httpx2.AsyncByteStream):
+        response.stream = Counted(response.stream)
+
+
+# A process ----------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _piped(server: Server, talk: _Talk) -> AsyncIterator[Any]:
+    """The streams of messages from and to a process, which is started, and ended whatever happens."""
+    pipe = subprocess.PIPE
+    # A session of its own, so that what it starts is stopped with it.
+    process = await open_process(
+        server.command,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env={**os.environ, **server.environment},
+        start_new_session=True,
+    )
+    talk.began = True
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        received, incoming = create_memory_object_stream[Any](0)
+        outgoing, sent = create_memory_object_stream[Any](0)
+        hearing, heard = CancelScope(shield=True), Event()
+        with received, incoming, outgoing, sent:
+            async with create_task_group() as tasks:
+                tasks.start_soon(_read, process.stdout, received, talk)
+                tasks.start_soon(_write, process.stdin, sent, received)
+                tasks.start_soon(_hear, process.stderr, talk, hearing, heard)
+                try:
+                    yield incoming, outgoing
+                finally:
+                    with CancelScope(shield=True):
+                        await _end(process, process.stdin, talk)
+                        with move_on_after(_GRACE / 2):
+                            await heard.wait()
+                    hearing.cancel()
+                    tasks.cancel_scope.cancel()
+    finally:
+        _kill(process)
+        with CancelScope(shield=True), move_on_after(_GRACE):
+            await process.aclose()
+
+
+async def _read(stdout: ByteReceiveStream, received: MemoryObjectSendStream[Any], talk: _Talk) -> None:
+    """Pass messages on until the process ends or sends too much; other lines are passed over."""
+    buffer = bytearray()
+    with received, contextlib.suppress(ClosedResourceError, OSError):
+        async for part in stdout:
+            buffer += part
+            if not talk.take(len(part)) or len(buffer) > LARGEST:
+                talk.over = True
+                return
+            if b"\n" not in part:
+                continue
+            *lines, buffer = buffer.split(b"\n")
+            for line in lines:
+                if (message := _message(line)) is not None:
+                    await received.send(message)
+                elif line.strip():
+                    talk.noise = talk.noise or one_line(line[:400].decode("utf-8", "replace"), 80)
+
+
+def _message(line: bytes | bytearray) -> SessionMessage | None:
+    from mcp.shared.message import SessionMessage
+    from mcp.types import jsonrpc_message_adapter
+
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(bytes(line), by_name=False))
+    except ValueError:
+        return None
+
+
+async def _write(
+    stdin: ByteSendStream, sent: MemoryObjectReceiveStream[Any], received: MemoryObjectSendStream[Any]
+) -> None:
+    try:
+        async for message in sent:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await stdin.send(text.encode() + b"\n")
+    except (ClosedResourceError, OSError):
+        received.close()  # nobody reads: what waits for an answer learns that none will come
+
+
+async def _hear(stderr: ByteReceiveStream, talk: _Talk, hearing: CancelScope, heard: Event) -> None:
+    with hearing, contextlib.suppress(ClosedResourceError, OSError):
+        async for part in stderr:
+            talk.errors += part
+            del talk.errors[:-_SHOWN]
+    heard.set()
+
+
+async def _end(process: Process, stdin: ByteSendStream, talk: _Talk) -> None:
+    """Close the input of a process, let it end, and kill it and what it started."""
+    with contextlib.suppress(ClosedResourceError, OSError):
+        await stdin.aclose()
+    with move_on_after(_GRACE if not talk.over else 0):
+        # Not `Process.wait`, which also waits for the pipes, and a child may hold these.
+        while process.returncode is None:
+            await sleep(0.01)
+    talk.code = process.returncode
+    _kill(process)
+
+
+def _kill(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,141 @@
+"""A search tool of an MCP server."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from bench.errors import UnavailableError, UsageError
+from bench.protocol import History, Library, Method, Queries, Ranking
+from bench.protocol.method import Context
+from bench.remote.answers import AnswerReader, Unusable
+from bench.remote.asking import Asking
+from bench.remote.mcp import McpClient
+from bench.remote.servers import server_at
+from bench.specs.parameters import ParameterSet
+from bench.text import one_line
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+
+class Mcp(Method):
+    """Calls a tool of an MCP server for each query, which answers with a list of tool ids.
+
+    The server is a command that is started once, and again if it ends, or the URL of a server over streamable HTTP. The
+    answer is the structured content of the result, or else the JSON in its first text. It is read as that of the method
+    `http`. A query without a usable answer fails and is counted. Ten failures in a row end the run; its finished
+    batches are kept. A command runs with your rights.
+    """
+
+    class Parameters(ParameterSet):
+        server: str = Field("", description='command, such as "node server.js" (no shell), or URL of the server')
+        tool: str = Field("", description="name of the tool that searches")
+        query: str = Field("query", min_length=1, description="name of the argument with the query")
+        limit: str = Field("limit", description="name of the argument with the number of tools; empty to send none")
+        answer: str = Field("", description="JMESPath of the list of tools in the answer; empty for the usual shapes")
+        revision: str = Field("", description="version of the server, if you know it better than the server says it")
+        token: str = Field("", description="environment variable with a bearer token, for a URL")
+        timeout: float = Field(30.0, gt=0, le=3600, description="seconds for one answer")
+        concurrency: int = Field(1, ge=1, le=64, description="queries asked at once")
+
+    parameters: Parameters
+    #: Of what somebody else runs, nobody here knows that the same question gets the same answer.
+    has_chance = True
+
+    def __init__(self, parameters: Parameters, context: Context) -> None:
+        super().__init__(parameters, context)
+        if parameters.server:
+            server_at(parameters.server)
+        self._revision: str | None = None
+        self._opened: McpClient | None = None
+        self._asking = Asking(f"the MCP server {parameters.server!r}", self._send, parameters.concurrency)
+
+    def revisions(self) -> dict[str, str]:
+        said = self._said()
+        return {self.parameters.server: said} if said else {}
+
+    def marks(self) -> dict[str, str]:
+        if self._said() or not self.parameters.server:
+            return {}
+        why = f"asks {self.parameters.server!r}, which names no version: not reproducible by hash"
+        return {"remote": why}
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        return self._asking.facts()
+
+    def preflight(self, library: Library, history: History) -> None:
+        own = self.parameters
+        if not own.server or not own.tool:
+            raise UsageError('the method mcp needs a server and a tool: mcp(server="node server.js", tool=search).')
+        AnswerReader(library.tools, own.answer)
+        try:
+            names = [str(tool.get("name")) for tool in self._client().tools()]
+        except Unusable as error:
+            raise UnavailableError(f"the MCP server {own.server!r} did not list its tools: {error}.") from None
+        if own.tool not in names:
+            listed = one_line(", ".join(names), 200) or "none"
+            raise UsageError(f"the MCP server {own.server!r} has no tool {own.tool!r}; its tools are {listed}.")
+
+    def index(self, library: Library) -> None:
+        self._reader = AnswerReader(library.tools, self.parameters.answer)
+        self._client()
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return self._asking.rank(queries.texts, depth, self._reader)
+
+    def _send(self, text: str, depth: int) -> bytes:
+        own = self.parameters
+        arguments: dict[str, str | int] = {own.query: text}
+        if own.limit:
+            arguments[own.limit] = depth
+        return _answer(self._client().call(own.tool, arguments, own.timeout))
+
+    def _client(self) -> McpClient:
+        if self._opened is None:
+            headers = {}
+            if variable := self.parameters.token:
+                secret = os.environ.get(variable, "")
+                if not secret:
+                    raise UsageError(f"the environment variable {variable} with the server's token is not set.")
+                headers["Authorization"] = f"Bearer {secret}"
+            self._opened = McpClient(server_at(self.parameters.server, headers=headers), "the method mcp")
+        return self._opened
+
+    def _said(self) -> str:
+        """The version of the server, as the user or the server says."""
+        if self._revision is None:
+            self._revision = self.parameters.revision
+            if not self._revision and self.parameters.server:
+                try:
+                    name, version = self._client().info()
+                except Unusable as error:
+                    raise UnavailableError(
+                        f"the MCP server {self.parameters.server!r} did not answer: {error}."
+                    ) from None
+                self._revision = one_line(f"{name} {version}", 200) if version else ""
+        return self._revision
+
+
+def _answer(result: CallToolResult) -> bytes:
+    """The JSON of a result: its structured content, or its first text.
+
+    Raises:
+        Unusable: the result is an error of the tool, or has neither.
+    """
+    texts = (block.text for block in result.content if block.type == "text")
+    text = next(texts, None)
+    if result.is_error:
+        raise Unusable(f"an error of the tool ({one_line(text or '', 80)!r})")
+    content: Any = result.structured_content
+    # SDKs wrap what is no object, and also give a text as a text.
+    if isinstance(content, dict) and list(content) == ["result"]:
+        content = content["result"]
+    if content is not None and not isinstance(content, str):
+        return json.dumps(content).encode()
+    if text is None:
+        raise Unusable("a result without structured content or text")
+    return text.encode("utf-8", "replace")

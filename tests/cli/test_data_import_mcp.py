@@ -1,0 +1,179 @@
+"""`bench data import` from live MCP servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.registry import load_dataset
+from bench.registry.datasets import dataset_entries
+from bench.remote.servers import Server, server_of
+
+Bench = Callable[..., Any]
+
+SERVER = [sys.executable, str(Path(__file__).resolve().parents[1] / "mcpserver.py")]
+
+
+def command(*arguments: str) -> str:
+    return shlex.join([*SERVER, *arguments])
+
+
+def imported() -> list[tuple[str, str]]:
+    return [(tool.tool_id, tool.parent) for tool in load_dataset("mine").tools]
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen([*SERVER, "web", "--tools", "a,b,c", "--page", "2", "--port", str(port)])
+    try:
+        deadline = time.monotonic() + 20
+        while socket.socket().connect_ex(("127.0.0.1", port)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_servers_are_merged_with_sources_page_by_page(bench: Bench, address: str, tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text("query,tools\nDo it,weather/a\nDo that,web/a\n")
+    (tmp_path / "own.json").write_text('{"tools": [{"name": "a", "description": "own", "inputSchema": {}}]}')
+    weather = command("weather", "--tools", "a,b,c,d,e", "--page", "2")
+    said = bench(
+        "data",
+        "import",
+        "mine",
+        f"own={tmp_path}/own.json",
+        "--mcp",
+        weather,
+        "--mcp",
+        address,
+        "--queries",
+        tmp_path / "q.csv",
+    )
+    assert (said.out, said.err) == ("imported mine: 9 tools of 3 servers, 2 queries; next: bench data audit mine\n", "")
+    expected = [("own/a", "own"), *((f"weather/{name}", "weather") for name in "abcde")]
+    assert imported() == [*expected, *((f"web/{name}", "web") for name in "abc")]
+    data = load_dataset("mine")
+    # The schema is what the server sent, a default of null included.
+    assert data.tools[1].schema() == {
+        "type": "object",
+        "properties": {"place": {"type": "string", "default": None}},
+    }
+    assert data.card.summary == "Imported from own.json, the MCP server weather, the MCP server web."
+
+
+def test_a_configuration_names_its_servers_and_is_never_started_as_a_source(
+    bench: Bench, address: str, tmp_path: Path
+) -> None:
+    run, *arguments = [*SERVER, "weather", "--tools", "a", "--pid", str(tmp_path / "pid")]
+    servers = {"first": {"command": run, "args": arguments, "env": {"A": "b"}}, "second": {"url": address}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    said = bench("data", "import", "mine", tmp_path / "mcp.json", code=3)
+    assert "a SOURCE never starts; --mcp-config asks them for their tools" in said.err
+    assert not (tmp_path / "pid").exists()
+    bench("data", "import", "mine", "--mcp-config", tmp_path / "mcp.json")
+    assert imported() == [("first/a", "first"), *((f"second/{name}", "second") for name in "abc")]
+
+
+def test_two_servers_of_one_name_must_be_named(bench: Bench) -> None:
+    servers = [command("weather", "--tools", names) for names in ("a", "b")]
+    said = bench("data", "import", "mine", "--mcp", servers[0], "--mcp", servers[1], code=2)
+    assert "two MCP servers are called 'weather'" in said.err
+    bench("data", "import", "mine", "--mcp", servers[0], "--mcp", f"other={servers[1]}")
+    assert imported() == [("other/b", "other"), ("weather/a", "weather")]
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("hang-start", "no answer within 1.5 seconds"),
+        ("hang-listing", "no answer within 2 seconds"),
+        ("die-listing", "no answer: the process ended with 3; it said 'the key is not �[31mset'"),
+        ("flood-start", "an answer of more than 8 MiB"),
+        ("endless", "a list of tools of more than 20 pages"),
+    ],
+)
+def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, sentence: str
+) -> None:
+    if fault == "hang-start":
+        monkeypatch.setattr("bench.remote.mcp.START", 1.5)
+    elif fault == "hang-listing":
+        monkeypatch.setattr("bench.remote.mcp.LISTING", 2.0)
+    monkeypatch.setattr("bench.remote.mcp.MOST_PAGES", 20)
+    monkeypatch.setattr("bench.remote.mcp._GRACE", 0.3)
+    bad = command("bad", "--fault", fault, "--pid", str(tmp_path / "pid"))
+    said = bench("data", "import", "mine", "--mcp", command("good"), "--mcp", bad, code=4)
+    assert " ".join(said.err.split()).endswith(f"did not list its tools: {sentence}.")
+    assert "Traceback" not in said.err
+    assert "mine" not in dataset_entries()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_lines_that_are_no_messages_are_passed_over(bench: Bench) -> None:
+    bench("data", "import", "mine", "--mcp", command("noisy", "--fault", "noise"))
+    assert imported() == [("noisy/search", "noisy")]
+
+
+def test_what_is_no_server_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments, code, sentence in [
+        ([], 2, "there is nothing to import"),
+        (["--mcp", ""], 2, "an MCP server needs a command or a URL"),
+        (["--mcp", "a 'b"], 2, "cannot split the command"),
+        (["--mcp", "no-such-program"], 4, "cannot start the MCP server 'no-such-program' (No such file"),
+        (["--mcp", "true"], 4, "the MCP server 'true' did not list its tools: no answer: the process ended with 0"),
+        (["--mcp", "http://127.0.0.1:1/mcp"], 4, "did not list its tools: no answer"),
+        (["--mcp", "true", "--as", "openai"], 2, "lists its tools as mcp, not as openai"),
+        (["--mcp-config", "nothing.json"], 2, "nothing.json"),
+    ]:
+        assert sentence in " ".join(bench("data", "import", "mine", *arguments, code=code).err.split())
+    monkeypatch.setenv("BENCH_OFFLINE", "1")
+    said = bench("data", "import", "mine", "--mcp", "http://192.0.2.1/mcp", code=4)
+    assert "cannot be asked offline" in said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{}", "names no servers"),
+        ('{"mcpServers": {}}', "names no servers"),
+        ('{"mcpServers": {"a": {}}}', "/mcpServers/a: a server is an object with either"),
+        ('{"mcpServers": {"a": {"command": "x", "url": "y"}}}', "either `command` or `url`"),
+        ('{"mcpServers": {"a": {"command": ["x"]}}}', "`command` must be a text"),
+        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "`args` must be a list of texts"),
+        ('{"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}', "`env` must be an object of texts"),
+        ('{"mcpServers": {"a": {"url": "ftp://x"}}}', "not a URL of HTTP"),
+        ('{"mcpServers": {" ": {"command": "x"}}}', "the server's name is empty"),
+    ],
+)
+def test_a_wrong_configuration_is_told(bench: Bench, tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "mcp.json").write_text(text)
+    said = bench("data", "import", "mine", "--mcp-config", tmp_path / "mcp.json", code=3)
+    assert sentence in " ".join(said.err.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "server"),
+    [
+        ("python a.py --b=c", Server(("python", "a.py", "--b=c"))),
+        ("mine=python a.py --b='c d'", Server(("python", "a.py", "--b=c d"), name="mine")),
+        ("http://localhost/mcp?a=b", Server(url="http://localhost/mcp?a=b")),
+        ("mine=https://localhost/mcp?a=b", Server(url="https://localhost/mcp?a=b", name="mine")),
+    ],
+)
+def test_a_server_is_named_before_an_equals_sign(text: str, server: Server) -> None:
+    assert server_of(text) == server

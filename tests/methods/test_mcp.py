@@ -1,0 +1,167 @@
+"""The method `mcp`, end to end with servers of the official SDK, on pipes and over HTTP."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.checks.method import check_method
+from bench.errors import UnavailableError, UsageError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
+from bench.protocol import Library
+from bench.registry import build_method, load_dataset
+from bench.remote.catalogue import as_lines
+from bench.results.store import Result
+from bench.specs.spec import Spec, Value
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVER = [sys.executable, str(ROOT / "tests" / "mcpserver.py"), "finder"]
+
+
+def run(results: Path, server: str, limit: int = 20, **more: Value) -> Result:
+    spec = Spec.of("mcp", {"server": server, "tool": "search", **more})
+    return ran(results, spec, limit)
+
+
+def ran(results: Path, spec: Spec, limit: int = 20) -> Result:
+    runner = Runner(results, load=lambda spec: load_dataset(str(spec)), build=build_method)
+    found = next(runner.run([Plan(Spec.of("starter"), spec, limit=limit)]))
+    if not isinstance(found, Result):
+        raise found
+    return found
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tools of the embedded dataset as the example of a command gets them."""
+    data = load_dataset("starter")
+    file = tmp_path_factory.mktemp("mcp") / "tools.jsonl"
+    file.write_text(as_lines(Library.of(data, data.card.template)), "utf-8")
+    return file
+
+
+@pytest.fixture
+def server(tools: Path) -> list[str]:
+    return [*SERVER, "--search", str(tools)]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """What docs/examples/search.py answers."""
+    program = ROOT / "docs" / "examples" / "search.py"
+    return ran(tmp_path_factory.mktemp("expected"), Spec.of("command", {"run": f"{sys.executable} {program}"}))
+
+
+@pytest.fixture
+def address(server: list[str]) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen([*server, "--version", "7", "--answer", "text", "--port", str(port)])
+    try:
+        deadline = time.monotonic() + 20
+        while socket.socket().connect_ex(("127.0.0.1", port)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def gone(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_process_gives_what_the_example_of_a_command_gives_and_ends(
+    server: list[str], expected: Result, tmp_path: Path
+) -> None:
+    command = shlex.join([*server, "--answer", "wrapped", "--pid", str(tmp_path / "pid")])
+    result = run(tmp_path / "r", command)
+    assert result.metrics.n_failed == 0
+    assert result.run["tool_id"].equals(expected.run["tool_id"])
+    # It says no version.
+    assert [mark.text for mark in result.manifest.marks] == ["remote"]
+    assert "not reproducible by hash" in result.manifest.marks[0].why
+    del result
+    gc.collect()
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_server_over_http_gives_the_same_at_once_and_its_version_is_its_revision(
+    address: str, expected: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCH_OFFLINE", "1")  # it is one of this machine
+    result = run(tmp_path, address, concurrency=8)
+    assert result.metrics.n_failed == 0
+    assert result.run["tool_id"].equals(expected.run["tool_id"])
+    assert result.manifest.facts["asked_at_once"] == 8
+    assert (result.manifest.marks, result.manifest.method.revisions) == ([], {address: "finder 7"})
+    named = run(tmp_path, address, limit=2, revision="abc")
+    assert named.manifest.method.revisions == {address: "abc"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("error", "an error of the tool ('the index is gone')"),
+        ("garbage", "an answer that is not JSON ('Here is what I found!')"),
+        ("hang", "no answer within 0.3 seconds"),
+        ("huge", "an answer of more than 8 MiB"),
+    ],
+)
+def test_a_fault_fails_its_queries_alone(server: list[str], tmp_path: Path, fault: str, reason: str) -> None:
+    limit = 4 if fault == "huge" else 9
+    result = run(tmp_path, shlex.join([*server, "--fault", fault]), limit, timeout=0.3 if fault == "hang" else 30.0)
+    assert 0 < result.metrics.n_failed < limit
+    assert reason in str(result.manifest.facts["failures"])
+
+
+def test_a_process_that_dies_fails_its_query_alone_and_is_not_started_for_ever(
+    server: list[str], tmp_path: Path
+) -> None:
+    result = run(tmp_path, shlex.join([*server, "--fault", "die"]), 4)
+    assert "x no answer: the process ended with 5" in str(result.manifest.facts["failures"])
+    with pytest.raises(UnavailableError, match="ended 4 times"):
+        run(tmp_path, shlex.join([*server, "--fault", "die"]), 20)
+
+
+def test_a_process_passes_the_conformance_kit(server: list[str]) -> None:
+    spec = Spec.of("mcp", {"server": shlex.join(server), "tool": "search"})
+    found = check_method(lambda: build_method(spec), load_dataset("starter"))
+    assert [check for check in found if check.problem] == []
+
+
+def test_what_cannot_work_is_said_before_the_run(
+    server: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="needs a server and a tool"):
+        ran(tmp_path, Spec.of("mcp"))
+    with pytest.raises(UsageError, match="cannot split"):
+        build_method(Spec.of("mcp", {"server": "a 'b"}))
+    with pytest.raises(UsageError, match="has no tool 'find'; its tools are search"):
+        run(tmp_path, shlex.join(server), tool="find")
+    with pytest.raises(UnavailableError, match="cannot start the MCP server 'no-such-program'"):
+        run(tmp_path, "no-such-program")
+    with pytest.raises(UsageError, match="variable NO_TOKEN with the server's token is not set"):
+        run(tmp_path, "http://127.0.0.1:1/mcp", token="NO_TOKEN")
+    with pytest.raises(UnavailableError, match="did not list its tools: no answer"):
+        run(tmp_path, "http://127.0.0.1:1/mcp")
+    monkeypatch.setenv("BENCH_OFFLINE", "1")
+    with pytest.raises(UnavailableError, match="cannot be asked offline"):
+        run(tmp_path, "http://192.0.2.1/mcp")
