@@ -15,6 +15,7 @@ from bench.remote.asking import Asking
 from bench.remote.catalogue import catalogue
 from bench.remote.web import Web, WebClient, checked_url
 from bench.specs.parameters import ParameterSet
+from bench.text import one_line
 
 
 class Http(Method):
@@ -122,4 +123,4 @@ def _version(said: bytes) -> str:
         value = text
     if isinstance(value, dict):
         value = value.get("version", text)
-    return str(value)[:200]
+    return one_line(str(value), 200)

@@ -92,7 +92,12 @@ class Mcp(Method):
         arguments: dict[str, str | int] = {own.query: text}
         if own.limit:
             arguments[own.limit] = depth
-        return _answer(self._client().call(own.tool, arguments, own.timeout))
+        try:
+            return _answer(self._client().call(own.tool, arguments, own.timeout))
+        except Unusable as error:
+            # A server may send the token back, and reasons are stored with the result.
+            secret = os.environ.get(own.token, "") if own.token else ""
+            raise Unusable(str(error).replace(secret, "***") if secret else str(error)) from None
 
     def _client(self) -> McpClient:
         if self._opened is None:

@@ -61,11 +61,13 @@ class WebClient:
     def __init__(self, web: Web) -> None:
         self._web = web
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        secret = ""
         if web.token:
             secret = os.environ.get(web.token, "")
             if not secret:
                 raise UsageError(f"the environment variable {web.token} with the service's token is not set.")
             headers["Authorization"] = f"Bearer {secret}"
+        self._secret = secret.encode()
         # Other threads do not see the session of the run.
         self._offline = current_session().offline
         # No redirects: the token would go along. No time limit of a single step: the whole try has one.
@@ -130,6 +132,9 @@ class WebClient:
                         break
                 if len(content) > most and response.status_code == 200:
                     raise Unusable(f"an answer of more than {LARGEST >> 20} MiB")
+                if self._secret:
+                    # A service may send the token back, and what it says is stored with the result.
+                    content = content.replace(self._secret, b"***")
                 return response.status_code, bytes(content), _retry_after(response.headers.get("Retry-After", ""))
 
     def _wait_for_turn(self) -> None:

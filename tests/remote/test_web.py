@@ -37,6 +37,16 @@ def test_json_goes_out_and_bytes_come_back(service: Service, monkeypatch: pytest
     assert (second, with_query) == ("GET", "/search?query=a+b&limit=3")
 
 
+def test_a_token_that_is_sent_back_is_masked(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "s3cret-token")
+    service.answer = lambda request: request.reply({"you sent": request.headers["Authorization"]}, 403)
+    with pytest.raises(Unusable, match=r"the status 403 .*Bearer \*\*\*") as caught:
+        client(token="MY_TOKEN").send("POST", service.url, {})
+    assert "s3cret" not in str(caught.value)
+    service.answer = lambda request: request.reply([request.headers["Authorization"]])
+    assert client(token="MY_TOKEN").send("POST", service.url, {}) == b'["Bearer ***"]'
+
+
 def test_a_token_that_is_not_set_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_TOKEN", raising=False)
     with pytest.raises(UsageError, match="MY_TOKEN"):
