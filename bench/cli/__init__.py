@@ -11,6 +11,7 @@ from bench.errors import EXIT_CODES
 
 #: Verb -> (module, one line of help). The help text is here so that `bench --help` imports no verb.
 _VERBS: dict[str, tuple[str, str]] = {
+    "init": ("init", "Write an example to start from: tools, queries, policy, workflow."),
     "run": ("run", "Run methods on datasets and store the results."),
     "show": ("show", "Show a stored result, or export its run as TREC or JSON lines."),
     "score": ("score", "Score the run file of any system and store it as a result."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bench.results.catalogues import CatalogueChange, MovedTool
 from bench.storage.records import Record
 
 SCHEMA_VERSION = 2
@@ -120,12 +121,18 @@ class SliceReport(Record):
 
 
 class Move(Record):
-    """A query on which a system and the baseline differ. `text` is null if the dataset is not available."""
+    """A query on which a system and the baseline differ.
+
+    Attributes:
+        text: null if the dataset is not available.
+        tools: gold tools that are ranked elsewhere than by the baseline, across catalogues.
+    """
 
     query_id: str
     text: str | None
     system: float
     baseline: float
+    tools: list[MovedTool] = []
 
 
 class Moves(Record):
@@ -137,6 +144,13 @@ class Moves(Record):
     lost: list[Move]
 
 
+class SystemCatalogue(Record):
+    """How the catalogue of a system differs from that of the baseline."""
+
+    system: str
+    change: CatalogueChange
+
+
 class DatasetReport(Record):
     """The systems on one dataset; the first is the baseline.
 
@@ -144,6 +158,7 @@ class DatasetReport(Record):
         n: judged queries.
         unit: what makes queries dependent, such as `gold+group`, or `none`.
         units, effective: units of independence of the judged queries, and how many independent queries they are worth.
+        catalogues: those of the systems after the first, if results are compared across catalogues.
     """
 
     dataset: str
@@ -158,6 +173,7 @@ class DatasetReport(Record):
     slices: list[SliceReport]
     moves: list[Moves]
     warnings: list[str]
+    catalogues: list[SystemCatalogue] = []
 
 
 class MacroStanding(Record):
