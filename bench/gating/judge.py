@@ -289,6 +289,8 @@ def _judged(
     common["difference"] = round(float(now[taken].mean() - then[taken].mean()), 12) + 0.0
     found = []
     failing, fixed = taken & (then > 0) & (now == 0), taken & (then == 0) & (now > 0)
+    if not higher:
+        failing, fixed = fixed, failing
     for kind, limit in demands:
         if kind == "broken":
             count = int(failing.sum())
@@ -319,7 +321,8 @@ def _judged(
         found.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
     whole = rule.slice is None or all(other.metric != rule.metric or other.slice for other in policy.rule)
     # Of a metric that another rule judges on all queries, the slice moves nothing that is not named there.
-    if (margin is not None or rule.max_broken is not None) and higher and whole and (failing | fixed).any():
+    told = (margin is not None and higher) or rule.max_broken is not None
+    if told and whole and (failing | fixed).any():
         ids = np.array(baseline.query_ids, dtype=object)
         moves.setdefault((tuple(ids[failing]), tuple(ids[fixed])), []).append(rule)
     return found

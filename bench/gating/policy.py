@@ -10,7 +10,7 @@ max_failed = 0          # judged queries that may fail; without it, as many as i
 metric = "recall@5"
 margin = 0.03           # the largest loss of the mean that is acceptable
 floor = 0.60            # the worst mean that is acceptable
-max_broken = 0          # queries whose value may fall to 0
+max_broken = 0          # queries whose value may fall to 0 (rise from 0, where less is better)
 
 [[rule]]
 metric = "pass@5"
@@ -116,9 +116,10 @@ class Policy(StrictRecord):
 
     def _can_be_broken_and_kept(self, rule: Rule) -> None:
         """Refuse limits that no value comes near: a metric lies between 0 and 1, unless it is a difference."""
-        if not parse_metric(rule.metric).measure.higher_is_better:
-            if rule.max_broken is not None:
-                raise ValueError(f"max_broken counts queries that fall to 0, which is the best value of {rule.metric}")
+        measure = parse_metric(rule.metric).measure
+        if rule.max_broken is not None and measure.kind == "confidence":
+            raise ValueError(f"{rule.metric} has no value of a single query, so that max_broken counts nothing")
+        if not measure.higher_is_better:
             return
         margin = self.margin_of(rule)
         if margin is not None and margin >= 1:

@@ -32,7 +32,7 @@ class RuleReport(Record):
         detectable: how far beyond the threshold a true change must be to be decided with the policy's power.
         needed: units that would decide with that power.
         better, worse: queries whose value is better or worse than the baseline's.
-        broken: queries whose value fell to 0; only of `broken`.
+        broken: queries whose value fell to 0, or rose from 0 where less is better; only of `broken`.
         note: why it could not be judged, or what a reader must know.
     """
 

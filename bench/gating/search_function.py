@@ -17,7 +17,7 @@ from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.metrics import parse_metrics
 from bench.progress import QUIET, Progress
-from bench.protocol import PROTOCOL_VERSION
+from bench.protocol import version_for
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
 from bench.results.manifest import DatasetIdentity, ScoringCode
@@ -50,7 +50,8 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     names = [str(metric) for metric in metrics]
     now = baseline.dataset.model_copy(update={"content_hash": dataset.content_hash})
     across = policy.catalogue == "may change"
-    if reasons := not_comparable(_Here(now, PROTOCOL_VERSION, scoring_code(names)), baseline, names, across=across):
+    here = _Here(now, version_for(dataset.gold), scoring_code(names))
+    if reasons := not_comparable(here, baseline, names, across=across):
         # Said before a search is asked that may take long.
         return not_judged("not comparable", reasons, Side(label=name), baseline_side(baseline))
 

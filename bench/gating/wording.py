@@ -90,7 +90,7 @@ def explanation(rule: RuleReport) -> str:
         if rule.kind == "margin":
             words.append(f"the loss is shown to be larger than {rule.threshold:g}; {_counts(rule)}")
         elif rule.kind == "broken":
-            words.append(f"{_queries(rule.broken or 0)} fell to 0; {_counts(rule)}")
+            words.append(f"{_queries(rule.broken or 0)} broke; {_counts(rule)}")
         elif rule.kind == "floor":
             words.append(f"the mean is shown to be {'below' if rule.higher_is_better else 'above'} {rule.threshold:g}")
         else:

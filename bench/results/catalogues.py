@@ -18,11 +18,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
-from bench.data.tables import Query, Tool
+from bench.data.goldgroups import GoldGroups
+from bench.data.tables import Tool
 from bench.metrics import evaluate, parse_metrics
 from bench.protocol import Ranking, ToolSets
 from bench.storage.records import Record, StrictRecord
@@ -169,28 +171,23 @@ def asked_of(dataset: Dataset, query_ids: Sequence[str]) -> Asked:
     return Asked(
         tools=[tool.tool_id for tool in dataset.tools],
         fields=fields,
-        texts=[_digest(_text(query)) for query in asked],
+        texts=[_digest(query.text) for query in asked],
         gold=[
-            [[codes[tool] for tool in (first, *_alternatives(query, first))] for first in sorted(query.gold)]
+            [[codes[tool] for tool in (first, *sorted(query.any_of.get(first, ())))] for first in sorted(query.gold)]
             for query in asked
         ],
         grades=grades if any(grade != 1 for own in grades for grade in own) else [],
+        forbidden=[[codes[tool] for tool in sorted(query.forbidden)] for query in asked]
+        if any(query.forbidden for query in asked)
+        else [],
         others=_digest(
             [
-                [query.query_id, query.split, *_text(query), sorted(query.gold.items())]
+                [query.query_id, query.split, query.text, sorted(query.meeting.items()), sorted(query.forbidden)]
                 for query in dataset.queries
                 if query.query_id not in known
             ]
         ),
     )
-
-
-def _text(query: Query) -> list[Any]:
-    return [query.text]
-
-
-def _alternatives(query: Query, first: str) -> Sequence[str]:
-    return ()
 
 
 def _fields(tools: Iterable[Tool]) -> dict[str, list[str]]:
@@ -363,6 +360,24 @@ def moved_tools(
     return list(found.values())
 
 
+def _gold(asked: Asked) -> Gold:
+    """Judgements by position in `asked.tools`, removed tools among them."""
+    judged = [list(zip(groups, _grades(asked, place), strict=True)) for place, groups in enumerate(asked.gold)]
+    plain = Gold.of({group[0]: grade for group, grade in own} for own in judged)
+    groups = GoldGroups.of(judged) if any(len(group) > 1 for own in judged for group, _ in own) else None
+    forbidden = Gold.of(dict.fromkeys(own, 1) for own in asked.forbidden) if asked.forbidden else None
+    return Gold(plain.starts, plain.tools, plain.grades, groups, forbidden)
+
+
+def _confidence(run: pa.Table, query_ids: Sequence[str]) -> NDArray[np.float64] | None:
+    """(queries,) the score of the first tool, -inf without one; None for rankings without scores."""
+    if "score" not in run.column_names or run["score"].null_count:
+        return None
+    columns = (run["query_id"].to_pylist(), run["rank"].to_pylist(), run["score"].to_pylist())
+    first = {query: score for query, rank, score in zip(*columns, strict=True) if rank == 1}
+    return np.array([first.get(name, -np.inf) for name in query_ids], dtype=np.float64)
+
+
 def values_as_asked(
     run: pa.Table, per_query: pa.Table, asked: Asked, query_ids: Sequence[str], metrics: Sequence[str]
 ) -> pa.Table:
@@ -390,17 +405,14 @@ def values_as_asked(
     ranked = Ranked(run)
     lists = [[codes.setdefault(tool, len(codes)) for tool in ranked.tools(name)] for name in query_ids]
     answers = Ranking.of_lists(lists)
-    gold = Gold.of(
-        {group[0]: grade for group, grade in zip(groups, _grades(asked, place), strict=True)}
-        for place, groups in enumerate(asked.gold)
-    )
+    gold = _gold(asked)
     chosen = [known.get(name, (False, []))[1] for name in query_ids]
     sets = None
     if not any(item is None for item in chosen):
         sets = ToolSets.of([[codes.setdefault(tool, len(codes)) for tool in item] for item in chosen])
     failed = np.array([known.get(name, (False, []))[0] for name in query_ids], dtype=np.bool_)
     wanted = parse_metrics(metrics)
-    values = evaluate(answers.tools, gold, wanted, sets, failed).values
+    values = evaluate(answers.tools, gold, wanted, sets, failed, _confidence(run, query_ids)).values
     table = pa.table(
         {
             "query_id": list(query_ids),

@@ -20,6 +20,7 @@ from typing import Protocol, TypeVar
 
 from bench.data.template import template_name
 from bench.metrics.measure import DEFAULT_DEPTH
+from bench.protocol import CURRENT_VERSIONS
 from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode
 
 #: Versions of the scoring code that are known to give the same numbers, made by
@@ -112,7 +113,7 @@ def differences(first: Identified, second: Identified, *, across: bool = False) 
     """
     one, other = Question.of(first), Question.of(second)
     return [
-        *(_protocol_difference(one, other) if across else data_differences(first, second)),
+        *(_rules_differ(one, other) if across else data_differences(first, second)),
         *_differing("the split", one.split, other.split, _SAME_QUERIES),
         *_differing("the limit of queries", one.limit or "none", other.limit or "none", _SAME_QUERIES),
     ] or _differing("the unit of independence", one.unit or "none", other.unit or "none", _RESCORE)
@@ -134,6 +135,11 @@ def data_differences(first: Identified, second: Identified) -> list[Difference]:
 
 def _protocol_difference(one: Question, other: Question) -> list[Difference]:
     return _differing("the version of the protocol", one.protocol, other.protocol, _RESCORE)
+
+
+def _rules_differ(one: Question, other: Question) -> list[Difference]:
+    """Versions that have the same rules do not differ: a catalogue may have lost all alternatives of its gold."""
+    return [] if {one.protocol, other.protocol} <= CURRENT_VERSIONS else _protocol_difference(one, other)
 
 
 def metric_difference(first: Scored, second: Scored, metric: str) -> Difference | None:
