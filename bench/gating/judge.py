@@ -42,6 +42,10 @@ SEED = 0
 #: Where fewer queries have another value than most, the bootstrap knows little of the tails (`benchmarks/gate.py` shows
 #: how little).
 FEW_DIFFERING = 10
+_UNANSWERED = (
+    "{} judged queries failed or were not answered, and {} in the baseline: they count as missed (max_failed in the "
+    "policy sets a limit)"
+)
 _MAY_CHANGE = 'if only tools were edited, added or removed: `catalogue = "may change"` in the policy compares them'
 
 
@@ -76,7 +80,9 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
     if differing:
         return not_judged("not comparable", differing, *sides)
     allowed = baseline.n_failed if policy.max_failed is None else policy.max_failed
-    if candidate.n_failed > allowed:
+    more_failed = candidate.n_failed > allowed
+    # An edited tool may leave a query without an answer: what the edit has done, and no fault of the run.
+    if more_failed and (changed is None or policy.max_failed is not None):
         reason = (
             f"{candidate.n_failed} of {baseline.n} judged queries failed or were not answered, but at "
             f"most {allowed} may: find the cause and run it again (max_failed in the policy raises "
@@ -105,7 +111,11 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         moved=_moved(moves, load, candidate, baseline, moved_tools),
         tools=tools,
         n_tools=n_tools,
-        notes=[*_notes(candidate, baseline, rules), *(changed.notes if changed else [])],
+        notes=[
+            *_notes(candidate, baseline, rules),
+            *([_UNANSWERED.format(candidate.n_failed, baseline.n_failed)] if more_failed else []),
+            *(changed.notes if changed else []),
+        ],
     )
 
 
