@@ -27,6 +27,7 @@ from bench.errors import EXTRAS, PACKAGES, UnavailableError
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore
 from bench.evaluation.runner import Runner
+from bench.gating.example import write_example
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
@@ -183,6 +184,26 @@ def test_a_catalogue_is_imported_and_searched(light: Bench, tmp_path: Path) -> N
     # What cannot be checked is not said to be right.
     assert "tool-retrieval-bench[catalogues]" in audited.out.replace("\n", "")
     assert json.loads(ran.out)[0]["metrics"]["metrics"]["recall@5"]["mean"] == 1
+
+
+def test_the_example_s_gate_fails_on_a_worsened_description(light: Bench, tmp_path: Path) -> None:
+    write_example(tmp_path / "desk")
+    write_example(tmp_path / "worse")
+    tools = tmp_path / "worse" / "tools" / "tickets.json"
+    tools.write_text(re.sub(r"Open a new support ticket.*new ticket\.", "Handles input.", tools.read_text()))
+    add = ["data", "import", "desk-example", "--queries", "desk/queries.csv"]
+    run = ["run", "-q", "-m", "bm25", "-d", "desk-example"]
+    *_, failed = said = light(
+        [*add, "desk/tools"],
+        run,
+        ["bless", "bm25@desk-example", "--out", "baseline.json", "--by", "a person"],
+        (gate := ["gate", "bm25@desk-example", "--baseline", "baseline.json", "--policy", "desk/gate.toml"]),
+        [*add, "worse/tools", "--replace"],
+        run,
+        gate,
+    )
+    assert [each.code for each in said] == [0, 0, 0, 0, 0, 0, 1], said
+    assert "edited tickets/create_ticket: description" in failed.out
 
 
 def test_sizes_are_shown_and_methods_are_listed(light: Bench) -> None:

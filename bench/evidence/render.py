@@ -76,7 +76,7 @@ def catalogue_lines(dataset: DatasetReport) -> list[str]:
     found = []
     for item in dataset.catalogues:
         shown = item.change.lines()
-        lines = [f"{what} {one_line(tool)}{f': {more}' if more else ''}" for what, tool, more in shown]
+        lines = [f"{what} {one_line(tool)}{f': {one_line(more)}' if more else ''}" for what, tool, more in shown]
         lines += [f"{item.change.size - len(shown)} more"] if item.change.size > len(shown) else []
         found += [f"{item.system}: {line}" for line in [*lines, *item.change.notes]]
     return found

@@ -170,7 +170,8 @@ def text(report: GateReport) -> str:
     lines += [f"      {blessing(report)}"] if blessing(report) else []
     lines += [f"      {catalogue_title(report)}"] if report.catalogue else []
     lines += [
-        f"        {what} {one_line(tool)}{f': {more}' if more else ''}" for what, tool, more in catalogue_lines(report)
+        f"        {what} {one_line(tool)}{f': {one_line(more)}' if more else ''}"
+        for what, tool, more in catalogue_lines(report)
     ]
     if report.rules:
         rows = [list(HEADINGS), *(cells(rule) for rule in report.rules)]
