@@ -89,15 +89,14 @@ def command(
     """
     use_session(offline=offline)
     report = _gated(candidate, baseline, policy, results, mirror, offline)
-    typed = ["bench", "gate", candidate, "--baseline", str(baseline), "--policy", str(policy)]
-    report = report.model_copy(update={"command": shlex.join(typed)})
+    typed = shlex.join(["bench", "gate", candidate, "--baseline", str(baseline), "--policy", str(policy)])
     # Files and exit code first: neither depends on whether the output is read.
     code = report.exit_code
-    for path, form in ((markdown_file, markdown), (junit_file, junit)):
+    for path, shown in ((markdown_file, markdown(report, typed)), (junit_file, junit(report))):
         if path is None:
             continue
         try:
-            write_text(path, form(report))
+            write_text(path, shown)
         except BenchError as error:
             _print(f"bench: {error}\n", to_stderr=True)
             code = code or _NOT_RUN

@@ -47,8 +47,13 @@ def code(value: str, in_table: bool = False) -> str:
     return f"{fence}{pad}{inner}{pad}{fence}"
 
 
-def markdown(report: GateReport) -> str:
-    """The report as GitHub's and GitLab's Markdown, short enough for a comment: the verdict first."""
+def markdown(report: GateReport, command: str = "") -> str:
+    """The report as GitHub's and GitLab's Markdown, short enough for a comment: the verdict first.
+
+    Args:
+        report: the report.
+        command: what to type for it.
+    """
     parts = [
         f"## Gate: {report.outcome}",
         conclusion(report).capitalize() + ".",
@@ -94,8 +99,8 @@ def markdown(report: GateReport) -> str:
         parts.append("\n".join(lines))
     if report.notes:
         parts.append("\n".join(f"- {code(line)}" for line in report.notes))
-    if report.command:
-        parts.append(f"The same on your machine: {code(report.command)}")
+    if command:
+        parts.append(f"The same on your machine: {code(command)}")
     kept, size = [], 0
     for part in parts:
         # A part ends what it opens, so that a report can end after each.

@@ -120,7 +120,6 @@ class GateReport(Record):
     Attributes:
         catalogue: how the candidate's tools differ from the baseline's, where the policy lets them; else None.
         tools: gold tools that moved, those first that lost most; `n_tools` counts all.
-        command: what to type for the same report.
         reasons: why it is not comparable or was not run.
     """
 
@@ -140,7 +139,6 @@ class GateReport(Record):
     n_tools: int = 0
     notes: list[str] = []
     reasons: list[str] = []
-    command: str = ""
 
 
 def not_judged(

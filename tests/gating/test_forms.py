@@ -76,7 +76,7 @@ def report(value: str, outcome: Outcome = "regression") -> GateReport:
     )  # fmt: skip
     return GateReport(
         outcome=outcome, exit_code=1, candidate=side, baseline=side, rules=rules, moved=[moved], notes=[value],
-        reasons=[value], catalogue=change, command=value, n_tools=2,
+        reasons=[value], catalogue=change, n_tools=2,
         tools=[ToolMove(tool_id=value, lower=1, higher=0, edited=[value])],
     )  # fmt: skip
 
@@ -109,7 +109,7 @@ def test_annotations_are_one_line_each_and_their_properties_end_where_they_shoul
 @given(ANY)
 @settings(max_examples=100, deadline=None)
 def test_every_row_of_a_markdown_table_has_its_cells_and_text_stays_in_code_spans(value: str) -> None:
-    shown = markdown(report(value))
+    shown = markdown(report(value), value)
     table = [line for line in shown.splitlines() if line.startswith("| ")]
     assert len(table) == 6
     for line in table:
