@@ -15,7 +15,7 @@ from bench.data.sources import Sources
 from bench.errors import BenchError, ResultError, UsageError
 from bench.gating.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
 from bench.progress import QUIET, Progress
-from bench.registry.versions import current_content, load_version
+from bench.registry.versions import is_added, load_version
 from bench.results.catalogues import Asked, asked_of
 from bench.results.comparing import code_of
 from bench.results.store import Result
@@ -127,7 +127,7 @@ def _asked(result: Result) -> Asked | None:
     None also where the dataset is not at hand; the baseline then compares with results on the same data only.
     """
     data = result.manifest.dataset
-    if current_content(data.spec) is None:
+    if not is_added(data.spec):
         return None
     try:
         dataset = load_version(data.spec, data.content_hash, Sources.from_environment(offline=True))

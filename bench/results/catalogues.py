@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
-from bench.data.tables import Tool
+from bench.data.tables import Query, Tool
 from bench.metrics import evaluate, parse_metrics
 from bench.protocol import Ranking, ToolSets
 from bench.storage.records import Record, StrictRecord
@@ -171,7 +171,7 @@ def asked_of(dataset: Dataset, query_ids: Sequence[str]) -> Asked:
     return Asked(
         tools=[tool.tool_id for tool in dataset.tools],
         fields=fields,
-        texts=[_digest(query.text) for query in asked],
+        texts=[_digest([query.text, *query.calls]) for query in asked],
         gold=[
             [[codes[tool] for tool in (first, *sorted(query.any_of.get(first, ())))] for first in sorted(query.gold)]
             for query in asked
@@ -180,14 +180,13 @@ def asked_of(dataset: Dataset, query_ids: Sequence[str]) -> Asked:
         forbidden=[[codes[tool] for tool in sorted(query.forbidden)] for query in asked]
         if any(query.forbidden for query in asked)
         else [],
-        others=_digest(
-            [
-                [query.query_id, query.split, query.text, sorted(query.meeting.items()), sorted(query.forbidden)]
-                for query in dataset.queries
-                if query.query_id not in known
-            ]
-        ),
+        others=_digest([_whole(query) for query in dataset.queries if query.query_id not in known]),
     )
+
+
+def _whole(query: Query) -> list[Any]:
+    asked = [query.query_id, query.split, query.text, *query.calls]
+    return [*asked, sorted(query.gold.items()), sorted(query.meeting), sorted(query.forbidden)]
 
 
 def _fields(tools: Iterable[Tool]) -> dict[str, list[str]]:
