@@ -31,7 +31,7 @@ TOOLS = {
     "parcel": "Tracks where a parcel is.",
     "translate": "Translates a text into another language.",
 }
-QUERIES = [
+QUERIES: list[dict[str, Any]] = [
     {"id": "rain", "query": "Will there be rain or wind tomorrow?", "tools": ["forecast"]},
     {"id": "mill", "query": "Which is the shortest way to the mill?", "tools": ["route"], "forbidden": ["parcel"]},
     {"id": "mail", "query": "Post a letter with the invoice", "tools": ["letter", "invoice"]},
