@@ -57,8 +57,11 @@ def across_catalogues(candidate: Candidate, baseline: Baseline, dataset: Dataset
     found = change(known.spec, known.content_hash, baseline.asked, now)
     table = candidate.per_query
     if found.gold_removed or ids != baseline.query_ids:
-        if candidate.run is None:
-            return ["tools that queries need were removed, and the candidate's ranking is not there to be scored again"]
+        if candidate.run is None or candidate.repeats > 1:
+            return [
+                "tools that queries need were removed, and the candidate cannot be scored as missing them: that takes "
+                "the ranking of a run without repeats"
+            ]
         table = values_as_asked(candidate.run, table, baseline.asked, baseline.query_ids, list(baseline.values))
     columns = {"unit": [f"{unit:09}" for unit in baseline.units], "n_gold": baseline.n_gold}
     for name, values in columns.items():

@@ -46,6 +46,7 @@ class Candidate:
         per_query: a row for each query: query_id, unit, n_gold, and a column for each metric.
         run: the rankings, with the columns query_id, rank and tool_id, of the first repeat; None where they are not
             known.
+        repeats: how often each query was answered.
     """
 
     label: str
@@ -62,6 +63,7 @@ class Candidate:
     rankings: str
     per_query: pa.Table
     run: pa.Table | None = None
+    repeats: int = 1
 
     @staticmethod
     def of(result: Result) -> Candidate:
@@ -84,6 +86,7 @@ class Candidate:
             rankings=answers_digest(result.run, sets) if result.has_run else "",
             per_query=result.per_query,
             run=result.of_repeat().run if result.has_run else None,
+            repeats=manifest.repeats,
         )
 
     @property

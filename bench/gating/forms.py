@@ -92,7 +92,7 @@ def markdown(report: GateReport, command: str = "") -> str:
         lines += [f"- and {report.n_tools - len(report.tools)} more"] if report.n_tools > len(report.tools) else []
         parts.append("\n".join(lines))
     if report.catalogue:
-        lines = [f"**{code(catalogue_title(report))}**", ""]
+        lines = [f"**across catalogues**: {code(catalogue_title(report))}", ""]
         lines += [
             f"- {what} {code(tool)}{f' {code(more)}' if more else ''}" for what, tool, more in catalogue_lines(report)
         ]

@@ -121,11 +121,11 @@ def _queries(count: int) -> str:
 
 
 def catalogue_title(report: GateReport) -> str:
-    """`across catalogues: 1 tool edited, 0 added, 0 removed since mytools (a1b2c3d4e5f6)`; empty for one catalogue."""
+    """`1 tool edited, 0 added, 0 removed since mytools (a1b2c3d4e5f6)`; empty for one catalogue."""
     found = report.catalogue
     if found is None:
         return ""
-    return f"across catalogues: {found.words} since {one_line(found.dataset)} ({found.content_hash[:12]})"
+    return f"{found.words} since {one_line(found.dataset)} ({found.content_hash[:12]})"
 
 
 def catalogue_lines(report: GateReport) -> list[tuple[str, str, str]]:
@@ -168,7 +168,7 @@ def text(report: GateReport) -> str:
     """The report as plain text."""
     lines = [f"gate: {name_of_side(report.candidate)} against {name_of_side(report.baseline)}"]
     lines += [f"      {blessing(report)}"] if blessing(report) else []
-    lines += [f"      {catalogue_title(report)}"] if report.catalogue else []
+    lines += [f"      across catalogues: {catalogue_title(report)}"] if report.catalogue else []
     lines += [
         f"        {what} {one_line(tool)}{f': {one_line(more)}' if more else ''}"
         for what, tool, more in catalogue_lines(report)
