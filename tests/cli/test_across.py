@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+import bench as api
 from bench.data.sources import Sources
 from bench.errors import UnavailableError, UsageError
 from bench.gating.baseline import read_baseline, write_baseline
@@ -328,3 +329,36 @@ def test_views_of_queries_compare_across_catalogues_too(bench: Bench, write: Wri
         item["id"] for item in bench("list", "results", "--json").json["results"] if "seen" in item["dataset"]
     ]
     assert "another catalogue: 1 tool edited" in bench("compare", first, second, "--across", "catalogues").out
+
+
+def test_run_files_and_search_functions_are_gated_across_catalogues(
+    bench: Bench, write: Write, blessed: None, tmp_path: Path
+) -> None:
+    answers = {str(query["query"]): ["forecast", "parcel", "letter", "invoice", "route"] for query in QUERIES}
+    answers[QUERIES[4]["query"]] = []
+    write(forecast="Does things.")
+    bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace")
+    lines = [{"query_id": query["id"], "tools": answers[query["query"]]} for query in QUERIES]
+    Path("run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    Path("gate.toml").write_text('catalogue = "may change"\n[[rule]]\nmetric = "mrr@10"\nmax_broken = 0\n')
+    report = gate(bench, "--json", code=0, candidate="run.jsonl").json
+    assert report["catalogue"]["edited"] == [{"tool_id": "forecast", "fields": ["description"]}]
+    found = api.gate(answers.__getitem__, "b.json", "gate.toml").report
+    assert found.catalogue is not None
+    assert (found.catalogue.edited[0].tool_id, found.outcome) == ("forecast", "pass")
+    # The ranks of the run and of the function are the same ones.
+    assert [tool.model_dump() for tool in found.tools] == report["tools"]
+    Path("gate.toml").write_text('[[rule]]\nmetric = "mrr@10"\nmax_broken = 0\n')
+    assert api.gate(answers.__getitem__, "b.json", "gate.toml").outcome == "not comparable"
+
+
+def test_python_compares_across_catalogues_as_the_command_does(bench: Bench, write: Write, tmp_path: Path) -> None:
+    write()
+    run(bench, "mine")
+    write(forecast="Does things.")
+    run(bench, "edited")
+    told = bench("compare", "bm25@mine", "bm25@edited", "--across", "catalogues", "--json").json
+    found = api.compare("bm25@mine", "bm25@edited", across="catalogues", results=tmp_path / "results")
+    assert json.loads(found.report.model_dump_json()) == told
+    with pytest.raises(UsageError, match="across is 'tools'"):
+        api.compare("bm25@mine", "bm25@edited", across="tools")  # type: ignore[arg-type]
