@@ -12,6 +12,7 @@ import click
 
 from bench.cli.bars import progress
 from bench.cli.build_rectools import command as build_rectools
+from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
 from bench.cli.options import complete_datasets, json_option, source_options, template_option, use_session
 from bench.cli.output import console, number, plain_table, print_field, print_json, whoever_reads
@@ -42,6 +43,7 @@ def command() -> None:
 
 command.add_command(build_rectools)
 command.add_command(import_tools)
+command.add_command(from_traffic)
 
 
 @command.command("list")
