@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from bench.evaluation.guard import method_errors
-from bench.evaluation.tune import rank_in_batches
-from bench.protocol import Library, Method, Queries, Ranking
+from bench.protocol import Library, Method, Queries
+from bench.protocol.ranking import validate
 from bench.search.words import words
 
 #: Neighbours of a tool that are known.
@@ -22,7 +22,7 @@ class Neighbours:
 
     Args:
         library: the tools.
-        method: ranks tools by words; a fresh instance that learns from no past queries.
+        method: scores tools by words; a fresh instance that learns from no past queries.
 
     Raises:
         MethodError: the method fails.
@@ -36,21 +36,18 @@ class Neighbours:
 
     def of_texts(self, texts: Sequence[str], count: int) -> list[list[int]]:
         """At most `count` tools for each text, nearest first."""
-        return [[int(tool) for tool in row if tool >= 0] for row in self._ranked(texts, count).tools]
+        return [list(found) for found in self._found(texts, count)]
 
     @cached_property
     def of_tools(self) -> list[list[int]]:
         """(tools,) at most `MOST_NEAREST` other tools for each tool of the library, nearest first."""
-        return [
-            [other for other in row if other not in {tool, -1}][:MOST_NEAREST]
-            for tool, row in enumerate(self._own.tools.tolist())
-        ]
+        return [[other for other in found if other != tool][:MOST_NEAREST] for tool, found in enumerate(self._own)]
 
     @cached_property
     def pairs(self) -> list[tuple[int, int]]:
         """Pairs of tools that are each other's nearest neighbour; a tool is in one at most. The most alike come first.
 
-        Tools whose texts have the same words are no pair: no request tells them apart.
+        Tools whose names and descriptions have the same words are no pair: no request tells them apart.
         """
         nearest = [row[0] if row else -1 for row in self.of_tools]
         mutual = [
@@ -58,24 +55,29 @@ class Neighbours:
             for tool, other in enumerate(nearest)
             if tool < other and nearest[other] == tool and not self._same_words(tool, other)
         ]
-        return sorted(mutual, key=lambda pair: (-self._likeness(*pair), pair))
-
-    def _likeness(self, tool: int, other: int) -> float:
-        found = self._own
-        place = found.tools[tool].tolist().index(other)
-        return 0.0 if found.scores is None else float(found.scores[tool, place])
+        return sorted(mutual, key=lambda pair: (-self._own[pair[0]][pair[1]], pair))
 
     def _same_words(self, tool: int, other: int) -> bool:
-        texts = self._library.texts
-        return Counter(words(texts[tool])) == Counter(words(texts[other]))
+        first, second = (self._library.tools[code].text("name_description") for code in (tool, other))
+        return Counter(words(first)) == Counter(words(second))
 
     @cached_property
-    def _own(self) -> Ranking:
+    def _own(self) -> list[dict[int, float]]:
         """What each tool's own text finds; the tool itself is usually among it."""
-        return self._ranked(self._library.texts, MOST_NEAREST + 1)
+        return self._found(self._library.texts, MOST_NEAREST + 1)
 
-    def _ranked(self, texts: Sequence[str], depth: int) -> Ranking:
-        queries = Queries(tuple(texts), np.arange(len(texts)))
-        depth = min(depth, len(self._library))
-        with method_errors(self._method, "looking for neighbours"):
-            return rank_in_batches(self._method, queries, depth, len(self._library))
+    def _found(self, texts: Sequence[str], depth: int) -> list[dict[int, float]]:
+        """(texts,) tool -> score, best first."""
+        depth, size = min(depth, len(self._library)), self._method.batch_size
+        found: list[dict[int, float]] = []
+        for start in range(0, len(texts), size):
+            batch = tuple(texts[start : start + size])
+            with method_errors(self._method, "looking for neighbours"):
+                queries = Queries(batch, np.arange(start, start + len(batch)))
+                ranking = validate(self._method.rank(queries, depth), len(batch), len(self._library), depth)
+            scores = np.zeros(ranking.tools.shape) if ranking.scores is None else ranking.scores
+            found += [
+                {tool: score for tool, score in zip(tools, own, strict=True) if tool >= 0}
+                for tools, own in zip(ranking.tools.tolist(), scores.tolist(), strict=True)
+            ]
+        return found

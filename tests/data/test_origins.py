@@ -24,11 +24,11 @@ BY = "queries are written by"
     [
         ({}, "", ""),
         ({"traces": 3}, "3 of 9 queries are taken from logs: called is not the same as right", ""),
-        ({"model gpt-x": 9}, "", "9 of 9 @"),
-        ({"model a": 4, "model b": 2}, "", "6 of 9 @ (4), b (2)"),
+        ({"model gpt-x": 9}, "", f"9 of 9 {BY} gpt-x"),
+        ({"model a": 4, "model b": 2}, "", f"6 of 9 {BY} language models: a (4), b (2)"),
         ({f"model {i}": 1 for i in range(4)}, "", f"4 of 9 {BY} language models: 0 (1), 1 (1), 2 (1) and 1 more"),
-        ({"model a\n\x1b[2Jb": 1}, "", "1 of 9 @ �[2Jb"),
-        ({"model " + "x" * 500: 1}, "", "1 of 9 queries are written by " + "x" * 79 + "…"),
+        ({"model a\n\x1b[2Jb": 1}, "", f"1 of 9 {BY} a �[2Jb"),
+        ({"model " + "x" * 500: 1}, "", f"1 of 9 {BY} " + "x" * 79 + "…"),
         ({"something else": 9}, "", ""),
     ],
 )  # fmt: skip

