@@ -99,7 +99,7 @@ def command(
     if not writer.queries:
         raise DataError(f"none of the {len(targets)} queries passed the checks: {_reasons(writer)}.")
     _write(output, writer.queries)
-    _report(writer, writer_model.usage, output, name, as_json)
+    _report(writer, writer_model.usage, output, as_json)
 
 
 def _check_output(output: Path, origin: str) -> None:
@@ -141,7 +141,7 @@ def _reasons(writer: QueryWriter) -> str:
     return ", ".join(f"{text} {dropped[reason]}" for reason, text in DROPPED.items() if dropped[reason])
 
 
-def _report(writer: QueryWriter, usage: Usage, output: Path, name: str, as_json: bool) -> None:
+def _report(writer: QueryWriter, usage: Usage, output: Path, as_json: bool) -> None:
     from bench.writing.writer import DROPPED
 
     tallies = {kind: tally for kind, tally in writer.tallies.items() if tally.asked}
@@ -168,6 +168,6 @@ def _report(writer: QueryWriter, usage: Usage, output: Path, name: str, as_json:
     paid = "" if usage.cost is None else f", cost {usage.cost:.4f}"
     click.echo(f"{usage.calls} calls, {usage.from_journal} replies from the journal{paid}")
     click.echo(
-        f"written to {output}: {len(writer.queries)} queries; next: bench data import {name} SOURCE --queries {output} "
-        "--replace"
+        f"written to {output}: {len(writer.queries)} queries; next: bench data import NAME SOURCE --queries {output} "
+        "--unit gold+group"
     )

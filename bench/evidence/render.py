@@ -272,7 +272,7 @@ def latex(report: Comparison) -> str:
     caption = _latex(signs(report))
     for dataset in report.datasets:
         names = [item.name for item in dataset.systems]
-        origin = "".join(f"{_latex(sentence)}. " for sentence in dataset.origin)
+        origin = "".join(f"{_latex(sentence[:1].upper() + sentence[1:])}. " for sentence in dataset.origin)
         lines = [
             r"% needs \usepackage{booktabs}",
             r"\begin{table}",

@@ -93,4 +93,4 @@ def test_where_queries_come_from_is_said_in_markdown_and_in_the_caption(make: Ma
     (dataset,) = report.datasets
     report = report.model_copy(update={"datasets": [dataset.model_copy(update={"origin": [said]})]})
     assert f"- {said.replace('_', chr(92) + '_')}\n" in markdown(report) or f"- {said}\n" in markdown(report)
-    assert r"synthetic queries: 12 of 100 queries are written by some\_model. " in latex(report)
+    assert r"Synthetic queries: 12 of 100 queries are written by some\_model. " in latex(report)

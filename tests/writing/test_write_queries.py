@@ -139,7 +139,7 @@ def test_the_table_has_written_and_kept_by_kind(write: Bench, model: Model) -> N
     assert re.search(r"^ ?no-tool +3 +3 +0 +3 *$", said.out, re.M)
     assert re.search(r"^ ?single +7 +7 +7 +0 *$", said.out, re.M)
     assert "32 calls, 0 replies from the journal" in said.out
-    assert "next: bench data import office SOURCE --queries" in said.out
+    assert "next: bench data import NAME SOURCE --queries" in said.out
 
 
 def test_the_second_call_is_another_prompt_and_is_not_told_what_is_meant(
@@ -405,3 +405,12 @@ def test_from_written_queries_to_a_marked_table(
         "chain": 4,
         "no-tool": 3,
     }
+    told = "synthetic queries: 16 of 16 queries are written by some-model"
+    for form in ("table", "markdown"):
+        compared = bench("compare", "bm25@office", "random@office", "--format", form).out
+        assert told in " ".join(compared.split())
+        assert "bm25: synthetic queries" in compared
+    (tmp_path / "gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.05\n')
+    bench("bless", "bm25@office", "--out", tmp_path / "base.json", "--by", "me")
+    gate = ("gate", "bm25@office", "--baseline", tmp_path / "base.json", "--policy", tmp_path / "gate.toml")
+    assert f"note: {told}" in bench(*gate).out
