@@ -77,7 +77,7 @@ class Neighbours:
                 ranking = validate(self._method.rank(queries, depth), len(batch), len(self._library), depth)
             scores = np.zeros(ranking.tools.shape) if ranking.scores is None else ranking.scores
             found += [
-                {tool: score for tool, score in zip(tools, own, strict=True) if tool >= 0}
-                for tools, own in zip(ranking.tools.tolist(), scores.tolist(), strict=True)
+                {int(tool): float(score) for tool, score in zip(tools, own, strict=True) if tool >= 0}
+                for tools, own in zip(ranking.tools, scores, strict=True)
             ]
         return found
