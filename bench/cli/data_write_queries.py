@@ -111,7 +111,7 @@ def _check_output(output: Path, origin: str) -> None:
             line = file.readline(1_000_000)
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict) or row.get("origin") != origin:
         raise UsageError(f"the file {output} exists and holds something else; name a new one.")

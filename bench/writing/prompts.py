@@ -106,7 +106,7 @@ def picking_request(text: str, choices: Sequence[Tool | None]) -> Request:
     asked = (
         f"Request:\n{one_line(text)}\n\nChoices:\n" + "\n".join(lines) + "\n\nWhich of the choices does the request "
         "call for? Name every tool that has to be called for it, and no tool that need not be. If two tools could do "
-        f'the same, name the one that fits better. "{one_line(_NONE)}" is a choice of its own. Reply as '
+        f'the same, name the one that fits better. "{_NONE}" is a choice of its own. Reply as '
         '{"numbers": [2]}.'
     )
     return Request((Message("system", _PICKER), Message("user", asked)), temperature=_PICKING)
