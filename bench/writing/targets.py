@@ -91,7 +91,7 @@ def draw_targets(
 
 _LACKING: Mapping[Kind, str] = {
     "pair": "no two of its tools are each other's nearest neighbours",
-    "chain": "it has no dependencies between tools, and no two tools of one server",
+    "chain": "it has neither dependencies between tools nor a server with two tools",
 }
 
 
@@ -115,7 +115,9 @@ def _chains(library: Library, derived: Edges, seed: int) -> list[tuple[int, ...]
     if len(edges):
         return _along([(int(before), int(after)) for after, before in edges], ids, seed)
     found: list[tuple[int, ...]] = []
-    for members in families(library.tools):
+    # Where no tool names a server, all are of one.
+    named = any(tool.parent for tool in library.tools)
+    for members in families(library.tools) if named else [range(len(ids))]:
         order = sorted(members, key=lambda tool: _hash(f"{seed}:chain:{ids[tool]}"))
         while len(order) > 1:
             size = 3 if len(found) % 2 and len(order) > 2 else 2

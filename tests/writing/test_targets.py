@@ -135,6 +135,10 @@ def test_without_edges_chains_are_of_one_server() -> None:
     assert all(set(target.gold) <= set(range(5)) for target in found)
     assert {len(target.gold) for target in found} == {2, 3}
 
+    # Tools of which none names a server are of one.
+    bare = only("chains", library([dataclasses.replace(tool, parent="") for tool in POST]), 4)
+    assert {tool for target in bare for tool in target.gold} == set(range(5))
+
 
 EXTRA = [Tool("f", "f", "fly"), Tool("g", "g", "glide")]
 
@@ -169,10 +173,12 @@ def test_kinds_are_mixed_and_more_of_one_begin_with_the_same() -> None:
 
 
 def test_what_a_library_does_not_allow_is_said_where_it_is_asked_for() -> None:
-    lonely = library([Tool("a", "a", "apples"), Tool("b", "b", "bread")])
+    lonely = library([Tool("a", "a", "apples", parent="p"), Tool("b", "b", "bread", parent="q")])
     assert Counter(target.kind for target in drawn(lonely)) == {"single": 2, "no-tool": 1}
     with pytest.raises(UsageError, match="allows no pair queries: no two of its tools are each other's nearest"):
         drawn(lonely, pairs=1)
-    with pytest.raises(UsageError, match="allows no chain queries: it has no dependencies"):
+    with pytest.raises(
+        UsageError, match="allows no chain queries: it has neither dependencies between tools nor a server"
+    ):
         drawn(lonely, chains=3)
     assert drawn(lonely, single=0, no_tool=0) == []
