@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -333,6 +334,31 @@ def test_a_killed_run_goes_on_from_the_journal(
     assert said["kept"] == 16
     # What was in the journal is not asked again; up to four calls were under way.
     assert 32 - 10 <= said["calls"] <= 32 - 6
+
+
+def test_ctrl_c_leaves_what_was_kept(model: Model, chat_server: ChatServer, rows: Rows, tmp_path: Path) -> None:
+    # A whole batch is written and checked, and the next one waits.
+    chat_server.faults.extend([None] * 128)
+    chat_server.fault = hang()
+    given = ["data", "write-queries", "office", "--llm", "some-model", "--output", str(tmp_path / "queries.jsonl")]
+    more = ["--single", "70", "--pairs", "0", "--chains", "0", "--no-tool", "0"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "bench", *given, *more], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    while len(chat_server.requests) < 129 and running.poll() is None:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=30)
+    assert running.returncode == 130, told
+    assert "64 queries that were kept so far are in" in told
+    assert len(rows()) == 64
+
+
+def test_more_queries_ask_only_for_the_new_ones(write: Bench, model: Model) -> None:
+    others = ("--pairs", "0", "--chains", "0", "--no-tool", "0", "--json")
+    assert write("--single", "7", *others).json["calls"] == 14
+    said = write("--single", "12", *others).json
+    assert (said["calls"], said["from_journal"], said["kept"]) == (10, 14, 12)
 
 
 # What is refused ----------------------------------------------------------------------------------------------------
