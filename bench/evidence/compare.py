@@ -183,6 +183,9 @@ def _on_dataset(
             SystemCatalogue(system=name, change=catalogue.change)
             for name, catalogue in zip(field.names[1:], field.catalogues[1:], strict=False)
         ],
+        origin=sorted(
+            {f"{mark.text}: {mark.why}" for result in field.results for mark in result.manifest.dataset.marks}
+        ),
     )
 
 

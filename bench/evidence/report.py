@@ -159,6 +159,7 @@ class DatasetReport(Record):
         unit: what makes queries dependent, such as `gold+group`, or `none`.
         units, effective: units of independence of the judged queries, and how many independent queries they are worth.
         catalogues: those of the systems after the first, if results are compared across catalogues.
+        origin: sentences on where the queries come from, if people did not write them.
     """
 
     dataset: str
@@ -174,6 +175,7 @@ class DatasetReport(Record):
     moves: list[Moves]
     warnings: list[str]
     catalogues: list[SystemCatalogue] = []
+    origin: list[str] = []
 
 
 class MacroStanding(Record):

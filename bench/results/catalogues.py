@@ -32,9 +32,9 @@ from bench.text import one_line
 
 #: Tools of a change and queries of a difference that are named.
 MOST_NAMED = 20
-#: Hexadecimal digits of a field's digest: whether a catalogue differs is for the content hash to say, the digests only
-#: name where.
-_DIGITS = 8
+#: Hexadecimal digits of digests. Those of texts decide whether queries agree; those of a tool's fields only name what
+#: was edited.
+_OF_TEXTS, _OF_FIELDS = 16, 8
 
 Position = Annotated[int, Field(ge=0)]
 
@@ -206,13 +206,13 @@ def _fields(tools: Iterable[Tool]) -> dict[str, list[str]]:
             "source": tool.source,
         }
         for name, value in values.items():
-            columns.setdefault(name, []).append(_digest(value) if value else "")
+            columns.setdefault(name, []).append(_digest(value, _OF_FIELDS) if value else "")
     return {name: digests for name, digests in columns.items() if any(digests)}
 
 
-def _digest(value: Any) -> str:
+def _digest(value: Any, digits: int = _OF_TEXTS) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
 def change(dataset: str, content_hash: str, then: Asked, now: Asked) -> CatalogueChange:
