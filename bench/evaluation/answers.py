@@ -12,7 +12,7 @@ import shutil
 import time
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +196,12 @@ def _merged(
         tools = [[] if bad else own for own, bad in zip(tools, failed, strict=True)]
     if sets is not None:
         sets = ToolSets.of([np.unique(np.concatenate([sets.row(i) for i in part])) for part in parts])
-    return Ranking.of_lists(tools, failed), sets
+    replies = None
+    if ranking.replies is not None:
+        # An agent reads the answers to all of its searches.
+        told = [[reply for i in part if (reply := ranking.replies[i]) is not None] for part in parts]
+        replies = tuple("\n".join(own) if own else None for own in told)
+    return replace(Ranking.of_lists(tools, failed), replies=replies), sets
 
 
 def _violation(method: Method, dataset: Dataset, rows: NDArray[np.int64], violation: Violation) -> str:
