@@ -172,6 +172,7 @@ def _on_dataset(
                     *_other_catalogue(field, name),
                 ],
                 n_failed=result.metrics.n_failed,
+                answer_tokens=result.metrics.tokens.get("answer"),
             )
             for name, result in zip(field.names, field.results, strict=True)
         ],
