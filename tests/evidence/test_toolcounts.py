@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -152,7 +154,7 @@ def test_sums_agree_with_recall_and_with_the_places_that_were_filled(
 def test_deeper_k_only_finds_more(given_: tuple[np.ndarray, GoldGroups, list[list[int]], int, int]) -> None:
     ranked, wanted, forbidden, tools, _ = given_
     every = [count_tools(ranked, wanted, forbidden, np.arange(len(ranked)), tools, k) for k in range(1, tools + 1)]
-    for one, more in zip(every, every[1:], strict=False):
+    for one, more in pairwise(every):
         assert (one.found <= more.found).all()
         assert (one.shown <= more.shown).all()
     assert (every[-1].missed == every[-1].absent).all()
