@@ -7,7 +7,7 @@ import difflib
 import io
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,13 @@ from bench.data.tables import SPLITS, Query, Tool
 from bench.errors import DataError
 from bench.text import one_line
 
-_FIELDS = ("query", "tools", "id", "split")
+_FIELDS = ("query", "tools", "id", "split", "forbidden", "tags", "searches", "context", "group", "origin")
+#: Fields that a table may leave empty.
+_OPTIONAL = frozenset(_FIELDS) - {"query", "tools"}
 _SHOWN = 5
+#: Of one query: tools that are named, searches, earlier turns.
+_MOST_NAMED = 1_000
+_ROLES = frozenset({"role", "content"})
 MOST_QUERIES = 1_000_000
 
 
@@ -57,8 +62,14 @@ def read_queries(path: Path, tools: Sequence[Tool]) -> list[Query]:
     """The queries of a file.
 
     Each has `query`, the text, and `tools`: a list, an object of tool and relevance, or in CSV a cell with tools
-    separated by `;`. An empty list is a query without gold. `id` and `split` are optional; the split is test, and ids
-    are numbers in the order of the file.
+    separated by `;`. Each entry is a requirement; where any of several tools meets it, they stand in a list or are
+    joined by `|`. No entry is a query without gold: no tool fits.
+
+    The rest is optional. `id`: numbers in the order of the file without. `split`: test without. `forbidden`: tools that
+    look right and do harm. `tags`: words, or an object of names and values, by which results are shown (slices).
+    `searches`: texts that a model typed into a tool search (in CSV joined by `|`). `context`: earlier turns, as texts
+    or as objects of role and content. `group`: queries of a group are dependent. `origin`: `traces` or `model NAME`;
+    without, people wrote the query.
 
     Args:
         path: a file that ends in .csv, .jsonl, .json, .yaml or .yml.
@@ -105,35 +116,163 @@ def _query(row: Any, identifier: str, names: Names, mistakes: list[str], *, near
     for key in row:
         if key not in _FIELDS:
             mistake(f"the field {one_line(str(key), 40)!r} is none of {', '.join(_FIELDS)}")
-    text, given = row.get("query"), row.get("tools")
-    identifier = row["id"] if row.get("id") not in (None, "") else identifier
-    split: Any = row.get("split") or "test"
+    row = {key: value for key, value in row.items() if key not in _OPTIONAL or value not in (None, "")}
+    text, split = row.get("query"), row.get("split", "test")
+    identifier = row.get("id", identifier)
     if not isinstance(text, str) or not text.strip():
         mistake("the query is missing or no text")
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
         mistake("the id is no text")
     if split not in SPLITS:
         mistake(f"the split {one_line(str(split), 40)!r} is none of {', '.join(SPLITS)}")
-    grades: Mapping[Any, Any] = {}
-    if isinstance(given, dict):
-        grades = given
-    elif isinstance(given, list):
-        grades = {str(each): 1 for each in given}
-    elif isinstance(given, str):
-        grades = {each.strip(): 1 for each in given.split(";") if each.strip()}
-    else:
-        mistake("the tools are missing; write an empty list for a query that no tool answers")
-    gold: dict[str, int] = {}
-    for name, grade in grades.items():
-        if not isinstance(grade, int) or isinstance(grade, bool) or grade < 1:
-            mistake(f"the relevance of {one_line(str(name), 60)!r} is not a whole number of 1 or more")
-            continue
-        meant = names.find(str(name).strip(), near=near and len(mistakes) < _SHOWN)
-        if isinstance(meant, str):
-            gold[meant] = max(grade, gold.get(meant, 0))
+    reader = _Reader(names, mistakes, near)
+    gold, any_of = reader.requirements(row.get("tools"))
+    forbidden = reader.forbidden(row.get("forbidden", []))
+    if both := {*gold, *(other for others in any_of.values() for other in others)}.intersection(forbidden):
+        mistake(f"{one_line(min(both), 80)!r} is both right and forbidden")
+    group, origin = row.get("group", ""), row.get("origin", "")
+    if not isinstance(group, str | int) or isinstance(group, bool):
+        mistake("the group is no text")
+    if not _is_origin(origin):
+        mistake("the origin is neither traces nor model NAME; leave it out for queries that people wrote")
+    return Query(
+        str(identifier),
+        str(text),
+        gold,
+        split,
+        reader.tags(row.get("tags", [])),
+        str(group),
+        any_of,
+        forbidden,
+        reader.texts(row.get("searches", []), "searches", separator="|"),
+        reader.turns(row.get("context", [])),
+        str(origin),
+    )
+
+
+def _is_origin(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    return value in {"", "traces"} or (
+        value.startswith("model ") and 0 < len(value.removeprefix("model ").strip()) < 200
+    )
+
+
+class _Reader:
+    """Reads the fields of one row; what is wrong with them goes to `mistakes`."""
+
+    def __init__(self, names: Names, mistakes: list[str], near: bool) -> None:
+        self._names = names
+        self._mistakes = mistakes
+        self._near = near
+
+    def requirements(self, given: Any) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
+        """Gold and its alternatives. The gold tool of a requirement is the first of its tools that no other has."""
+        entries: list[tuple[Any, Any]] = []
+        if isinstance(given, dict):
+            entries = list(given.items())
+        elif isinstance(given, list):
+            entries = [(each, 1) for each in given]
+        elif isinstance(given, str):
+            entries = [(each.strip(), 1) for each in given.split(";") if each.strip()]
         else:
-            mistake(_unknown(str(name), meant))
-    return Query(str(identifier), str(text), gold, split)
+            self._mistakes.append("the tools are missing; write an empty list for a query that no tool answers")
+        if len(entries) > _MOST_NAMED:
+            self._mistakes.append(f"it names more than {_MOST_NAMED} tools")
+            return {}, {}
+        wanted: dict[tuple[str, ...], int] = {}
+        for named, grade in entries:
+            if not isinstance(grade, int) or isinstance(grade, bool) or grade < 1:
+                shown = one_line(str(named), 60)
+                self._mistakes.append(f"the relevance of {shown!r} is not a whole number of 1 or more")
+            elif group := self._group(named):
+                wanted[group] = max(grade, wanted.get(group, 0))
+        gold: dict[str, int] = {}
+        any_of: dict[str, tuple[str, ...]] = {}
+        # Those with the fewest tools choose first, so that one tool alone is never taken by others.
+        for group in sorted(wanted, key=len):
+            free = [tool for tool in group if tool not in gold]
+            if not free:
+                self._mistakes.append(f"{one_line(' | '.join(group), 80)!r} is required more than once")
+                continue
+            gold[free[0]] = wanted[group]
+            if others := tuple(tool for tool in group if tool != free[0]):
+                any_of[free[0]] = others
+        return gold, any_of
+
+    def forbidden(self, given: Any) -> tuple[str, ...]:
+        """Ids of tools."""
+        named = self._listed(given, "forbidden", ";")
+        return tuple(dict.fromkeys(found for name in named if (found := self._tool(name)) is not None))
+
+    def tags(self, given: Any) -> dict[str, str]:
+        """Slices; a word alone has the value yes."""
+        if isinstance(given, dict):
+            pairs = {str(name).strip(): value for name, value in given.items()}
+            if any(not isinstance(value, str | int | float) for value in pairs.values()) or len(pairs) > _MOST_NAMED:
+                self._mistakes.append("tags must be words, or an object of names and texts")
+                return {}
+            words = {name: str(value).strip() for name, value in pairs.items()}
+        else:
+            words = dict.fromkeys(self._listed(given, "tags", ";"), "yes")
+        if any(not name or not value for name, value in words.items()):
+            self._mistakes.append("a tag has no name or no value")
+        return words
+
+    def texts(self, given: Any, field: str, separator: str) -> tuple[str, ...]:
+        """Texts of a list, or of a cell."""
+        return tuple(self._listed(given, field, separator))
+
+    def turns(self, given: Any) -> tuple[str, ...]:
+        """Earlier turns: texts, or objects of role and content, which become `role: content`."""
+        if isinstance(given, str):
+            return (given.strip(),)
+        found = []
+        for turn in given if isinstance(given, list) and len(given) <= _MOST_NAMED else [None]:
+            if (
+                isinstance(turn, dict)
+                and turn.keys() == _ROLES
+                and all(isinstance(part, str) for part in turn.values())
+            ):
+                found.append(f"{turn['role']}: {turn['content']}")
+            elif isinstance(turn, str) and turn.strip():
+                found.append(turn.strip())
+            else:
+                self._mistakes.append("context must be a list of texts, or of objects with role and content")
+                break
+        return tuple(found)
+
+    def _listed(self, given: Any, field: str, separator: str) -> list[str]:
+        parts = given.split(separator) if isinstance(given, str) else given
+        if (
+            not isinstance(parts, list)
+            or len(parts) > _MOST_NAMED
+            or any(not isinstance(part, str | int) or isinstance(part, bool) for part in parts)
+        ):
+            self._mistakes.append(f"{field} must be a list of texts, at most {_MOST_NAMED}")
+            return []
+        return list(dict.fromkeys(text for part in parts if (text := str(part).strip())))
+
+    def _group(self, named: Any) -> tuple[str, ...]:
+        """Ids of the tools any of which meets a requirement; none where a name means nothing."""
+        if isinstance(named, list):
+            members = self._listed(named, "the tools of a requirement", "|")
+        elif "|" in str(named) and not isinstance(self._names.find(str(named).strip(), near=False), str):
+            members = [part.strip() for part in str(named).split("|")]
+        else:
+            members = [str(named).strip()]
+        if not members or any(not member for member in members):
+            self._mistakes.append(f"a requirement names no tool: {one_line(str(named), 60)!r}")
+            return ()
+        found = [self._tool(member) for member in members]
+        return tuple(dict.fromkeys(tool for tool in found if tool is not None)) if None not in found else ()
+
+    def _tool(self, name: str) -> str | None:
+        meant = self._names.find(name, near=self._near and len(self._mistakes) < _SHOWN)
+        if isinstance(meant, str):
+            return meant
+        self._mistakes.append(_unknown(name, meant))
+        return None
 
 
 def _unknown(name: str, meant: Sequence[str]) -> str:

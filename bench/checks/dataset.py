@@ -77,7 +77,7 @@ def _library(dataset: Dataset) -> list[Finding]:
         for name, group in _groups(tools, lambda tool: tool.name).items()
         if len(set(map(parent_of, group))) > 1
     }
-    used = set(dataset.gold.tools.tolist())
+    used = set(dataset.gold.members().tools.tolist())
     found = [
         Finding("empty-description", "tools without a description", len(empty), len(tools), _shown(empty)),
         Finding(
@@ -190,10 +190,10 @@ def _queries(dataset: Dataset) -> list[Finding]:
 
 def _alternatives(dataset: Dataset) -> list[Finding]:
     """Gold that may be incomplete: a tool that reads like a gold tool counts as wrong."""
-    gold = np.unique(dataset.gold.tools)
+    gold = np.unique(dataset.gold.members().tools)
     known = alternatives(dataset.tools, gold.tolist())
     judged = [query for query in dataset.queries if query.gold]
-    touched = touched_queries(lenient_gold(dataset, np.arange(len(dataset.queries))))
+    touched = touched_queries(lenient_gold(dataset, np.arange(len(dataset.queries))), dataset.gold)
     return [
         Finding(
             "alternative-tool",
@@ -218,8 +218,9 @@ def _names(dataset: Dataset) -> list[Finding]:
     """Gold tools whose name occurs word for word in the query: word matching alone finds them."""
     names = [words(tool.name) for tool in dataset.tools]
     found, judged = [], 0
+    meeting = dataset.gold.members()
     for row, query in enumerate(dataset.queries):
-        gold = dataset.gold.row(row)
+        gold = meeting.row(row)
         if not len(gold):
             continue
         judged += 1

@@ -114,7 +114,7 @@ def _print_one(explained: Explained) -> None:
         place = "in brackets: the rank in the whole library, " if known else "-: "
         out.print(f"{place}not in the stored ranking of {len(explained.ranking)} tools")
     if explained.recommended is not None:
-        hits = len(set(explained.recommended) & set(explained.query.gold))
+        hits = len(set(explained.recommended) & explained.query.meeting.keys())
         names = ", ".join(explained.recommended) or "none"
         out.print(_plain(f"recommended set: {len(explained.recommended)} tools, {hits} of them gold: {names}"))
     explanation = None if explained.answer is None else explained.answer.explanation
@@ -184,7 +184,7 @@ def _because(explained: Explained, gold: ShownTool) -> str:
 def _stands_first(explained: Explained, gold: ShownTool) -> bool:
     """Whether only gold tools are ranked above it."""
     above = explained.ranking[: gold.position.rank - 1] if gold.position.rank is not None else ("?",)
-    return set(above) <= set(explained.query.gold)
+    return set(above) <= set(explained.query.meeting)
 
 
 def _rank(explained: Explained, gold: ShownTool) -> str:

@@ -69,21 +69,18 @@ def _siblings(first: Tool, second: Tool) -> bool:
 def with_alternatives(gold: Gold, tools: Sequence[Tool]) -> GoldGroups:
     """Judgements that a gold tool or one of its alternatives satisfies; a group starts with its gold tool.
 
-    A tool that is gold for a query is no alternative of another gold tool of it.
+    A tool that is gold for a query is no alternative of another gold tool of it. Where gold has alternatives of its
+    own, a group has those of all its tools.
 
     Args:
         gold: judgements of the queries.
         tools: the library.
     """
-    known = alternatives(tools, np.unique(gold.tools).tolist())
-    rows = []
-    for query in range(len(gold)):
-        own = gold.row(query).tolist()
-        grades = gold.grades[gold.starts[query] : gold.starts[query + 1]].tolist()
-        rows.append(
-            [
-                ([tool, *(other for other in known.get(tool, ()) if other not in own)], grade)
-                for tool, grade in zip(own, grades, strict=True)
-            ]
-        )
+    meeting = gold.members()
+    known = alternatives(tools, np.unique(meeting.tools).tolist())
+    rows: list[list[tuple[list[int], int]]] = [[] for _ in range(len(gold))]
+    for query, group, grade in gold.judgements():
+        own = set(meeting.row(query).tolist())
+        more = dict.fromkeys(other for tool in group for other in known.get(tool, ()) if other not in own)
+        rows[query].append(([*group, *more], grade))
     return GoldGroups.of(rows)

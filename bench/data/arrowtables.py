@@ -36,8 +36,20 @@ _TOOLS = pa.schema(
         ("deprecated", pa.bool_()),
     ]
 )
-_QUERIES = pa.schema([("query_id", pa.string()), ("text", pa.string()), ("split", pa.string()), ("group", pa.string())])
-_GOLD = pa.schema([("query_id", pa.string()), ("tool_id", pa.string()), ("relevance", pa.int32())])
+_TEXTS = pa.list_(pa.string())
+_QUERIES = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("text", pa.string()),
+        ("split", pa.string()),
+        ("group", pa.string()),
+        ("forbidden", _TEXTS),
+        ("searches", _TEXTS),
+        ("context", _TEXTS),
+        ("origin", pa.string()),
+    ]
+)
+_GOLD = pa.schema([("query_id", pa.string()), ("tool_id", pa.string()), ("relevance", pa.int32()), ("any_of", _TEXTS)])
 _EDGES = pa.schema(
     [("dependent", pa.string()), ("prerequisite", pa.string()), ("reason", pa.string()), ("note", pa.string())]
 )
@@ -79,13 +91,21 @@ def arrow_tables(tools: Sequence[Tool], queries: Sequence[Query], edges: Sequenc
             "text": [q.text for q in queries],
             "split": [q.split for q in queries],
             "group": [q.group for q in queries],
+            "forbidden": [list(q.forbidden) for q in queries],
+            "searches": [list(q.searches) for q in queries],
+            "context": [list(q.context) for q in queries],
+            "origin": [q.origin for q in queries],
         },
         _QUERIES,
     )
     for name in sorted({name for q in queries for name in q.slices}):
         values = [q.slices.get(name) for q in queries]
         asked = asked.append_column(SLICE_PREFIX + name, pa.array(values, pa.string()))
-    judged = [(q.query_id, tool, grade) for q in queries for tool, grade in sorted(q.gold.items())]
+    judged = [
+        (q.query_id, tool, grade, list(q.any_of.get(tool, ())))
+        for q in queries
+        for tool, grade in sorted(q.gold.items())
+    ]
     drawn = [
         {"dependent": e.dependent, "prerequisite": e.prerequisite, "reason": e.reason, "note": e.note} for e in edges
     ]
@@ -102,8 +122,11 @@ def arrow_tables(tools: Sequence[Tool], queries: Sequence[Query], edges: Sequenc
 def rows_from(tables: dict[str, pa.Table]) -> Tables:
     """Rows from the four tables, as `arrow_tables` makes them."""
     gold: dict[str, dict[str, int]] = {}
-    for query, tool, grade in zip(*(tables["gold"][name].to_pylist() for name in _GOLD.names), strict=True):
+    any_of: dict[str, dict[str, tuple[str, ...]]] = {}
+    for query, tool, grade, others in zip(*(tables["gold"][name].to_pylist() for name in _GOLD.names), strict=True):
         gold.setdefault(query, {})[tool] = grade
+        if others:
+            any_of.setdefault(query, {})[tool] = tuple(others)
     return Tables(
         tools=[_tool(row) for row in tables["tools"].to_pylist()],
         queries=[
@@ -118,6 +141,11 @@ def rows_from(tables: dict[str, pa.Table]) -> Tables:
                     if key.startswith(SLICE_PREFIX) and value is not None
                 },
                 row["group"],
+                any_of.get(row["query_id"], {}),
+                tuple(row["forbidden"]),
+                tuple(row["searches"]),
+                tuple(row["context"]),
+                row["origin"],
             )
             for row in tables["queries"].to_pylist()
         ],

@@ -54,6 +54,16 @@ class _ToolFields(StrictRecord):
     deprecated: bool = False
 
 
+class _QueryFields(StrictRecord):
+    """What BEIR has no place for in a query, in its metadata as `more`."""
+
+    any_of: dict[str, list[str]] = {}
+    forbidden: list[str] = []
+    searches: list[str] = []
+    context: list[str] = []
+    origin: str = ""
+
+
 class _Metadata(BaseModel):
     """What we read of a line's metadata; others put there what they like."""
 
@@ -63,6 +73,7 @@ class _Metadata(BaseModel):
     split: Split | None = None
     slices: dict[str, str] = {}
     group: str = ""
+    more: _QueryFields = _QueryFields()
 
     @field_validator("tool", mode="before")
     @classmethod
@@ -73,6 +84,12 @@ class _Metadata(BaseModel):
     @classmethod
     def _only_a_table(cls, value: Any) -> Any:
         return value if isinstance(value, dict) else {}
+
+    @field_validator("more", mode="before")
+    @classmethod
+    def _only_what_is_ours(cls, value: Any) -> Any:
+        ours = isinstance(value, dict) and value.keys() <= _QueryFields.model_fields.keys()
+        return value if ours else {}
 
     @field_validator("group", mode="before")
     @classmethod
@@ -114,7 +131,12 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
         {
             "_id": query.query_id,
             "text": query.text,
-            "metadata": {"split": query.split, "slices": dict(query.slices), "group": query.group},
+            "metadata": {
+                "split": query.split,
+                "slices": dict(query.slices),
+                "group": query.group,
+                **({"more": more} if (more := _query_fields(query)) else {}),
+            },
         }
         for query in dataset.queries
     ]
@@ -143,6 +165,17 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
         source=dataset.source,
     )
     write_text(folder / ABOUT, json.dumps(about.model_dump(), indent=1, ensure_ascii=False) + "\n")
+
+
+def _query_fields(query: Query) -> dict[str, Any]:
+    fields = _QueryFields(
+        any_of={tool: list(others) for tool, others in query.any_of.items()},
+        forbidden=list(query.forbidden),
+        searches=list(query.searches),
+        context=list(query.context),
+        origin=query.origin,
+    )
+    return fields.model_dump(exclude_defaults=True)
 
 
 def _tool_fields(tool: Tool) -> dict[str, Any]:
@@ -217,7 +250,25 @@ def import_queries(
         if split is None or (missing and not kept):
             left_out.append(document.id)
         else:
-            queries.append(Query(document.id, document.text or "", kept, split, metadata.slices, metadata.group))
+            more = metadata.more
+            others = {
+                tool: tuple(each for each in more.any_of[tool] if each in known) for tool in kept if tool in more.any_of
+            }
+            queries.append(
+                Query(
+                    document.id,
+                    document.text or "",
+                    kept,
+                    split,
+                    metadata.slices,
+                    metadata.group,
+                    {tool: group for tool, group in others.items() if group},
+                    tuple(tool for tool in more.forbidden if tool in known),
+                    tuple(more.searches),
+                    tuple(more.context),
+                    more.origin,
+                )
+            )
     strangers = sorted(judged.keys() - seen)
     if strangers:
         raise DataError(f"{folder / QRELS}: query {strangers[0]!r} is judged but not in {QUERIES}.")

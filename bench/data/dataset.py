@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bench.data.card import Card
 from bench.data.gold import Gold
+from bench.data.goldgroups import GoldGroups
 from bench.data.tables import SPLITS, Edge, Query, Tables, Tool
 from bench.data.units import unit_codes, unit_name
 from bench.errors import DataError, require
@@ -96,7 +97,9 @@ class Dataset:
                 raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} {what}.")
             if before and (before.dependent, before.prerequisite) == (edge.dependent, edge.prerequisite):
                 raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} occurs twice.")
-        gold = Gold.of({codes[tool]: grade for tool, grade in query.gold.items()} for query in queries)
+        for query in queries:
+            _check_judgements(spec, query, codes)
+        gold = _judgements(queries, codes)
         dropped = tuple(sorted(tables.unknown_gold))
         return Dataset(spec, card, tools, queries, gold, edges, dropped, tuple(tables.remarks))
 
@@ -108,8 +111,8 @@ class Dataset:
     def content_hash(self) -> str:
         """sha256 over the normalised tables: tools, queries, gold, splits and edges.
 
-        Slices, groups, the notes of edges, remarks, the card and the spec's spelling are left out: they do not change
-        what is measured.
+        Slices, groups, searches and contexts (a view of them has other texts), origins, the notes of edges, remarks,
+        the card and the spec's spelling are left out: they do not change what is measured.
         """
         digest = hashlib.sha256(b"bench dataset 1\n")
         for row in self._hashed_rows():
@@ -125,7 +128,9 @@ class Dataset:
             # Datasets without these fields keep the hash that they had before there were any.
             yield [*row, *more] if any(more) else row
         for q in self.queries:
-            yield ["query", q.query_id, q.text, q.split, sorted(q.gold.items())]
+            asked: list[Any] = ["query", q.query_id, q.text, q.split, sorted(q.gold.items())]
+            any_of = sorted((tool, sorted(others)) for tool, others in q.any_of.items())
+            yield [*asked, any_of, sorted(q.forbidden)] if any_of or q.forbidden else asked
         for e in self.edges:
             yield ["edge", e.dependent, e.prerequisite, e.reason]
 
@@ -207,6 +212,41 @@ class Dataset:
         return arrow_tables(self.tools, self.queries, self.edges)
 
 
+def _check_judgements(spec: str, query: Query, codes: Mapping[str, int]) -> None:
+    """Refuse alternatives and forbidden tools that contradict the gold, or name no tool."""
+    where = f"dataset {spec}, query {query.query_id}"
+    for tool, others in query.any_of.items():
+        if tool not in query.gold:
+            raise DataError(f"{where}: {tool!r} has alternatives and is not gold.")
+        if not others or tool in others or len(set(others)) < len(others):
+            raise DataError(f"{where}: the alternatives of {tool!r} must be other tools, each once.")
+    meeting = {*query.gold, *(other for others in query.any_of.values() for other in others)}
+    for tool in (*meeting, *query.forbidden):
+        if tool not in codes:
+            raise DataError(f"{where}: the tool {tool!r} is not in the library; mend the source.")
+    both = meeting.intersection(query.forbidden)
+    if both or len(set(query.forbidden)) < len(query.forbidden):
+        what = f"{min(both)!r} is both gold and forbidden" if both else "a forbidden tool is named twice"
+        raise DataError(f"{where}: {what}.")
+
+
+def _judgements(queries: Sequence[Query], codes: Mapping[str, int]) -> Gold:
+    """Gold, alternatives and forbidden tools by code."""
+    gold = Gold.of({codes[tool]: grade for tool, grade in query.gold.items()} for query in queries)
+    groups = forbidden = None
+    if any(query.any_of for query in queries):
+        groups = GoldGroups.of(
+            [
+                ([codes[tool], *sorted(codes[other] for other in query.any_of.get(tool, ()))], query.gold[tool])
+                for tool in sorted(query.gold, key=codes.__getitem__)
+            ]
+            for query in queries
+        )
+    if any(query.forbidden for query in queries):
+        forbidden = Gold.of(dict.fromkeys((codes[tool] for tool in query.forbidden), 1) for query in queries)
+    return Gold(gold.starts, gold.tools, gold.grades, groups, forbidden)
+
+
 def _check_ids(spec: str, kind: str, ids: Sequence[str]) -> None:
     for before, current in zip(["", *ids], ids, strict=False):
         if (
@@ -234,7 +274,8 @@ def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edg
                 raise DataError(f"dataset {spec}, tool {tool.tool_id}: {text[:60]!r} is not JSON.")
     for query in queries:
         slices = (*query.slices, *query.slices.values())
-        _check_text(spec, f"query {query.query_id}", query.text, query.group, *slices)
+        more = (*query.searches, *query.context, query.origin)
+        _check_text(spec, f"query {query.query_id}", query.text, query.group, *slices, *more)
     for edge in edges:
         _check_text(spec, f"edge {edge.dependent} -> {edge.prerequisite}", edge.note)
 

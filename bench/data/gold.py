@@ -1,12 +1,14 @@
-"""Gold sets as a compressed sparse row (CSR) matrix of relevance grades."""
+"""Gold sets as a compressed sparse row (CSR) matrix of relevance grades, with alternatives and forbidden tools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bench.data.goldgroups import GoldGroups
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,11 +17,17 @@ class Gold:
 
     Query i's gold tools are `tools[starts[i]:starts[i+1]]` (int32 codes, ascending, distinct) with
     relevance `grades[...]` (int32, at least 1).
+
+    Each of them is a requirement. `groups` has, in the same order, the tools any of which meets it, the gold tool
+    first; None where every requirement is met by its gold tool alone. `forbidden` has the tools that look right and do
+    harm (with relevance 1); None where no query has any.
     """
 
     starts: NDArray[np.int64]
     tools: NDArray[np.int32]
     grades: NDArray[np.int32]
+    groups: GoldGroups | None = None
+    forbidden: Gold | None = None
 
     @staticmethod
     def of(rows: Iterable[Mapping[int, int]]) -> Gold:
@@ -56,7 +64,32 @@ class Gold:
         # Positions of all kept entries at once: each query's own start, counted up from 0.
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
         entries = np.repeat(self.starts[queries], counts) + within
-        return Gold(starts, self.tools[entries], self.grades[entries])
+        return Gold(
+            starts,
+            self.tools[entries],
+            self.grades[entries],
+            None if self.groups is None else self.groups.take(queries),
+            None if self.forbidden is None else self.forbidden.take(queries),
+        )
+
+    def judgements(self) -> Iterator[tuple[int, list[int], int]]:
+        """(query, codes of the tools that meet it, relevance) of each requirement, in order."""
+        if self.groups is not None:
+            yield from self.groups.judgements()
+            return
+        owners = np.repeat(np.arange(len(self)), self.counts).tolist()
+        for query, tool, grade in zip(owners, self.tools.tolist(), self.grades.tolist(), strict=True):
+            yield query, [tool], grade
+
+    def members(self) -> Gold:
+        """All tools that meet a requirement, with the largest relevance of those that they meet; not grouped."""
+        if self.groups is None:
+            return self
+        rows: list[dict[int, int]] = [{} for _ in range(len(self))]
+        for query, group, grade in self.groups.judgements():
+            for tool in group:
+                rows[query][tool] = max(grade, rows[query].get(tool, 0))
+        return Gold.of(rows)
 
     def padded(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """(queries, most gold of any query) arrays of tools (-1 padded) and relevance (0 padded)."""

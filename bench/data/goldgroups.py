@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,23 @@ class GoldGroups:
     def counts(self) -> NDArray[np.int64]:
         """Number of judgements of each query, (queries,)."""
         return np.diff(self.starts)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of tools in all groups of each query, (queries,); a tool of two groups counts twice."""
+        return self.members[self.starts[1:]] - self.members[self.starts[:-1]]
+
+    def filled(self) -> NDArray[np.bool_]:
+        """(queries, most of any query): which cells of an array with a cell for each of these tools are in use."""
+        sizes = self.sizes
+        return np.arange(int(sizes.max(initial=0))) < sizes[:, None]
+
+    def judgements(self) -> Iterator[tuple[int, list[int], int]]:
+        """(query, codes of the tools, relevance) of each judgement, in order."""
+        owners = np.repeat(np.arange(len(self)), self.counts).tolist()
+        tools, ends, grades = self.tools.tolist(), self.members.tolist(), self.grades.tolist()
+        for number, (query, grade) in enumerate(zip(owners, grades, strict=True)):
+            yield query, tools[ends[number] : ends[number + 1]], grade
 
     def take(self, queries: NDArray[np.int64]) -> GoldGroups:
         """The judgements of the chosen queries, in the order given."""

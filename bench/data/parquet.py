@@ -115,6 +115,11 @@ _NULLABLE = frozenset({"returns", "source", "annotations", "input_schema"})
 #: Columns that datasets of earlier versions do not have, and the value that stands for it.
 _LATER: tuple[tuple[str, str, Any], ...] = (
     ("queries", "group", ""),
+    ("queries", "forbidden", []),
+    ("queries", "searches", []),
+    ("queries", "context", []),
+    ("queries", "origin", ""),
+    ("gold", "any_of", []),
     ("tools", "title", ""),
     ("tools", "annotations", None),
     ("tools", "input_schema", None),

@@ -183,6 +183,11 @@ class Query:
 
     `group` names what the query was made from where several queries were made from it, such as the script of a dialogue
     or a template; empty for none. Queries of one group are dependent (see `bench.data.units`).
+
+    Each entry of `gold` is a requirement. `any_of` gives further tools any of which meets it instead of the gold tool
+    (gold tool -> tool_ids). A tool of `forbidden` looks right and does harm. `searches` are the texts that a model
+    typed into its tool search for this query, `context` the earlier turns of the conversation, oldest first. `origin`
+    says who wrote the query: empty for people, `traces` for one taken from logs, `model NAME` for a language model.
     """
 
     query_id: str
@@ -191,6 +196,20 @@ class Query:
     split: Split = "test"
     slices: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
+    any_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    forbidden: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+    origin: str = ""
+
+    @property
+    def meeting(self) -> dict[str, int]:
+        """tool_id -> relevance of all tools that meet a requirement: the gold tools and their alternatives."""
+        found = dict(self.gold)
+        for tool, others in self.any_of.items():
+            for other in others:
+                found[other] = max(self.gold[tool], found.get(other, 0))
+        return found
 
 
 @dataclass(frozen=True, slots=True)

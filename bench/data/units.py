@@ -135,8 +135,10 @@ def unit_sizes(units: NDArray[np.int64]) -> UnitSizes:
 
 
 def _gold_keys(dataset: Dataset) -> list[Hashable]:
-    rows = (tuple(dataset.gold.row(row).tolist()) for row in range(len(dataset.queries)))
-    return [tools or None for tools in rows]
+    rows: list[list[tuple[int, ...]]] = [[] for _ in dataset.queries]
+    for query, tools, _ in dataset.gold.judgements():
+        rows[query].append(tuple(sorted(tools)))
+    return [tuple(sorted(requirements)) or None for requirements in rows]
 
 
 def _group_keys(dataset: Dataset) -> list[Hashable]:

@@ -143,10 +143,11 @@ def _answer(
     gold: list[dict[int, int]] = [{} for _ in range(len(queries))]
     if ranking.tied_beyond is not None:
         counts = np.bitwise_count(ranking.tied_beyond).sum(axis=1, dtype=np.int64)
+        meeting = dataset.gold.take(rows).members()
         for i in np.flatnonzero(counts):
             tied = np.unpackbits(ranking.tied_beyond[i], count=library).astype(np.bool_)
-            start, end = dataset.gold.starts[rows[i] : rows[i] + 2]
-            judged = zip(dataset.gold.tools[start:end], dataset.gold.grades[start:end], strict=True)
+            start, end = meeting.starts[i : i + 2]
+            judged = zip(meeting.tools[start:end], meeting.grades[start:end], strict=True)
             gold[i] = {int(tool): int(grade) for tool, grade in judged if tied[tool]}
     return _Batch(positions, ranking, Beyond(counts, Gold.of(gold)), sets, seconds)
 

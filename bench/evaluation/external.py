@@ -14,7 +14,7 @@ from bench.evaluation.runfile import parse_run
 from bench.evaluation.runner import dataset_identity, environment
 from bench.evaluation.scoring import score, scoring_code
 from bench.metrics import Metric
-from bench.protocol import PROTOCOL_VERSION
+from bench.protocol import version_for
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, MethodIdentity
 from bench.results.store import Result, result_folder, result_lock, write_result
@@ -59,7 +59,7 @@ def score_run_file(
     scored = score(identifier, dataset, rows, answers, plan.tool_text(dataset), metrics)
     manifest = Manifest(
         result_id=identifier,
-        protocol=PROTOCOL_VERSION,
+        protocol=version_for(dataset.gold),
         dataset=dataset_identity(plan, dataset, rows, 0),
         method=MethodIdentity(
             spec=name,

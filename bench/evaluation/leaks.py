@@ -60,7 +60,7 @@ def training_leaks(
     """
     judged = [row for row in rows if dataset.gold.counts[row]]
     queries = [dataset.queries[row].text for row in judged]
-    gold = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).tools)
+    gold = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).members().tools)
     tools = [dataset.tools[tool] for tool in gold]
     found = Leaks()
     for name in sorted(set(models)):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bench.data.alternatives import with_alternatives
 from bench.data.dataset import Dataset
+from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.identity.measures import lenient_hash
 from bench.metrics import Metric
@@ -24,8 +25,8 @@ from bench.stats.repeats import repeat_means
 
 
 def lenient_metrics(metrics: Iterable[Metric]) -> list[Metric]:
-    """Those of the metrics that have a lenient mean: on rankings, and not for reproduction only."""
-    return [metric for metric in metrics if not metric.needs_sets and not metric.measure.reproduction_only]
+    """Those of the metrics that have a lenient mean: on gold in rankings, and not for reproduction only."""
+    return [metric for metric in metrics if metric.on_gold_ranks and not metric.measure.reproduction_only]
 
 
 def lenient_gold(dataset: Dataset, rows: NDArray[np.int64]) -> GoldGroups:
@@ -33,28 +34,36 @@ def lenient_gold(dataset: Dataset, rows: NDArray[np.int64]) -> GoldGroups:
     return with_alternatives(dataset.gold.take(rows), dataset.tools)
 
 
-def alternative_counts(groups: GoldGroups) -> tuple[int, int]:
-    """How many queries have a gold tool with alternatives, and how many judgements have any."""
-    return len(touched_queries(groups)), int((np.diff(groups.members) > 1).sum())
+def alternative_counts(groups: GoldGroups, gold: Gold) -> tuple[int, int]:
+    """How many queries have a judgement with alternatives that gold does not name, and how many judgements have any."""
+    return len(touched_queries(groups, gold)), int(_larger(groups, gold).sum())
 
 
-def touched_queries(groups: GoldGroups) -> NDArray[np.int64]:
-    """Positions of the queries that have a gold tool with alternatives, ascending."""
+def touched_queries(groups: GoldGroups, gold: Gold) -> NDArray[np.int64]:
+    """Positions of the queries that have a judgement with alternatives that gold does not name, ascending."""
     owners = np.repeat(np.arange(len(groups)), groups.counts)
-    return np.unique(owners[np.diff(groups.members) > 1])
+    return np.unique(owners[_larger(groups, gold)])
 
 
-def lenient_mean(rankings: Sequence[Ranking], groups: GoldGroups, metrics: Sequence[Metric]) -> Lenient:
+def _larger(groups: GoldGroups, gold: Gold) -> NDArray[np.bool_]:
+    """(judgements,) whether more tools satisfy it than by the gold itself."""
+    own = 1 if gold.groups is None else np.diff(gold.groups.members)
+    larger: NDArray[np.bool_] = np.diff(groups.members) > own
+    return larger
+
+
+def lenient_mean(rankings: Sequence[Ranking], groups: GoldGroups, gold: Gold, metrics: Sequence[Metric]) -> Lenient:
     """The lenient means of rankings over their judged queries, and over the repeats of a run.
 
     Args:
         rankings: of each repeat, in the protocol's order; one for a run without repeats.
         groups: what `lenient_gold` gives for the queries.
+        gold: the gold of the queries.
         metrics: any metrics; those without a lenient mean are left out.
     """
     wanted = lenient_metrics(metrics)
     judged = np.flatnonzero(groups.counts)
-    queries, judgements = alternative_counts(groups)
+    queries, judgements = alternative_counts(groups, gold)
     means: dict[str, float] = {}
     if len(judged):
         values = [evaluate_groups(item.tools, groups, wanted, item.failed).values[judged] for item in rankings]

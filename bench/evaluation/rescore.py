@@ -20,7 +20,7 @@ from bench.identity.measures import lenient_hash
 from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond
 from bench.models.tokens import can_count_tokens
-from bench.protocol import PROTOCOL_VERSION, Ranking, ToolSets
+from bench.protocol import Ranking, ToolSets, version_for
 from bench.results.comparing import code_of, interval_code, lenient_code, token_code
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Metrics
@@ -48,7 +48,7 @@ def _has_lenient(result: Result) -> bool:
 
 def _same_numbers(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> bool:
     """Whether everything else is that of today."""
-    if result.manifest.protocol != PROTOCOL_VERSION or result.manifest.dataset.unit != dataset.unit:
+    if result.manifest.protocol != version_for(dataset.gold) or result.manifest.dataset.unit != dataset.unit:
         return False
     rows = np.array([dataset.query_codes[name] for name in result.per_query["query_id"].to_pylist()], dtype=np.int64)
     if result.per_query["unit"].to_pylist() != unit_names(dataset, rows).to_pylist():
@@ -92,7 +92,7 @@ def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Resu
     units = {"unit": dataset.unit, "units": count, "effective": effective, "source": dataset.source}
     fresh = manifest.model_copy(
         update={
-            "protocol": PROTOCOL_VERSION,
+            "protocol": version_for(dataset.gold),
             "dataset": manifest.dataset.model_copy(update=units),
             "scoring": scoring_code(found.metrics),
         }
@@ -145,7 +145,7 @@ def repeated_values(result: Result, metrics: Sequence[str]) -> NDArray[np.float6
 def _with_lenient(result: Result, dataset: Dataset) -> Metrics:
     rows, repeats = repeated_answers(result, dataset)
     rankings = [answers.ranking for answers in repeats]
-    lenient = lenient_mean(rankings, lenient_gold(dataset, rows), _had(result))
+    lenient = lenient_mean(rankings, lenient_gold(dataset, rows), dataset.gold.take(rows), _had(result))
     return result.metrics.model_copy(update={"lenient": lenient})
 
 
@@ -193,10 +193,12 @@ def stored_answers(result: Result, dataset: Dataset) -> tuple[NDArray[np.int64],
         scores = np.full((len(ids), width), -np.inf)
         scores[query, rank] = result.run["score"].to_numpy()
     failed = np.array(table["failed"].to_pylist(), dtype=np.bool_)
-    tied = [
-        {dataset.tool_codes[tool]: dataset.queries[row].gold[tool] for tool in names}
-        for row, names in zip(rows, table["tied_beyond_gold"].to_pylist(), strict=True)
-    ]
+    meeting = dataset.gold.take(rows).members()
+    tied = []
+    for i, names in enumerate(table["tied_beyond_gold"].to_pylist()):
+        start, end = meeting.starts[i : i + 2]
+        grades = dict(zip(meeting.tools[start:end].tolist(), meeting.grades[start:end].tolist(), strict=True))
+        tied.append({code: grades[code] for code in (dataset.tool_codes[tool] for tool in names)})
     recommended = table["recommended"].to_pylist()
     sets = None
     if not any(names is None for names in recommended):

@@ -55,6 +55,9 @@ class RunLine(BaseModel):
 def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64]) -> Answers:
     """The answers of a run file to the given queries; those it does not mention count as failed.
 
+    TREC has no way to say that nothing was returned. There, a query that no tool answers and that is not mentioned
+    counts as answered with nothing.
+
     Args:
         data: the file's bytes.
         name: what the file is called in errors.
@@ -85,6 +88,9 @@ def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64])
                 "which is not scored; select it with --split."
             )
         found[asked[row]] = answer
+    if parse is _trec:
+        for i in np.flatnonzero(dataset.gold.counts[rows] == 0).tolist():
+            found.setdefault(i, _Answer(0, [], []))
     return _answers([found.get(i) for i in range(len(rows))])
 
 

@@ -29,7 +29,7 @@ from bench.evaluation.scoring import score_repeats, scoring_code
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
-from bench.protocol import PROTOCOL_VERSION, History, Library, Method, Queries, RecommendingMethod
+from bench.protocol import History, Library, Method, Queries, RecommendingMethod, version_for
 from bench.protocol.learning import learns
 from bench.protocol.parts import has_chance, is_oracle, methods_of, models, needs_history, needs_llm, preflight, reveal
 from bench.results.intervals import BOOTSTRAP_SEED
@@ -214,7 +214,7 @@ class Runner:
         marks = checked_marks(method) | leaks.marks
         manifest = Manifest(
             result_id=item.identifier,
-            protocol=PROTOCOL_VERSION,
+            protocol=version_for(dataset.gold),
             dataset=dataset_identity(plan, dataset, rows, len(history)),
             method=MethodIdentity(
                 spec=str(method.spec),

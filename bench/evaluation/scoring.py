@@ -15,10 +15,10 @@ from bench.data.tables import Template
 from bench.evaluation.answers import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
 from bench.identity.measures import interval_hash, measure_hash, token_hash
-from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metrics
+from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, evaluate, parse_metrics
 from bench.metrics.ties import TieBand, tie_band
 from bench.models.tokens import can_count_tokens, count_tokens
-from bench.protocol import ToolSets
+from bench.protocol import Ranking, ToolSets
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Metrics, Repeats, ScoringCode
 from bench.results.repeats import variations
@@ -77,13 +77,16 @@ def score_repeats(
     """
     gold = dataset.gold.take(rows)
     judged = gold.counts > 0
-    asked = tuple(dict.fromkeys([*parse_metrics(DEFAULT_METRICS), *wanted]))
+    scored = all(answers.ranking.scores is not None for answers in repeats)
+    further = [metric for metric in parse_metrics(FURTHER_METRICS) if metric.measure.taken(gold).any()]
+    asked = tuple(dict.fromkeys([*parse_metrics(DEFAULT_METRICS), *further, *wanted]))
     cut_short = depth is not None and depth < len(dataset.tools)
     has_sets = all(answers.sets is not None for answers in repeats)
     metrics = [
         metric
         for metric in asked
         if (not metric.needs_sets or has_sets)
+        and (metric.measure.kind != "confidence" or scored)
         and not (cut_short and isinstance(metric.cutoff, int) and metric.cutoff > (depth or 0))
     ]
     counts = count_tokens([tool.text(template) for tool in dataset.tools]) if can_count_tokens() else None
@@ -117,7 +120,7 @@ def score_repeats(
         n_tied=max(band.tied_queries for band in bands) if has_bands else None,
         metrics=values,
         tokens={name: _average([part.tokens[name] for part in parts]) for name in parts[0].tokens},
-        lenient=lenient_mean([answers.ranking for answers in repeats], lenient_gold(dataset, rows), metrics),
+        lenient=lenient_mean([answers.ranking for answers in repeats], lenient_gold(dataset, rows), gold, metrics),
         repeats=of_chance,
     )
     tables = [
@@ -150,7 +153,7 @@ def _part(
 ) -> _Part:
     gold, ranking = dataset.gold.take(rows), answers.ranking
     failed = np.zeros(len(rows), dtype=np.bool_) if ranking.failed is None else ranking.failed
-    scores = evaluate(ranking.tools, gold, metrics, answers.sets, failed)
+    scores = evaluate(ranking.tools, gold, metrics, answers.sets, failed, _confidence(ranking))
     band = None
     if ranking.scores is not None:
         band = tie_band(ranking.tools, ranking.scores, gold, answers.beyond, metrics)
@@ -160,6 +163,15 @@ def _part(
     # To answer a query that has no gold with nothing is right, not a failure.
     silent = failed | (nothing & (gold.counts > 0))
     return _Part(scores, band, silent, _tokens(counts, ranking.tools, answers.sets))
+
+
+def _confidence(ranking: Ranking) -> NDArray[np.float64] | None:
+    """(queries,) the score of the first tool, -inf where nothing was returned; None for rankings without scores."""
+    if ranking.scores is None:
+        return None
+    if not ranking.tools.shape[1]:
+        return np.full(len(ranking), -np.inf)
+    return np.where(ranking.tools[:, 0] >= 0, ranking.scores[:, 0], -np.inf).astype(np.float64)
 
 
 def _average(values: Sequence[float]) -> float:

@@ -192,7 +192,7 @@ def _stored(result: Result, query_id: str) -> tuple[list[str], list[float | None
 def _shown(dataset: Dataset, query: Query, ranking: list[str], scores: list[float | None]) -> tuple[ShownTool, ...]:
     ranks = {tool: place for place, tool in enumerate(ranking)}
     wanted = set(range(min(FIRST, len(ranking))))
-    for tool in query.gold:
+    for tool in query.meeting:
         if tool in ranks:
             wanted.update(range(max(0, ranks[tool] - _RIGHT_ABOVE), ranks[tool] + 1))
     ids = [ranking[place] for place in sorted(wanted)]
@@ -204,7 +204,7 @@ def _shown(dataset: Dataset, query: Query, ranking: list[str], scores: list[floa
         tied = 0 if score is None else scores.count(score) - 1
         position = Position(None if place is None else place + 1, score)
         code = dataset.tool_codes[tool]
-        found.append(ShownTool(code, tool, called(dataset.tools[code]), tool in query.gold, position, tied))
+        found.append(ShownTool(code, tool, called(dataset.tools[code]), tool in query.meeting, position, tied))
     return tuple(found)
 
 

@@ -18,7 +18,7 @@ def explained_json(explained: Explained) -> dict[str, Any]:
         gold.append(
             {
                 **_shown_json(item),
-                "relevance": explained.query.gold[item.tool_id],
+                "relevance": explained.query.meeting[item.tool_id],
                 "rank_of_library": None if explained.answer is None else explained.answer.positions[item.tool].rank,
                 "above": list(explained.ranking if rank is None else explained.ranking[: rank - 1]),
             }

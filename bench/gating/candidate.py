@@ -21,7 +21,7 @@ from bench.evaluation.scoring import score, scoring_code
 from bench.gating.baseline import Baseline, answers_digest, in_order, label_of
 from bench.metrics import Metric
 from bench.metrics.ties import Beyond
-from bench.protocol import PROTOCOL_VERSION, Ranking
+from bench.protocol import Ranking, version_for
 from bench.results.comparing import without_code
 from bench.results.manifest import DatasetIdentity, Latency, ScoringCode
 from bench.results.store import Result
@@ -135,7 +135,7 @@ def ask_search(
         method_hash=None,
         dataset=dataset_identity(plan, dataset, rows, 0),
         depth=max(1, answers.ranking.tools.shape[1]),
-        protocol=PROTOCOL_VERSION,
+        protocol=version_for(dataset.gold),
         scoring=scoring_code(scored.metrics.metrics),
         n_failed=scored.metrics.n_failed,
         latency=Latency(p50=round(float(p50), 6), p95=round(float(p95), 6), queries=len(seconds), cached=False),

@@ -16,7 +16,7 @@ from bench.gating.policy import read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.metrics import parse_metrics
 from bench.progress import QUIET, Progress
-from bench.protocol import PROTOCOL_VERSION
+from bench.protocol import version_for
 from bench.registry import load_dataset
 from bench.results.manifest import DatasetIdentity, ScoringCode
 
@@ -47,7 +47,7 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     metrics = parse_metrics(rule.metric for rule in policy.rule)
     names = [str(metric) for metric in metrics]
     now = baseline.dataset.model_copy(update={"content_hash": dataset.content_hash})
-    if reasons := not_comparable(_Here(now, PROTOCOL_VERSION, scoring_code(names)), baseline, names):
+    if reasons := not_comparable(_Here(now, version_for(dataset.gold), scoring_code(names)), baseline, names):
         # Said before a search is asked that may take long.
         return not_judged("not comparable", reasons, Side(label=name), baseline_side(baseline))
 

@@ -49,7 +49,7 @@ def measure_hash(measure: Measure) -> str:
         measure.monotone,
     ]
     try:
-        for function in (measure.ranked, measure.chosen):
+        for function in (measure.ranked, measure.chosen, measure.confident):
             if function is None:
                 values.append(None)
             else:

@@ -1,11 +1,12 @@
 """Metrics: a catalogue by canonical string, and evaluation on integer arrays."""
 
-from bench.metrics.catalogue import DEFAULT_METRICS, get_measure, measures, parse_metric, parse_metrics
+from bench.metrics.catalogue import DEFAULT_METRICS, FURTHER_METRICS, get_measure, measures, parse_metric, parse_metrics
 from bench.metrics.evaluate import Scores, evaluate
 from bench.metrics.measure import Measure, Metric
 
 __all__ = [
     "DEFAULT_METRICS",
+    "FURTHER_METRICS",
     "Measure",
     "Metric",
     "Scores",

@@ -21,6 +21,12 @@ DEFAULT_METRICS: tuple[str, ...] = (
     *("tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered"),
 )
 
+#: What a run computes as well where the evaluated queries have what they are about. Results may lack them.
+FURTHER_METRICS: tuple[str, ...] = (
+    *(f"forbidden@{k}" for k in (1, 3, 5, 10, 20)),
+    *("forbidden", "false_returns", "abstained@5", "auroc", "aurc@1", "aurc@5"),
+)
+
 _PATTERN = re.compile(r"([a-z][a-z0-9_]*)(?:@([0-9]+|gold))?")
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
-from bench.metrics.goldranks import GoldRanks, any_of
-from bench.metrics.measure import Metric, SetSizes
+from bench.metrics.goldranks import MISSING, GoldRanks, any_of
+from bench.metrics.measure import Confidence, Metric, SetSizes
 from bench.protocol.ranking import ToolSets
 
 
@@ -50,16 +50,20 @@ def evaluate(
     metrics: Sequence[Metric],
     sets: ToolSets | None = None,
     unanswered: NDArray[np.bool_] | None = None,
+    confidence: NDArray[np.float64] | None = None,
 ) -> Scores:
     """Score rankings (and tool sets) against gold.
 
     Args:
         tools: (queries, depth) int32 ranked tool codes in the protocol's order, padded with -1.
         gold: judgements of the same queries.
-        metrics: what to compute; those on recommended sets need `sets` and are NaN without.
+        metrics: what to compute; those on recommended sets need `sets`, those of confidence `confidence`, and they are
+            NaN without.
         sets: recommended sets of the same queries.
-        unanswered: (queries,) True where the query failed; it scores 0 (rule 2), and its set is taken as empty. A query
+        unanswered: (queries,) True where the query failed. It has the worst value (rule 2): nothing was found of the
+            gold, and for a query without gold, and for forbidden tools, everything that is wrong was returned. A query
             with an empty ranking scores 0 on rankings in any case.
+        confidence: (queries,) the score of the first tool, -inf where there is none.
 
     Returns:
         The values, (queries, metrics).
@@ -67,29 +71,68 @@ def evaluate(
     values = np.full((len(gold), len(metrics)), np.nan)
     judged = gold.counts > 0
     rows = np.flatnonzero(judged)
-    if not len(rows):
-        scored, hits = gold, None
-    else:
-        everything = len(rows) == len(gold)
-        scored = gold if everything else gold.take(rows)
-        hits = GoldRanks.of(tools if everything else tools[rows], scored)
+    hits = GoldRanks.of(*_at(rows, tools, gold)) if len(rows) else None
     failed = np.zeros(len(gold), dtype=np.bool_) if unanswered is None else unanswered
     empty = tools[:, 0] == -1 if tools.shape[1] else np.ones(len(gold), dtype=np.bool_)
-    chosen = None if sets is None else set_sizes(sets, gold, len(gold))
-    if chosen is not None:
+    chosen = None
+    if sets is not None:
+        sizes = set_sizes(sets, gold, len(gold))
         # Whatever came with a failure is no recommendation.
-        chosen = SetSizes(np.where(failed, 0, chosen.size), np.where(failed, 0, chosen.hits), chosen.n)
+        chosen = SetSizes(np.where(failed, 0, sizes.size)[rows], np.where(failed, 0, sizes.hits)[rows], sizes.n[rows])
     for column, metric in enumerate(metrics):
-        if metric.needs_sets:
-            if chosen is not None and metric.measure.chosen is not None:
-                taken = ~judged if metric.measure.on_no_gold else judged
-                sizes = SetSizes(chosen.size[taken], chosen.hits[taken], chosen.n[taken])
-                found = metric.measure.chosen(sizes)
-                # Nor is a failure a decision to abstain.
-                values[taken, column] = np.where(failed[taken], 0.0, found) if metric.measure.on_no_gold else found
+        taken = np.flatnonzero(metric.measure.taken(gold))
+        if not len(taken) or (metric.needs_sets and sets is None):
+            continue
+        if metric.measure.confident is not None:
+            if confidence is not None:
+                first = np.full(len(gold), MISSING, dtype=np.int64)
+                first[rows] = MISSING if hits is None else hits.ranks[:, 0]
+                worst = np.where(judged, -np.inf, np.inf)
+                answers = Confidence(np.where(failed, worst, confidence), judged, np.where(failed, MISSING, first))
+                values[:, column] = metric.measure.confident(answers, metric.depths(gold.counts))
+        elif metric.measure.kind == "forbidden" or metric.measure.on_no_gold:
+            assert metric.measure.chosen is not None
+            values[taken, column] = metric.measure.chosen(_wrong(tools, gold, metric, sets, failed, taken))
+        elif metric.needs_sets:
+            assert metric.measure.chosen is not None
+            assert chosen is not None
+            values[rows, column] = metric.measure.chosen(chosen)
         elif hits is not None:
             values[rows, column] = np.where((failed | empty)[rows], 0.0, _on_ranking(hits, metric))
     return Scores(tuple(metrics), values)
+
+
+def _at(rows: NDArray[np.int64], tools: NDArray[np.int32], gold: Gold) -> tuple[NDArray[np.int32], Gold]:
+    """Rankings and gold of some queries; of all of them without a copy."""
+    return (tools, gold) if len(rows) == len(gold) else (tools[rows], gold.take(rows))
+
+
+def _wrong(
+    tools: NDArray[np.int32],
+    gold: Gold,
+    metric: Metric,
+    sets: ToolSets | None,
+    failed: NDArray[np.bool_],
+    taken: NDArray[np.int64],
+) -> SetSizes:
+    """Sizes for measures of what should not be returned, of the queries at `taken`.
+
+    That is any tool where none fits, or a forbidden one. A failed query counts as one that returned as much of it as it
+    can.
+    """
+    target = gold if metric.measure.on_no_gold else gold.forbidden
+    assert target is not None
+    if metric.needs_sets:
+        assert sets is not None
+        sizes = set_sizes(sets, target, len(gold))
+        size, found, n = sizes.size[taken], sizes.hits[taken], sizes.n[taken]
+        most = metric.depths(n)
+    else:
+        ranks = GoldRanks.of(*_at(taken, tools, target))
+        n, most = ranks.n, metric.depths(ranks.n)
+        size = np.minimum(ranks.returned, most)
+        found = np.count_nonzero(ranks.ranks <= most[:, None], axis=1)
+    return SetSizes(np.where(failed[taken], most, size), np.where(failed[taken], n, found), n)
 
 
 def evaluate_groups(
@@ -143,10 +186,16 @@ def _on_ranking(hits: GoldRanks, metric: Metric) -> NDArray[np.float64]:
 
 
 def set_sizes(sets: ToolSets, gold: Gold, queries: int) -> SetSizes:
-    """|R|, |R ∩ G| and n of each query."""
+    """|R|, the requirements that R meets, and n of each query; a tool of R meets one requirement at most."""
     size = np.diff(sets.starts)
+    if gold.groups is not None:
+        places = np.arange(int(size.max(initial=0))) < size[:, None]
+        recommended = np.full(places.shape, -1, dtype=np.int32)
+        recommended[places] = sets.tools
+        met = np.count_nonzero(any_of(recommended, gold.groups).ranks < MISSING, axis=1)
+        return SetSizes(size, met, gold.counts)
     tools = 1 + max(int(sets.tools.max(initial=0)), int(gold.tools.max(initial=0)))
-    recommended = np.repeat(np.arange(queries), size) * tools + sets.tools
+    owned = np.repeat(np.arange(queries), size) * tools + sets.tools
     wanted = np.repeat(np.arange(queries), gold.counts) * tools + gold.tools
-    both = np.intersect1d(recommended, wanted, assume_unique=True)
+    both = np.intersect1d(owned, wanted, assume_unique=True)
     return SetSizes(size, np.bincount(both // tools, minlength=queries), gold.counts)

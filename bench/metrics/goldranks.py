@@ -36,7 +36,12 @@ class GoldRanks:
 
     @staticmethod
     def of(tools: NDArray[np.int32], gold: Gold) -> GoldRanks:
-        """Locate the gold tools in (queries, depth) ranked tool codes, padded with -1."""
+        """Locate the gold tools in (queries, depth) ranked tool codes, padded with -1.
+
+        Where gold has alternatives, a requirement is at the rank of the tool that meets it (`any_of`).
+        """
+        if gold.groups is not None:
+            return any_of(tools, gold.groups)
         wanted, grades = gold.padded()
         ranks = locate(tools, wanted)
         return GoldRanks.sorted(ranks, grades, gold.counts, returned_counts(tools))
@@ -113,22 +118,30 @@ def any_of(tools: NDArray[np.int32], groups: GoldGroups) -> GoldRanks:
     Returns:
         The ranks, with a judgement in place of a gold tool; `GoldRanks.of` for groups of one.
     """
-    counts = groups.counts
-    sizes = groups.members[groups.starts[1:]] - groups.members[groups.starts[:-1]]
-    filled = np.arange(int(sizes.max(initial=0))) < sizes[:, None]
+    filled = groups.filled()
     wanted = np.full(filled.shape, -1, dtype=np.int32)
     wanted[filled] = groups.tools
-    found = locate(tools, wanted)[filled]
-    best = np.minimum.reduceat(found, groups.members[:-1]) if len(found) else found
-    owners = np.repeat(np.arange(len(groups)), sizes)
-    for query in _sharing(owners, groups.tools, found):
+    return met(locate(tools, wanted)[filled], groups, returned_counts(tools))
+
+
+def met(found: NDArray[np.int32], groups: GoldGroups, returned: NDArray[np.int64]) -> GoldRanks:
+    """The ranks at which judgements are satisfied, by the rule of `any_of`.
+
+    Args:
+        found: (tools of all groups,) the rank of each tool; `MISSING` where it was not returned.
+        groups: the judgements.
+        returned: (queries,) number of tools returned.
+    """
+    best = np.minimum.reduceat(found, groups.members[:-1]) if len(found) else found.copy()
+    for query in _sharing(np.repeat(np.arange(len(groups)), groups.sizes), groups.tools, found):
         first, last = groups.starts[query], groups.starts[query + 1]
         best[first:last] = _matched(found, groups, int(first), int(last))
+    counts = groups.counts
     places = np.arange(int(counts.max(initial=0))) < counts[:, None]
     ranks = np.full(places.shape, MISSING, dtype=np.int32)
     grades = np.zeros(places.shape, dtype=np.int32)
     ranks[places], grades[places] = best, groups.grades
-    return GoldRanks.sorted(ranks, grades, counts, returned_counts(tools))
+    return GoldRanks.sorted(ranks, grades, counts, returned)
 
 
 def _sharing(owners: NDArray[np.int64], tools: NDArray[np.int32], ranks: NDArray[np.int32]) -> list[int]:

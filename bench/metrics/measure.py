@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.data.gold import Gold
 from bench.metrics.goldranks import GoldRanks
 
 #: Depth of a ranking by the protocol's default; what a bare `map` means.
@@ -41,19 +42,38 @@ class SetSizes:
 
 
 @dataclass(frozen=True)
+class Confidence:
+    """What measures of confidence need of an answer, per query.
+
+    Attributes:
+        score: (queries,) float64, the score of the first tool; -inf where nothing was returned. A query that failed has
+            the worst: -inf with gold, inf without.
+        has_gold: (queries,) whether a tool of the library answers the query.
+        first: (queries,) int64, the rank of the first gold tool; `MISSING` without one.
+    """
+
+    score: Values
+    has_gold: NDArray[np.bool_]
+    first: Counts
+
+
+@dataclass(frozen=True)
 class Measure:
     """A family of metrics that differ in their cut-off.
 
     Attributes:
         name: as in `ndcg@5` before the `@`.
-        kind: `ranking` reads ranks of gold tools, `set` reads recommended sets, `abstention` reads
-            whether the set is empty.
+        kind: `ranking` reads ranks of gold tools, `set` reads recommended sets, `abstention` how many tools are
+            returned, `forbidden` whether a forbidden tool is, `confidence` the score of the first tool.
         cutoffs: which cut-offs the name takes: `k` an integer, `gold` the number of gold tools, `none` bare.
         definition: one line of words.
         edge_cases: what happens at the borders.
         source: where the definition comes from.
         ranked: `(GoldRanks, k) -> (queries,)` for kind `ranking`; k is (queries,) int64.
-        chosen: `(SetSizes) -> (queries,)` for the other kinds, and for a set measure cut from a ranking.
+        chosen: `(SetSizes) -> (queries,)` for sets, and for the first k of a ranking. For kind `forbidden` the sizes
+            are those of the set of forbidden tools.
+        confident: `(Confidence, k) -> (queries,)` for kind `confidence`: values whose mean is a statistic of all
+            queries together, each the statistic plus the query's influence on it.
         formula: the definition as LaTeX mathematics; G is the set of gold tools, n its size, h_1, h_2, ... the ranking,
             r_g the rank of the gold tool g, R a recommended set.
         higher_is_better: False for differences.
@@ -66,13 +86,14 @@ class Measure:
     """
 
     name: str
-    kind: Literal["ranking", "set", "abstention"]
+    kind: Literal["ranking", "set", "abstention", "forbidden", "confidence"]
     cutoffs: frozenset[CutoffForm]
     definition: str
     edge_cases: str
     source: str
     ranked: Callable[[GoldRanks, Counts], Values] | None = None
     chosen: Callable[[SetSizes], Values] | None = None
+    confident: Callable[[Confidence, Counts], Values] | None = None
     formula: str = ""
     higher_is_better: bool = True
     reproduction_only: bool = False
@@ -81,8 +102,18 @@ class Measure:
     span: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.on_no_gold and (self.chosen is None or self.cutoffs != {"none"}):
-            raise ValueError(f"{self.name} is taken over the queries without gold: it needs `chosen`, and no cut-off")
+        if self.on_no_gold and (self.chosen is None or "gold" in self.cutoffs):
+            raise ValueError(f"{self.name} is taken over the queries without gold: it needs `chosen`, and not @gold")
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """(queries,) on which queries it is taken: a metric is NaN on all others, and has no part in its mean."""
+        judged = gold.counts > 0
+        if self.kind == "forbidden":
+            return np.zeros(len(gold), dtype=np.bool_) if gold.forbidden is None else gold.forbidden.counts > 0
+        if self.kind == "confidence":
+            # Without queries of both kinds there is nothing to tell apart.
+            return np.full(len(gold), bool(judged.any() and not judged.all()))
+        return ~judged if self.on_no_gold else judged
 
 
 @dataclass(frozen=True)
@@ -98,10 +129,15 @@ class Metric:
     @property
     def needs_sets(self) -> bool:
         """True when the metric is defined on recommended sets alone."""
-        return self.measure.kind != "ranking" and self.cutoff is None
+        return self.measure.chosen is not None and self.cutoff is None
+
+    @property
+    def on_gold_ranks(self) -> bool:
+        """True when its values are made of the ranks of gold tools alone."""
+        return self.measure.kind in {"ranking", "set"} and not self.needs_sets
 
     def depths(self, n: Counts) -> Counts:
-        """(queries,) cut-off of each query, given its number of gold tools."""
+        """(queries,) cut-off of each query, given its number of gold tools; the protocol's depth for a bare metric."""
         if self.cutoff == "gold":
             return n
-        return np.full(len(n), self.cutoff, dtype=np.int64)
+        return np.full(len(n), self.cutoff or DEFAULT_DEPTH, dtype=np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.metrics.goldranks import GoldRanks
-from bench.metrics.measure import Counts, CutoffForm, Measure, SetSizes, Values
+from bench.metrics.measure import Confidence, Counts, CutoffForm, Measure, SetSizes, Values
 
 _K: frozenset[CutoffForm] = frozenset({"k"})
 _K_OR_GOLD: frozenset[CutoffForm] = frozenset({"k", "gold"})
@@ -147,6 +147,55 @@ def empty(sets: SetSizes) -> Values:
 def nonempty(sets: SetSizes) -> Values:
     """1 if R is not empty."""
     return np.where(sets.size > 0, 1.0, 0.0)
+
+
+def returned(sets: SetSizes) -> Values:
+    """|R|."""
+    return sets.size.astype(np.float64)
+
+
+def touched(sets: SetSizes) -> Values:
+    """1 if R holds one of the tools that the sizes are about."""
+    return np.where(sets.hits > 0, 1.0, 0.0)
+
+
+def separation(answers: Confidence, k: Counts) -> Values:
+    """Area under the ROC curve of the first tool's score, plus each query's influence on it.
+
+    The mean of the values is the area; their variance over the number of queries is that of DeLong et al. 1988, and
+    over sums of units that of Obuchowski 1997.
+    """
+    with_gold, without = answers.score[answers.has_gold], answers.score[~answers.has_gold]
+    # The share of the other kind's scores that a query is on the right side of; ties count a half.
+    below, at_most = (np.searchsorted(np.sort(without), with_gold, side) for side in ("left", "right"))
+    above, at_least = (np.searchsorted(np.sort(with_gold), without, side) for side in ("right", "left"))
+    own = np.empty(len(answers.score))
+    own[answers.has_gold] = (below + at_most) / (2 * len(without))
+    own[~answers.has_gold] = 1 - (above + at_least) / (2 * len(with_gold))
+    area = own[answers.has_gold].mean()
+    weight = len(own) / np.where(answers.has_gold, len(with_gold), len(without))
+    values: Values = area + weight * (own - area)
+    return values
+
+
+def risk_coverage(answers: Confidence, k: Counts) -> Values:
+    """Area under the risk-coverage curve, plus each query's influence on it.
+
+    Queries are answered from the most to the least confident; those of equal score together. An answer is wrong if no
+    gold tool is among its first k, and without gold if there is an answer at all. With weights w of the queries, the
+    area is the mean of the risk at each query's own score; a value is the area plus its derivative by the query's
+    weight at equal weights (the infinitesimal jackknife of Jaeckel 1972), so that the mean of the values is the area.
+    """
+    wrong = np.where(answers.has_gold, answers.first > k, answers.score > -np.inf).astype(np.float64)
+    levels, place, sizes = np.unique(-answers.score, return_inverse=True, return_counts=True)
+    answered = np.cumsum(sizes)
+    risk = np.cumsum(np.bincount(place, wrong, minlength=len(levels))) / answered
+    weights = sizes / answered
+    later = np.cumsum(weights[::-1])[::-1]
+    later_risk = np.cumsum((weights * risk)[::-1])[::-1]
+    # The area once as itself, and once minus itself in the derivative.
+    values: Values = risk[place] + wrong * later[place] - later_risk[place]
+    return values
 
 
 #: Of values that are shares. MMRR is none: with more gold tools than the cut-off it may exceed 1.
@@ -310,9 +359,10 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         "abstained",
         "abstention",
-        _BARE,
+        _K_OR_BARE,
         "over the queries WITHOUT gold: 1 if no tool is recommended, else 0",
-        "Only for methods that recommend sets. Queries with gold are left out.",
+        "Bare `abstained` is taken on recommended sets; `abstained@k` is 1 if the ranking is empty. Queries with gold "
+        "are left out. A query that failed scores 0.",
         "this protocol, rule 3",
         chosen=empty,
         on_no_gold=True,
@@ -322,12 +372,66 @@ MEASURES: tuple[Measure, ...] = (
     Measure(
         "answered",
         "abstention",
-        _BARE,
+        _K_OR_BARE,
         "over the queries with gold: 1 if a tool is recommended, else 0",
         "Read beside `abstained`: a method that always abstains has abstained = 1 and answered = 0.",
         "this protocol, rule 3",
         chosen=nonempty,
         formula=_either("1", r"R \neq \emptyset"),
+        span=_SHARE,
+    ),
+    Measure(
+        "false_returns",
+        "abstention",
+        _K_OR_BARE,
+        "over the queries WITHOUT gold: the number of tools that are recommended",
+        "Lower is better. Bare `false_returns` is taken on recommended sets, `false_returns@k` on the first k of a "
+        "ranking. A query that failed counts as k tools (bare: 100).",
+        "this protocol, rule 3",
+        chosen=returned,
+        formula="|R|",
+        higher_is_better=False,
+        on_no_gold=True,
+    ),
+    Measure(
+        "auroc",
+        "confidence",
+        _BARE,
+        "the share of pairs of a query with gold and one without in which the one with gold has the higher score of "
+        "its first tool; ties count a half",
+        "Only for methods that give scores. 0.5 is chance. An empty ranking has the lowest score; a query that failed "
+        "is on the wrong side of all. The value of a query is the area plus the query's influence on it.",
+        "Hanley & McNeil 1982; variance: DeLong et al. 1988, for dependent queries Obuchowski 1997",
+        confident=separation,
+        formula=r"\frac{1}{|Q^+| |Q^-|} \sum_{q \in Q^+} \sum_{p \in Q^-} [s_q > s_p] + \frac{1}{2} [s_q = s_p]",
+        monotone=False,
+    ),
+    Measure(
+        "aurc",
+        "confidence",
+        _K,
+        "the mean, over all thresholds, of the share of wrong answers among the queries answered at a threshold on the "
+        "score of the first tool",
+        "Lower is better. An answer is wrong if no gold tool is among its first k, and for a query without gold if "
+        "there is one. Thresholds are the scores of the queries. The value of a query is the area plus its influence.",
+        "Geifman & El-Yaniv 2017, area under the risk-coverage curve",
+        confident=risk_coverage,
+        formula=r"\frac{1}{|Q|} \sum_{q \in Q} \frac{|\{p : s_p \geq s_q, p \text{ wrong}\}|}{|\{p : s_p \geq s_q\}|}",
+        higher_is_better=False,
+        monotone=False,
+    ),
+    Measure(
+        "forbidden",
+        "forbidden",
+        _K_OR_BARE,
+        "over the queries that name forbidden tools: 1 if one of them is among the first k, else 0",
+        "Lower is better. Bare `forbidden` is taken on recommended sets. A query that failed scores 1; one that is "
+        "answered with nothing scores 0.",
+        "this protocol, rule 9",
+        chosen=touched,
+        formula=_either("1", r"F \cap \{h_1, \dots, h_k\} \neq \emptyset"),
+        higher_is_better=False,
+        monotone=False,
         span=_SHARE,
     ),
     Measure(

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
+from bench.data.goldgroups import GoldGroups
 from bench.metrics.evaluate import score_ranks
-from bench.metrics.goldranks import MISSING, GoldRanks, locate
+from bench.metrics.goldranks import MISSING, GoldRanks, locate, met
 from bench.metrics.measure import Metric
 from bench.protocol.ranking import Scores
 
@@ -50,7 +51,7 @@ class Beyond:
 
     Attributes:
         counts: (queries,) how many.
-        gold: judgements of the gold tools among them.
+        gold: judgements of the tools among them that meet a requirement.
     """
 
     counts: NDArray[np.int64]
@@ -67,12 +68,22 @@ class _Groups:
     """Tie group of each gold tool: it may take any of the ranks first .. first + size - 1.
 
     Arrays are (queries, width), gold sorted by relevance descending; `first` is MISSING for padding and
-    for gold that was not returned.
+    for gold that was not returned. `tools` are the codes, -1 for padding.
     """
 
     first: NDArray[np.int64]
     size: NDArray[np.int64]
     grades: NDArray[np.int32]
+    tools: NDArray[np.int32]
+
+    def arranged(self, order: NDArray[np.int64]) -> _Groups:
+        """The same, with the gold of each query in another order, (queries, width)."""
+        return _Groups(
+            np.take_along_axis(self.first, order, 1),
+            np.take_along_axis(self.size, order, 1),
+            np.take_along_axis(self.grades, order, 1),
+            np.take_along_axis(self.tools, order, 1),
+        )
 
 
 def tie_band(
@@ -91,7 +102,7 @@ def tie_band(
         beyond: what ties with the last returned tool but did not fit.
         metrics: any metrics; those on recommended sets, and those that are not monotone, are left out.
     """
-    wanted = tuple(metric for metric in metrics if not metric.needs_sets and metric.measure.monotone)
+    wanted = tuple(metric for metric in metrics if metric.on_gold_ranks and metric.measure.monotone)
     rows = np.flatnonzero((gold.counts > 0) & (tools[:, 0] >= 0 if tools.shape[1] else False))
     judged = max(1, int((gold.counts > 0).sum()))
     if not len(rows):
@@ -101,23 +112,31 @@ def tie_band(
     beyond = Beyond(beyond.counts[rows], beyond.gold.take(rows))
     depth = tools.shape[1]
     returned = np.count_nonzero(tools >= 0, axis=1)
-    groups = _groups(tools, scores, gold, beyond, returned)
+    groups = _groups(tools, scores, gold.members(), beyond, returned)
     members = _same_group(groups)
-    # A tie matters where a group holds more tools than gold tools, or gold of different relevance.
+    # A tie matters where a group holds more tools than gold tools, or gold of different relevance; with alternatives,
+    # wherever there is one.
     mixed = (members & (groups.grades[:, :, None] != groups.grades[:, None, :])).any(axis=2)
-    tied = ((groups.first < MISSING) & ((groups.size > members.sum(axis=2)) | mixed)).any(axis=1)
+    matters = (groups.size > members.sum(axis=2)) | mixed | (groups.size > 1 if gold.groups is not None else False)
+    tied = ((groups.first < MISSING) & matters).any(axis=1)
     at = np.flatnonzero(tied)
 
-    def measured(ranks: NDArray[np.int64], which: NDArray[np.int64]) -> NDArray[np.float64]:
+    def measured(ranks: NDArray[np.int64], which: NDArray[np.int64], of: _Groups = groups) -> NDArray[np.float64]:
         # A rank past the depth means: not among the tools returned.
         kept = np.where(ranks <= depth, ranks, MISSING).astype(np.int32)
-        found = GoldRanks.sorted(kept, groups.grades[which], gold.counts[which], returned[which])
+        if gold.groups is not None:
+            return score_ranks(_met(kept, of.tools[which], gold.groups.take(which), returned[which]), wanted)
+        found = GoldRanks.sorted(kept, of.grades[which], gold.counts[which], returned[which])
         return score_ranks(found, wanted)
 
     everyone = np.arange(len(rows))
-    base = measured(_placed(groups, members, best=True), everyone)
+    if gold.groups is None:
+        foremost = hindmost = groups
+    else:
+        foremost, hindmost = (groups.arranged(order) for order in _orders(groups, gold.groups))
+    base = measured(_placed(foremost, _same_group(foremost), best=True), everyone, foremost)
     best = base[at]
-    worst = measured(_placed(groups, members, best=False)[at], at)
+    worst = measured(_placed(hindmost, _same_group(hindmost), best=False)[at], at, hindmost)
     mean = np.zeros_like(best)
     random = np.random.default_rng(_SEED)
     for start in range(0, len(at), _ROWS_AT_ONCE // DRAWS):
@@ -168,7 +187,48 @@ def _groups(
         outside = _contains(beyond.gold, wanted[:, slot])
         first[outside, slot] = final_first[outside]
         size[outside, slot] = (returned - final_first + 1 + beyond.counts)[outside]
-    return _Groups(first, size, grades)
+    return _Groups(first, size, grades, wanted)
+
+
+def _met(
+    ranks: NDArray[np.int32], tools: NDArray[np.int32], groups: GoldGroups, returned: NDArray[np.int64]
+) -> GoldRanks:
+    """Ranks of requirements from those of the tools that meet them, (queries, width) with their codes."""
+    owners = np.repeat(np.arange(len(groups)), groups.sizes)
+    places = (tools[owners] == groups.tools[:, None]).argmax(axis=1)
+    return met(ranks[owners, places], groups, returned)
+
+
+def _orders(groups: _Groups, gold: GoldGroups) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Orders of the tools that meet requirements in which to place them first, and last, among what they tie with.
+
+    First, for each requirement the tool in the best place, and after these the tools that meet it once more. Last, all
+    tools of the most relevant requirement, of equally relevant ones that with the fewest tools. Where no tool meets two
+    requirements and all are equally relevant, no order of the ties is better, or worse.
+
+    Returns:
+        Two (queries, width) arrays of places in the rows of `groups`.
+    """
+    best = np.tile(np.arange(groups.tools.shape[1]), (len(groups.tools), 1))
+    worst = best.copy()
+    own: list[list[tuple[list[int], int]]] = [[] for _ in range(len(gold))]
+    for query, tools, grade in gold.judgements():
+        own[query].append((tools, grade))
+    for query, judgements in enumerate(own):
+        at = {tool: place for place, tool in enumerate(groups.tools[query].tolist()) if tool >= 0}
+        first = groups.first[query]
+        primary: list[int] = []
+        for tools, _ in sorted(judgements, key=lambda item: -item[1]):
+            free = [at[tool] for tool in tools if at[tool] not in primary]
+            primary += sorted(free, key=lambda place: first[place])[:1]
+        late = [
+            at[tool] for tools, _ in sorted(judgements, key=lambda item: (-item[1], len(item[0]))) for tool in tools
+        ]
+        for order, leading in ((best, primary), (worst, late)):
+            leading = list(dict.fromkeys(leading))
+            rest = [place for place in order[query].tolist() if place not in leading]
+            order[query] = leading + rest
+    return best, worst
 
 
 def _contains(gold: Gold, tools: NDArray[np.int32]) -> NDArray[np.bool_]:

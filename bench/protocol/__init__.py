@@ -11,11 +11,11 @@ from bench.protocol.method import (
     ScoringMethod,
 )
 from bench.protocol.ranking import Ranking, ToolSets
+from bench.protocol.versions import CURRENT_VERSIONS, PROTOCOL_VERSION, version_for
 from bench.protocol.views import History, Library, Queries
 
-PROTOCOL_VERSION = "2.0"
-
 __all__ = [
+    "CURRENT_VERSIONS",
     "PROTOCOL_VERSION",
     "Case",
     "Context",
@@ -33,4 +33,5 @@ __all__ = [
     "RecommendingMethod",
     "ScoringMethod",
     "ToolSets",
+    "version_for",
 ]

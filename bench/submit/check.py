@@ -24,7 +24,7 @@ from bench.data.tables import TEMPLATES
 from bench.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity, views
-from bench.protocol import PROTOCOL_VERSION, OracleMethod
+from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION, OracleMethod
 from bench.registry import method_class, method_names
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Metrics
@@ -307,7 +307,7 @@ def _content_faults(
     """
     if not fits_repeats(manifest.repeats, metrics) or (manifest.repeats > 1 and REPEATS not in members):
         return [], None
-    if manifest.protocol != PROTOCOL_VERSION:
+    if manifest.protocol not in CURRENT_VERSIONS:
         return [f"it follows the protocol {quoted(manifest.protocol)}, and this bench {PROTOCOL_VERSION}."], None
     data = manifest.dataset
     try:

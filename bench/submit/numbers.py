@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bench.data.gold import Gold
 from bench.errors import ResultError, UsageError
 from bench.evaluation.lenient import alternative_counts, lenient_gold, lenient_metrics
 from bench.evaluation.rescore import repeated_answers, repeated_values
@@ -153,10 +154,10 @@ def mean_faults(
         lacking = [name for name in per_query.column_names if name not in repeats.column_names]
         if lacking or repeats.num_columns != per_query.num_columns + 1:
             return [*faults, f"{REPEATS} has not the columns of {PER_QUERY}."]
-    faults += _set_faults(manifest, metrics, per_query, asked, counts > 0)
+    gold = asked.dataset.gold.take(asked.rows)
+    faults += _set_faults(manifest, metrics, per_query, asked, gold)
     values = np.array([per_query[str(metric)].to_pylist() for metric in wanted], dtype=np.float64)
     values = values.reshape(len(wanted), len(asked.rows)).T
-    gold = asked.dataset.gold.take(asked.rows)
     # Not 1: with more gold than the cut-off a ranking that holds nothing else has more by some measures.
     most = np.fmax(1.0, evaluate(gold.padded()[0], gold, wanted).values)
     parts = [(PER_QUERY, values, failed)]
@@ -169,7 +170,7 @@ def mean_faults(
         fault
         for name, own, silent in parts
         for i, metric in enumerate(wanted)
-        if (fault := _impossible(name, metric, own[:, i], most[:, i], counts > 0, silent))
+        if (fault := _impossible(name, metric, own[:, i], most[:, i], gold, silent))
     ]
     if impossible:
         return [*faults, *impossible]
@@ -188,17 +189,15 @@ def mean_faults(
     return faults + _impossible_lenient(metrics, asked)
 
 
-def _set_faults(
-    manifest: Manifest, metrics: Metrics, per_query: pa.Table, asked: Asked, judged: NDArray[np.bool_]
-) -> list[str]:
+def _set_faults(manifest: Manifest, metrics: Metrics, per_query: pa.Table, asked: Asked, gold: Gold) -> list[str]:
     """Metrics that are left out, although the ranking must have them, or there, although it cannot; so for counts."""
     shallow = manifest.method.run_file is None and manifest.depth < len(asked.dataset.tools)
     sets = not per_query["recommended"].null_count
 
     def possible(metric: Metric) -> bool:
         deeper = shallow and isinstance(metric.cutoff, int) and metric.cutoff > manifest.depth
-        taken = ~judged if metric.measure.on_no_gold else judged
-        return bool(taken.any()) and not deeper and (sets or not metric.needs_sets)
+        scored = metric.measure.kind != "confidence" or metrics.n_tied is not None
+        return bool(metric.measure.taken(gold).any()) and not deeper and scored and (sets or not metric.needs_sets)
 
     usual = [str(metric) for metric in parse_metrics(DEFAULT_METRICS) if possible(metric)]
     faults = [f"{METRICS} lacks the metric {name}." for name in usual if name not in metrics.metrics]
@@ -296,15 +295,18 @@ def _impossible(
     metric: Metric,
     values: NDArray[np.float64],
     most: NDArray[np.float64],
-    judged: NDArray[np.bool_],
+    gold: Gold,
     failed: NDArray[np.bool_],
 ) -> str:
     """Why no ranking has these values of a metric; nothing where one may."""
-    taken = ~judged if metric.measure.on_no_gold else judged
+    taken = metric.measure.taken(gold)
     if (np.isnan(values) == taken).any():
         return f"{table} has values of {metric} for other queries than those that are judged by it."
-    if not metric.needs_sets and np.any(values[taken & failed] != 0):
-        return f"{table} has values of {metric} other than 0 for queries that failed."
+    if metric.measure.kind == "confidence":
+        return ""  # an influence has no bounds
+    worst = 1.0 if metric.measure.kind == "forbidden" else 0.0
+    if (metric.on_gold_ranks or worst) and np.any(values[taken & failed] != worst):
+        return f"{table} has values of {metric} other than {worst:g} for queries that failed."
     most = most if metric.measure.higher_is_better else np.full(len(most), np.inf)
     if metric.measure in MEASURES and ((values[taken] < 0) | (values[taken] > most[taken] + TOLERANCE)).any():
         return f"{table} has values of {metric} that are below 0 or above those of a perfect ranking."
@@ -355,7 +357,7 @@ def _impossible_lenient(metrics: Metrics, asked: Asked) -> list[str]:
     lenient = metrics.lenient
     if lenient is None:
         return []
-    counts = alternative_counts(lenient_gold(asked.dataset, asked.rows))
+    counts = alternative_counts(lenient_gold(asked.dataset, asked.rows), asked.dataset.gold.take(asked.rows))
     wanted = {str(metric): metric for metric in lenient_metrics(map(parse_metric, metrics.metrics))}
     if lenient_code(lenient) != lenient_hash() or lenient.means.keys() != wanted.keys():
         return [f"{METRICS} has lenient means of other code, or of other metrics, than this bench's."]

@@ -18,7 +18,7 @@ from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
 from bench.leaderboard.boards.tables import checked_values, read_columns
 from bench.leaderboard.numbers import count
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.protocol import PROTOCOL_VERSION
+from bench.protocol import CURRENT_VERSIONS
 from bench.results.comparing import (
     comparable,
     doubtful_leads,
@@ -143,7 +143,7 @@ class Board:
     @property
     def current(self) -> bool:
         """Whether its results are of the current protocol."""
-        return self.protocol == PROTOCOL_VERSION
+        return self.protocol in CURRENT_VERSIONS
 
     @property
     def first(self) -> Result:
@@ -333,7 +333,7 @@ def _marks(result: Result, template: str, newest: Result) -> list[Mark]:
         what = ", ".join(name for name in dict.fromkeys((*RANKED, *COLUMNS)) if name in older) or "its intervals"
         why = f"other code than the newest result's computed {what}; bench run scores its ranking again"
         found.append(Mark(kind="older scoring", text="older scoring", why=why))
-    if manifest.protocol != PROTOCOL_VERSION:
+    if manifest.protocol not in CURRENT_VERSIONS:
         text = f"protocol {label(manifest.protocol, 20)}"
         found.append(Mark(kind="protocol", text=text, why="kept, and not ranked"))
     return found

@@ -25,7 +25,7 @@ from bench.leaderboard.exports.latex import board_latex
 from bench.leaderboard.exports.model_index import model_index
 from bench.leaderboard.exports.results_csv import results_csv
 from bench.leaderboard.exports.results_json import described, results_json
-from bench.protocol import PROTOCOL_VERSION
+from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION
 from bench.results.comparing import comparable, ordered, usual_template
 from bench.results.comparing import marks as stated_marks
 from bench.results.costs import money_per_query
@@ -60,7 +60,6 @@ def write_exports(
     marks: Mapping[str, Sequence[str]] | None = None,
     pages: Sequence[str] = (),
     base_url: str | None = None,
-    protocol: str = PROTOCOL_VERSION,
 ) -> None:
     """Give every export to `put`, which writes a text to a path relative to the site's root.
 
@@ -72,7 +71,6 @@ def write_exports(
             say of themselves.
         pages: every page, for the sitemap.
         base_url: the site's address, if it has one: then links are absolute, and there is a sitemap.
-        protocol: results of others are exported, and not ranked.
 
     Raises:
         UsageError: `base_url` is no address.
@@ -88,13 +86,13 @@ def write_exports(
     own_marks = {
         result.manifest.result_id: [one_line(text, 300) for text in marks[result.manifest.result_id]]
         if marks is not None
-        else _marks(result, board, current, protocol)
+        else _marks(result, board, current)
         for board in boards
         for result in board.everything
     }
     put("results.csv", results_csv(unique, current, own_marks))
-    put("results.json", results_json(_export(unique, boards, own_marks, current, links, protocol)))
-    ranked_boards = [board for board in boards if board.ranked[0].manifest.protocol == protocol]
+    put("results.json", results_json(_export(unique, boards, own_marks, current, links)))
+    ranked_boards = [board for board in boards if board.ranked[0].manifest.protocol in CURRENT_VERSIONS]
     for board in ranked_boards:
         put(f"tables/{board.id}.tex", board_latex(board.ranked, COLUMNS, own_marks))
     put("methods.bib", methods_bib(unique))
@@ -130,11 +128,11 @@ def _boards(results: Sequence[Result], current: frozenset[str]) -> list[_Group]:
     ]
 
 
-def _marks(result: Result, board: _Group, current: frozenset[str], protocol: str) -> list[str]:
+def _marks(result: Result, board: _Group, current: frozenset[str]) -> list[str]:
     found = [mark.text for mark in stated_marks(result, usual_template(board.everything))]
     if result.metrics.n_failed:
         found.append(f"{result.metrics.n_failed} failed")
-    if result.manifest.protocol != protocol:
+    if result.manifest.protocol not in CURRENT_VERSIONS:
         found.append(f"protocol {result.manifest.protocol}")
     if result.manifest.result_id not in current:
         found.append("older version")
@@ -147,13 +145,12 @@ def _export(
     own_marks: Mapping[str, list[str]],
     current: frozenset[str],
     links: Mapping[str, str],
-    protocol: str,
 ) -> Export:
     names = list(dict.fromkeys(name for result in results for name in result.metrics.metrics))
     return Export(
-        protocol=protocol,
+        protocol=PROTOCOL_VERSION,
         metrics=described(names),
-        boards=[_exported_board(board, protocol) for board in boards],
+        boards=[_exported_board(board) for board in boards],
         results=[
             ExportedResult(
                 result_id=result.manifest.result_id,
@@ -171,7 +168,7 @@ def _export(
     )
 
 
-def _exported_board(board: _Group, protocol: str) -> ExportedBoard:
+def _exported_board(board: _Group) -> ExportedBoard:
     first = board.ranked[0]
     data = first.manifest.dataset
     return ExportedBoard(
@@ -182,7 +179,7 @@ def _exported_board(board: _Group, protocol: str) -> ExportedBoard:
         split=data.split,
         limit=data.limit,
         protocol=first.manifest.protocol,
-        current=first.manifest.protocol == protocol,
+        current=first.manifest.protocol in CURRENT_VERSIONS,
         judged=data.judged,
         tools=data.tools,
         metric=RANKED[0],

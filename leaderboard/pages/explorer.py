@@ -164,7 +164,7 @@ def _of_query(dataset: Dataset | None, name: str, texts: bool) -> tuple[str | No
         return None, None
     query = dataset.queries[dataset.query_codes[name]]
     gold = []
-    for tool in sorted(query.gold):
+    for tool in sorted(query.meeting):
         about = dataset.tools[dataset.tool_codes[tool]].description if texts else ""
         gold.append([clean(tool), _cut(about, 240)])
     return (_cut(query.text, _LONGEST_TEXT) if texts else None), gold

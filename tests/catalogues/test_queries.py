@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,17 +79,92 @@ def test_csv_separates_tools_by_semicolons_and_has_no_grades(tmp_path: Path, tex
         ({"query": "x", "tools": 3}, "the tools are missing"),
         ({"tools": []}, "the query is missing or no text"),
         ({"query": " ", "tools": []}, "the query is missing or no text"),
-        ({"query": "x", "tools": [], "forbidden": []}, "the field 'forbidden' is none of query, tools, id, split"),
+        ({"query": "x", "tools": [], "forbid": []}, "the field 'forbid' is none of query, tools, id, split, forbidden"),
+        ({"query": "x", "tools": [], "forbidden": ["zzz"]}, "there is no tool 'zzz'"),
+        ({"query": "x", "tools": [], "forbidden": 3}, "forbidden must be a list of texts"),
+        ({"query": "x", "tools": ["post/send"], "forbidden": "post/send"}, "'post/send' is both right and forbidden"),
+        (
+            {"query": "x", "tools": ["post/send | archive/send"], "forbidden": ["archive/send"]},
+            "'archive/send' is both right and forbidden",
+        ),
+        ({"query": "x", "tools": [["post/send", "zzz"]]}, "there is no tool 'zzz'"),
+        ({"query": "x", "tools": [[]]}, "a requirement names no tool"),
+        ({"query": "x", "tools": "post/send | "}, "a requirement names no tool"),
+        (
+            {"query": "x", "tools": [["post/send", "archive/send"], "post/send", "archive/send"]},
+            "'post/send | archive/send' is required more than once",
+        ),
+        ({"query": "x", "tools": [], "tags": {"kind": None}}, "tags must be words, or an object of names and texts"),
+        ({"query": "x", "tools": [], "tags": {"": "a"}}, "a tag has no name or no value"),
+        ({"query": "x", "tools": [], "context": [{"role": "user"}]}, "context must be a list of texts, or of objects"),
+        ({"query": "x", "tools": [], "context": 3}, "context must be a list of texts, or of objects"),
+        ({"query": "x", "tools": [], "searches": {"a": 1}}, "searches must be a list of texts"),
+        ({"query": "x", "tools": [], "group": True}, "the group is no text"),
+        ({"query": "x", "tools": [], "origin": "me"}, "the origin is neither traces nor model NAME"),
+        ({"query": "x", "tools": [], "origin": "model "}, "the origin is neither traces nor model NAME"),
+        ({"query": "x", "tools": ["post/send"] * 1001}, "it names more than 1000 tools"),
         ({"query": "x", "tools": [], "split": "valid"}, "the split 'valid' is none of train, dev, test"),
         ({"query": "x", "tools": {"post/send": 0}}, "the relevance of 'post/send' is not a whole number of 1 or more"),
         ({"query": "x", "tools": {"post/send": True}}, "the relevance of 'post/send' is not a whole number"),
-        ({"query": "x", "tools": [["post/send"]]}, "there is no tool"),
         (["x"], "it is not an object with query and tools"),
         (None, "it is not an object with query and tools"),
     ],
 )
 def test_a_fault_is_said_with_its_line(row: Any, sentence: str) -> None:
     assert fault([ROWS[0], row]).startswith(f"f, line 2: {sentence}")
+
+
+def test_what_users_need_is_read_alike_from_a_table_and_from_json(tmp_path: Path) -> None:
+    row = {
+        "query": "Send it",
+        "tools": [["post/send", "archive/send"], "find_letter"],
+        "forbidden": ["getPet"],
+        "tags": ["mail", "confusable"],
+        "searches": ["send mail", "post; letter"],
+        "context": [{"role": "user", "content": "hello"}, "and then?"],
+        "group": 7,
+        "origin": "model m-1",
+    }
+    (tmp_path / "q.json").write_text(json.dumps([row]))
+    table = (
+        "query,tools,forbidden,tags,searches,context,group,origin\n"
+        "Send it,post/send | archive/send; find_letter,getPet,mail;confusable,send mail|post; letter,and then?,7,model m-1\n"
+    )
+    (tmp_path / "q.csv").write_text(table)
+    expected = Query(
+        "q1",
+        "Send it",
+        {"archive/find_letter": 1, "post/send": 1},
+        slices={"mail": "yes", "confusable": "yes"},
+        group="7",
+        any_of={"post/send": ("archive/send",)},
+        forbidden=("api/getPet",),
+        searches=("send mail", "post; letter"),
+        context=("user: hello", "and then?"),
+        origin="model m-1",
+    )
+    assert read_queries(tmp_path / "q.json", TOOLS) == [expected]
+    assert read_queries(tmp_path / "q.csv", TOOLS) == [replace(expected, context=("and then?",))]
+
+
+def test_alternatives_have_one_relevance_and_tags_may_have_values() -> None:
+    rows = [("a", {"query": "x", "tools": {"post/send | archive/send": 3}, "tags": {"kind": "one", "size": 2}})]
+    (query,) = queries_of(rows, TOOLS, "f")
+    assert (query.gold, query.any_of) == ({"post/send": 3}, {"post/send": ("archive/send",)})
+    assert query.slices == {"kind": "one", "size": "2"}
+    assert query.meeting == {"post/send": 3, "archive/send": 3}
+
+
+def test_a_requirement_with_one_tool_keeps_it() -> None:
+    rows = [("a", {"query": "x", "tools": [["post/send", "archive/send"], "post/send"]})]
+    (query,) = queries_of(rows, TOOLS, "f")
+    assert (query.gold, query.any_of) == ({"post/send": 1, "archive/send": 1}, {"archive/send": ("post/send",)})
+
+
+def test_a_name_with_a_bar_is_a_name_if_there_is_such_a_tool() -> None:
+    tools = [Tool("a | b", "a | b", ""), Tool("a", "a", ""), Tool("b", "b", "")]
+    (query,) = queries_of([("a", {"query": "x", "tools": ["a | b"]})], tools, "f")
+    assert query.gold == {"a | b": 1}
 
 
 def test_all_faults_are_counted_and_five_are_shown() -> None:

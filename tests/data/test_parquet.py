@@ -49,8 +49,20 @@ TABLES = Tables(
         Tool("größe", "größe", "line one\nline two\r\n\ttab \x00"),
     ],
     [
-        Query("1", "Schreib: „Hallo“", {"mail.send": 1, "mail.find": 3}, "train", {"size": "two", "kind": ""}, "Ann"),
-        Query("2", "", {}, "test"),
+        Query(
+            "1",
+            "Schreib: „Hallo“",
+            {"mail.send": 1, "mail.find": 3},
+            "train",
+            {"size": "two", "kind": ""},
+            "Ann",
+            {"mail.find": ("größe",)},
+            (),
+            ("Brief", "„Hallo“\n"),
+            ("user: „So“", ""),
+            "model m",
+        ),
+        Query("2", "", {}, "test", forbidden=("größe", "mail.find")),
         Query("3", "Wie groß?", {"größe": 2}, "dev", {"size": "one"}),
     ],
     [Edge("mail.send", "mail.find", "result", "id – №"), Edge("mail.send", "größe", "verification")],
@@ -141,13 +153,19 @@ def test_pandas_reads_each_table_in_one_line(folder: Path) -> None:
     assert [one["name"] for one in tools.parameters[2]] == ["to", "copies"]
     assert tools.returns.isna().tolist() == [True, True, False]
     queries = pandas.read_parquet(f"{folder}/queries.parquet").set_index("query_id")
-    assert queries.columns.tolist() == ["text", "split", "group", "slice_kind", "slice_size"]
+    own = ["text", "split", "group", "forbidden", "searches", "context", "origin"]
+    assert queries.columns.tolist() == [*own, "slice_kind", "slice_size"]
     assert queries.group.to_dict() == {"1": "Ann", "2": "", "3": ""}
     assert queries.split.to_dict() == {"1": "train", "2": "test", "3": "dev"}
     assert queries.slice_size.fillna("-").to_dict() == {"1": "two", "2": "-", "3": "one"}
     assert queries.slice_kind.fillna("-").to_dict() == {"1": "", "2": "-", "3": "-"}
     gold = pandas.read_parquet(f"{folder}/gold.parquet")
-    assert gold.values.tolist() == [["1", "mail.find", 3], ["1", "mail.send", 1], ["3", "größe", 2]]
+    assert gold[["query_id", "tool_id", "relevance"]].values.tolist() == [
+        ["1", "mail.find", 3],
+        ["1", "mail.send", 1],
+        ["3", "größe", 2],
+    ]
+    assert [list(others) for others in gold["any_of"]] == [["größe"], [], []]
     edges = pandas.read_parquet(f"{folder}/edges.parquet")
     assert edges.values.tolist() == [
         ["mail.send", "größe", "verification", ""],
@@ -178,7 +196,7 @@ def test_a_dataset_turns_into_data_frames_and_hugging_face_tables(dataset: Datas
 
 def test_a_dataset_without_gold_and_edges_has_empty_tables() -> None:
     frames = Dataset.build("made", CARD, Tables(TABLES.tools, [Query("1", "x", {})])).to_pandas()
-    assert frames["gold"].columns.tolist() == ["query_id", "tool_id", "relevance"]
+    assert frames["gold"].columns.tolist() == ["query_id", "tool_id", "relevance", "any_of"]
     assert frames["edges"].columns.tolist() == ["dependent", "prerequisite", "reason", "note"]
     assert len(frames["gold"]) == len(frames["edges"]) == 0
 

@@ -35,7 +35,7 @@ def row_of(name: str) -> str:
     """The row as the data and the kept results have it."""
     dataset = load_dataset(name)
     rows = dataset.rows(dataset.card.split)
-    queries, judgements = alternative_counts(lenient_gold(dataset, rows))
+    queries, judgements = alternative_counts(lenient_gold(dataset, rows), dataset.gold.take(rows))
     gold = dataset.gold.take(rows)
     total, judged = len(gold.tools), int(np.count_nonzero(gold.counts))
     own = [item for item in kept() if item.manifest.dataset.spec == name and item.manifest.dataset.limit is None]

@@ -114,18 +114,19 @@ def test_a_hash_changes_with_the_code_that_makes_its_values(copied: Path) -> Non
         (MEASURES, "1.0 / math.log2(rank + 1)", "1.0 / math.log2(rank + 2)"): {"ndcg", "ndcg_ptr"},
         (MEASURES, "import math\n", "import cmath as math\n"): {"ndcg", "ndcg_ptr"},
         # What a measure declares.
-        (MEASURES, "        higher_is_better=False,\n", ""): {"size_diff"},
-        (MEASURES, "        on_no_gold=True,\n", ""): {"abstained"},
-        (MEASURES, "        monotone=False,\n", ""): {"ndcg_ptr"},
+        (MEASURES, "        higher_is_better=False,\n", ""): {"size_diff", "false_returns", "aurc", "forbidden"},
+        (MEASURES, "        on_no_gold=True,\n", ""): {"abstained", "false_returns"},
+        (MEASURES, "        monotone=False,\n", ""): {"ndcg_ptr", "auroc", "aurc", "forbidden"},
+        (MEASURES, "confident=separation", "confident=risk_coverage"): {"auroc"},
         (MEASURES, "chosen=set_precision", "chosen=set_recall"): {"set_precision"},
         # The path of all.
         ("bench/metrics/goldranks.py", "position + 1, MISSING", "position, MISSING"): EVERY,
         ("bench/metrics/ties.py", "DRAWS = 100", "DRAWS = 99"): EVERY,
-        ("bench/metrics/evaluate.py", "np.where(failed, 0, chosen.size)", "chosen.size"): EVERY,
+        ("bench/metrics/evaluate.py", "np.where(failed, 0, sizes.size)", "sizes.size"): EVERY,
         ("bench/metrics/evaluate.py", "math.fsum(values) / len(values)", "math.fsum(values)"): EVERY,
         # Methods of a class that an argument has, though nobody names them.
         ("bench/data/gold.py", "grades[filled] = self.grades", "grades[filled] = 1"): EVERY,
-        ("bench/metrics/measure.py", "np.full(len(n), self.cutoff, ", "np.full(len(n), 1, "): EVERY,
+        ("bench/metrics/measure.py", "np.full(len(n), self.cutoff or", "np.full(len(n), 1 or"): EVERY,
         # Intervals and tokens have hashes of their own.
         ("bench/stats/bootstrap.py", "RESAMPLES = 10_000", "RESAMPLES = 1_000"): {"-intervals"},
         ("bench/models/tokens.py", "add_special_tokens=False", "add_special_tokens=True"): {"-tokens"},

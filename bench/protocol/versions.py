@@ -1,0 +1,22 @@
+"""Versions of the protocol.
+
+A result names the lowest version whose rules give its numbers, so that a version which only adds rules for data that
+there was none of leaves all older results as they are, and comparable.
+"""
+
+from __future__ import annotations
+
+from bench.data.gold import Gold
+
+#: The version of `docs/protocol.md`.
+PROTOCOL_VERSION = "2.1"
+#: 2.1 added gold with alternatives, and forbidden tools.
+_WITHOUT_ALTERNATIVES = "2.0"
+#: Versions that the rules of today give the same numbers as.
+CURRENT_VERSIONS = frozenset({_WITHOUT_ALTERNATIVES, PROTOCOL_VERSION})
+
+
+def version_for(gold: Gold) -> str:
+    """The version that a result on a dataset names; `gold` is that of all its queries."""
+    plain = gold.groups is None and gold.forbidden is None
+    return _WITHOUT_ALTERNATIVES if plain else PROTOCOL_VERSION
