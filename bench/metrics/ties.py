@@ -122,6 +122,8 @@ def tie_band(
     at = np.flatnonzero(tied)
 
     def measured(ranks: NDArray[np.int64], which: NDArray[np.int64], of: _Groups = groups) -> NDArray[np.float64]:
+        if not len(which):
+            return np.zeros((0, len(wanted)))
         # A rank past the depth means: not among the tools returned.
         kept = np.where(ranks <= depth, ranks, MISSING).astype(np.int32)
         if gold.groups is not None:
