@@ -116,10 +116,11 @@ def _case(result: Result, dataset: Dataset, item: Rivalry) -> Asked:
     ids = stored["tool_id"].to_pylist()
     positions = dict(zip(ids, zip(stored["rank"].to_pylist(), stored["score"].to_pylist(), strict=True), strict=True))
     shown = []
-    for code in sorted({item.shown, *(dataset.tool_codes[tool] for tool in query.gold)}):
+    meeting = query.meeting
+    for code in sorted({item.shown, *(dataset.tool_codes[tool] for tool in meeting)}):
         tool = dataset.tools[code]
         rank, score = positions.get(tool.tool_id, (None, None))
-        gold = tool.tool_id in query.gold
+        gold = tool.tool_id in meeting
         shown.append(ShownTool(code, tool.tool_id, called(tool), gold, Position(rank, score), 0))
     # Best first; those that are not in the ranking come last.
     shown.sort(key=lambda entry: np.inf if entry.position.rank is None else entry.position.rank)

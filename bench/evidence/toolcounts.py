@@ -7,12 +7,12 @@ A tool is shown in place of another if it is among the first k of a query that m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.metrics.goldranks import MISSING, any_of, locate
 from bench.protocol.ranking import PAD
@@ -151,7 +151,7 @@ class ToolCounts:
 def count_tools(
     ranked: NDArray[np.int32],
     wanted: GoldGroups,
-    forbidden: Sequence[Sequence[int]],
+    forbidden: Gold | None,
     units: NDArray[np.int64],
     tools: int,
     k: int,
@@ -161,7 +161,7 @@ def count_tools(
     Args:
         ranked: (queries, depth) tool codes, best first, -1 padded at the end.
         wanted: the requirements of the queries; the first tool of a group is the gold tool.
-        forbidden: for each query the codes of the tools that it forbids.
+        forbidden: the tools that the queries forbid; None where there are none.
         units: (queries,) the unit of independence of each query.
         tools: how many tools the library has.
         k: how many tools of each ranking count as shown, at least 1.
@@ -177,9 +177,9 @@ def count_tools(
     there = first != PAD
     owners = np.repeat(queries, np.diff(wanted.members))
     right = there & _among(first, owners, wanted.tools.astype(np.int64), tools)
-    asked = np.repeat(np.arange(len(forbidden)), [len(codes) for codes in forbidden])
-    banned = np.array([code for codes in forbidden for code in codes], dtype=np.int64)
-    harmful = there & _among(first, asked, banned, tools)
+    banned = np.zeros(0, dtype=np.int64) if forbidden is None else forbidden.tools.astype(np.int64)
+    banning = banned if forbidden is None else np.repeat(np.arange(len(forbidden)), forbidden.counts)
+    harmful = there & _among(first, banning, banned, tools)
 
     def places(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         return np.bincount(first[chosen], minlength=tools)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
+from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.data.tables import Template
 from bench.errors import ResultError, UsageError
@@ -259,10 +260,11 @@ def counted(result: Result, dataset: Dataset, k: int = FIRST, repeat: int = 1) -
     one = result.of_repeat(repeat)
     ids = one.per_query["query_id"].to_pylist()
     rows = np.array([dataset.query_codes[name] for name in ids], dtype=np.int64)
+    gold = dataset.gold.take(rows)
     counts = count_tools(
         _ranked(one, dataset, ids),
-        _wanted(dataset, rows),
-        _forbidden(dataset, rows),
+        _requirements(gold),
+        gold.forbidden,
         one.units,
         len(dataset.tools),
         k,
@@ -403,19 +405,14 @@ def _numbers(column: pa.Array, result: Result) -> NDArray[np.int32]:
     """A column of numbers; not by to_numpy, which imports pandas."""
     if column.null_count:
         raise ResultError(f"the ranking of {result.label} leaves cells empty; run it again.")
-    found: NDArray[np.int32] = np.from_dlpack(column) if len(column) else np.zeros(0, dtype=np.int32)
-    return found
+    return np.array(np.from_dlpack(column) if len(column) else (), dtype=np.int32)
 
 
-def _wanted(dataset: Dataset, rows: NDArray[np.int64]) -> GoldGroups:
-    """The requirements of queries."""
-    gold = dataset.gold.take(rows)
+def _requirements(gold: Gold) -> GoldGroups:
+    """The requirements of queries, those that a single tool meets among them."""
+    if gold.groups is not None:
+        return gold.groups
     return GoldGroups(gold.starts, np.arange(len(gold.tools) + 1), gold.tools, gold.grades)
-
-
-def _forbidden(dataset: Dataset, rows: NDArray[np.int64]) -> list[list[int]]:
-    """Codes of the tools that each query forbids."""
-    return [[] for _ in rows]
 
 
 def _rivalry(found: Counted, case: int, shown: int) -> Rivalry:

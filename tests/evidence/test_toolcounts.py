@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.evidence.toolcounts import ToolCounts, count_tools
 from bench.metrics import parse_metrics
@@ -23,7 +24,7 @@ from bench.metrics.goldranks import MISSING
 #   query 4 wants 0           ranks nothing      missed, behind nobody
 RANKED = np.array([[1, 2, 0], [1, 3, -1], [5, 1, -1], [2, 1, -1], [-1, -1, -1]], dtype=np.int32)
 WANTED = GoldGroups.of([[([0], 1)], [([0], 1), ([3], 1)], [([4, 5], 1)], [], [([0], 1)]])
-FORBIDDEN = [[], [], [4], [2], []]
+FORBIDDEN = Gold.of([{}, {}, {3: 1}, {2: 1}, {}])
 UNITS = np.array([0, 0, 1, 2, 3])
 
 
@@ -42,7 +43,7 @@ def test_by_hand(counts: ToolCounts) -> None:
     assert counts.accepted.tolist() == [0, 0, 0, 0, 0, 1]
     assert counts.shown.tolist() == [0, 4, 2, 1, 0, 1]
     assert counts.unwanted.tolist() == [0, 4, 2, 0, 0, 0]
-    assert counts.forbidden.tolist() == [0, 0, 1, 0, 1, 0]
+    assert counts.forbidden.tolist() == [0, 0, 1, 1, 0, 0]
     assert counts.forbidden_shown.tolist() == [0, 0, 1, 0, 0, 0]
     assert counts.worst_first().tolist() == [0, 1, 2, 3, 4, 5]
     # Ranks of tool 0: 3, and twice none.
@@ -71,7 +72,7 @@ def test_a_median_lies_between_two_ranks_or_beyond_the_ranking() -> None:
     ranked = np.array([[0, 1], [1, 0], [1, 2], [1, 2]], dtype=np.int32)
     for queries, median in ((1, 1), (2, 1.5), (3, 2), (4, np.nan)):
         wanted = GoldGroups.of([[([0], 1)]] * queries)
-        found = count_tools(ranked[:queries], wanted, [[]] * queries, np.arange(queries), 3, 1)
+        found = count_tools(ranked[:queries], wanted, None, np.arange(queries), 3, 1)
         assert found.median_rank[0] == pytest.approx(median, nan_ok=True)
 
 
@@ -79,7 +80,7 @@ def test_a_share_has_an_interval_from_twenty_groups_on() -> None:
     def interval(groups: int, queries: int) -> tuple[float, float] | None:
         ranked = (np.arange(queries) % 4 == 0).astype(np.int32)[:, None]
         wanted = GoldGroups.of([[([0], 1)]] * queries)
-        return count_tools(ranked, wanted, [[]] * queries, np.arange(queries) % groups, 2, 1).interval(0)
+        return count_tools(ranked, wanted, None, np.arange(queries) % groups, 2, 1).interval(0)
 
     assert interval(19, 190) is None
     ends = interval(20, 20)
@@ -92,14 +93,14 @@ def test_a_share_has_an_interval_from_twenty_groups_on() -> None:
 
 
 def test_nothing_ranked_and_nothing_wanted_are_counted_as_well() -> None:
-    none = count_tools(np.zeros((2, 0), dtype=np.int32), GoldGroups.of([[], []]), [[], []], np.arange(2), 3, 5)
+    none = count_tools(np.zeros((2, 0), dtype=np.int32), GoldGroups.of([[], []]), None, np.arange(2), 3, 5)
     assert none.wanted.tolist() == none.shown.tolist() == [0, 0, 0]
     assert not len(none.confusions().missed)
     assert none.interval(0) is None
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[np.ndarray, GoldGroups, list[list[int]], int, int]:
+def cases(draw: st.DrawFn) -> tuple[np.ndarray, GoldGroups, Gold, int, int]:
     tools = draw(st.integers(1, 8))
     queries = draw(st.integers(1, 8))
     codes = st.integers(0, tools - 1)
@@ -112,14 +113,14 @@ def cases(draw: st.DrawFn) -> tuple[np.ndarray, GoldGroups, list[list[int]], int
         gold = draw(st.lists(codes, unique=True, max_size=3))
         rest = st.lists(codes.filter(lambda code, gold=gold: code not in gold), unique=True, max_size=2)
         rows.append([([tool, *draw(rest)], draw(st.integers(1, 3))) for tool in gold])
-    forbidden = [draw(st.lists(codes, unique=True, max_size=2)) for _ in range(queries)]
+    forbidden = Gold.of(dict.fromkeys(draw(st.lists(codes, unique=True, max_size=2)), 1) for _ in range(queries))
     return ranked, GoldGroups.of(rows), forbidden, tools, draw(st.integers(1, tools))
 
 
 @given(cases())
 @settings(max_examples=150)
 def test_sums_agree_with_recall_and_with_the_places_that_were_filled(
-    given_: tuple[np.ndarray, GoldGroups, list[list[int]], int, int],
+    given_: tuple[np.ndarray, GoldGroups, Gold, int, int],
 ) -> None:
     ranked, wanted, forbidden, tools, k = given_
     counts = count_tools(ranked, wanted, forbidden, np.arange(len(ranked)), tools, k)
@@ -151,7 +152,7 @@ def test_sums_agree_with_recall_and_with_the_places_that_were_filled(
 
 @given(cases())
 @settings(max_examples=100)
-def test_deeper_k_only_finds_more(given_: tuple[np.ndarray, GoldGroups, list[list[int]], int, int]) -> None:
+def test_deeper_k_only_finds_more(given_: tuple[np.ndarray, GoldGroups, Gold, int, int]) -> None:
     ranked, wanted, forbidden, tools, _ = given_
     every = [count_tools(ranked, wanted, forbidden, np.arange(len(ranked)), tools, k) for k in range(1, tools + 1)]
     for one, more in pairwise(every):
