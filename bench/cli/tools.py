@@ -120,7 +120,7 @@ def _print_all(report: ToolsReport) -> None:
         out.print(
             Text(
                 "found: of the queries that want the tool; share: its 95% interval, for 20 groups of queries or more; "
-                "rank: median; not wanted: queries that show it and do not want it",
+                "rank: median; unwanted: queries that show it and do not want it",
                 style="dim",
             )
         )
@@ -139,7 +139,7 @@ def _print_all(report: ToolsReport) -> None:
     unwanted = report.library - report.wanted_tools
     out.print(f"wanted by no query: {unwanted}; with a near-duplicate: {report.near_duplicate_tools}")
     if report.forbidden_shown:
-        out.print(f"forbidden tools shown: {report.forbidden_shown} times")
+        out.print(f"shown to queries that forbid them: {report.forbidden_shown}")
     left = report.library - len(report.tools)
     rest = f"{left} more tools: --json, --html FILE; " if left > 0 else ""
     out.print(Text(f"{rest}one tool with its queries: --tool ID", style="dim"))
@@ -150,7 +150,7 @@ def _print_rows(rows: list[ToolRow]) -> None:
     sure = any(row.low is not None for row in rows)
     banned = any(row.forbidden for row in rows)
     counted = any(row.tokens is not None for row in rows)
-    heads = ["tool", "found", *(["groups"] if grouped else []), *(["share"] if sure else []), "rank", "not\nwanted"]
+    heads = ["tool", "found", *(["groups"] if grouped else []), *(["share"] if sure else []), "rank", "unwanted"]
     heads += [*(["forbidden"] if banned else []), *(["tokens"] if counted else [])]
     table = plain_table(*heads, "loses to", right=range(1, len(heads)))
     for place, column in enumerate(table.columns):

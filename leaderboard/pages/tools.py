@@ -25,8 +25,8 @@ from bench.progress import QUIET, Progress
 from bench.results.store import RUN
 from bench.search.similar import TextVectors
 
-#: Tools of a page of the site, and of a page of its own; ids in a list; characters of a query's text.
-_MOST_TOOLS, _MOST_ALONE, _MOST_IDS, _MOST_TEXT = 40, 1000, 60, 240
+#: Tools of a page of the site, and of a page of its own; ids in a list.
+_MOST_TOOLS, _MOST_ALONE, _MOST_IDS = 40, 1000, 60
 #: Changes when the page does.
 _FORM = "1"
 
@@ -132,6 +132,7 @@ def _columns(report: ToolsReport) -> dict[str, bool]:
         "groups": any(item.groups != item.wanted for item in rows),
         "other": any(item.by_other for item in rows),
         "forbidden": any(item.forbidden for item in rows),
+        "alike": any(item.nearest is not None for item in rows),
         "tokens": any(item.tokens is not None for item in rows),
     }
 
@@ -140,7 +141,7 @@ def _example_texts(found: Counted, report: ToolsReport) -> dict[str, str]:
     """Texts of the queries that are examples."""
     dataset = found.dataset
     ids = {pair.example for item in report.tools for pair in item.loses_to[:1]}
-    return {name: dataset.queries[dataset.query_codes[name]].text[:_MOST_TEXT] for name in sorted(ids)}
+    return {name: dataset.queries[dataset.query_codes[name]].text for name in sorted(ids)}
 
 
 PAGE = Page("tools", "t/*.html")
