@@ -209,9 +209,11 @@ def _print_sources(report: ToolsReport, pairs: list[Confusion]) -> None:
     """Whose reasons these are, where they are not all the method's."""
     from rich.text import Text
 
-    if any(pair.why_by == "words" for pair in pairs):
+    by_words = [pair.why_by == "words" for pair in pairs]
+    if any(by_words):
+        which = "Reasons" if all(by_words) else "Some reasons"
         note = f" {_plain(report.why_note, 400)}" if report.why_note else ""
-        console().print(Text(f"Reasons compare the words of the texts with those of the query.{note}", style="dim"))
+        console().print(Text(f"{which} compare the words of the texts with those of the query.{note}", style="dim"))
 
 
 def _print_tool(report: ToolsReport) -> None:

@@ -297,6 +297,9 @@ def answers_today(
             return [(None, _not_again(error)) for _ in asked]
         answers: list[tuple[ExplainedAnswer | None, str]] = []
         for i, item in enumerate(asked):
+            if calls := dataset.queries[item.row].calls:
+                answers.append((None, _MERGED.format(calls=len(calls))))
+                continue
             gold = frozenset(entry.tool for entry in item.shown if entry.gold)
             tools = tuple(entry.tool for entry in item.shown)
             case = Case(library, history, queries.take(np.array([i])), gold, tools, item.rivals)
@@ -309,6 +312,9 @@ def answers_today(
             difference = _difference(answer, item.shown)
             answers.append((None, difference) if difference else (answer, ""))
         return answers
+
+
+_MERGED = "Only the stored numbers can be shown, because the ranking is merged from {calls} searches."
 
 
 def _not_again(error: BenchError) -> str:
