@@ -236,9 +236,9 @@ def _print_tool(report: ToolsReport) -> None:
     if detail.missed:
         out.print(Text(f"\nMissed: queries that want it, and what they show ({row.missed})", style="bold"))
         for query in detail.missed[:_MOST_QUERIES]:
-            place = "not ranked" if query.rank is None else f"rank {query.rank}"
-            out.print(Text(f"{_plain(query.query_id)} ({place}): {_plain(query.text, _MOST_TEXT)}"))
-            first = ", ".join(("*" if right else "") + _plain(name, 60) for name, right in query.first)
+            rank = "not ranked" if query.rank is None else f"rank {query.rank}"
+            out.print(Text(f"{_plain(query.query_id)} ({rank}): {_plain(query.text, _MOST_TEXT)}"))
+            first = ", ".join(("*" if place.wanted else "") + _plain(place.tool_id, 60) for place in query.first)
             _print_below(f"first: {first or 'nothing'}")
             if query.why:
                 _print_below(_plain(query.why, 400))

@@ -26,9 +26,10 @@ from bench.metrics.goldranks import MISSING
 from bench.models.tokens import can_count_tokens, count_tokens
 from bench.progress import QUIET, Progress
 from bench.protocol.ranking import PAD
-from bench.results.store import Result
+from bench.results.store import RUN_SCHEMA, Result
 from bench.search.similar import TextVectors
 from bench.storage.records import Record
+from bench.text import one_line
 
 #: Default number of tools of each ranking that count as shown.
 FIRST = 5
@@ -120,13 +121,20 @@ class ToolRow(Record):
         return self.wanted - self.found
 
 
+class Place(Record):
+    """A tool among the first k of a query, and whether the query wants it."""
+
+    tool_id: str
+    wanted: bool
+
+
 class MissedQuery(Record):
     """A query that wants a tool and does not find it.
 
     Attributes:
         query_id, text: the query.
         rank: of the tool, or of another one of its requirement; null if it is not in the ranking.
-        first: the first k tools, best first, and for each whether the query wants it.
+        first: the first k tools, best first.
         why: what puts the first unwanted tool above it; null where there is none.
         why_by: as of `Confusion`.
     """
@@ -134,7 +142,7 @@ class MissedQuery(Record):
     query_id: str
     text: str
     rank: int | None
-    first: list[tuple[str, bool]]
+    first: list[Place]
     why: str | None
     why_by: Literal["method", "words"] | None
 
@@ -259,7 +267,7 @@ def counted(result: Result, dataset: Dataset, k: int = FIRST, repeat: int = 1) -
         raise UsageError(f"k is {k}, and the rankings of {result.label} have at most {depth} tools.")
     one = result.of_repeat(repeat)
     ids = one.per_query["query_id"].to_pylist()
-    rows = np.array([dataset.query_codes[name] for name in ids], dtype=np.int64)
+    rows = np.array(_codes(ids, dataset.query_codes, "query", one), dtype=np.int64)
     gold = dataset.gold.take(rows)
     counts = count_tools(
         _ranked(one, dataset, ids),
@@ -378,33 +386,39 @@ def _some(ids: Sequence[str]) -> str:
 
 def _ranked(result: Result, dataset: Dataset, query_ids: Sequence[str]) -> NDArray[np.int32]:
     """(queries, depth) the stored ranking as codes."""
+    for name in ("query_id", "rank", "tool_id"):
+        column, wanted = result.run[name], RUN_SCHEMA.field(name).type
+        if column.type != wanted or column.null_count:
+            raise ResultError(f"the column {name} of the ranking of {result.label} is damaged; run it again.")
     query = _coded(result.run["query_id"], {name: i for i, name in enumerate(query_ids)}, "query", result)
     tool = _coded(result.run["tool_id"], dataset.tool_codes, "tool", result)
-    column = _numbers(result.run["rank"].combine_chunks(), result).astype(np.int64) - 1
-    width = int(column.max(initial=-1)) + 1
+    place = _numbers(result.run["rank"].combine_chunks()).astype(np.int64) - 1
+    width = int(place.max(initial=-1)) + 1
     # Tables of a site are other people's.
-    if column.min(initial=0) < 0 or width > len(dataset.tools) or width * len(query_ids) > _MOST_CELLS:
+    if place.min(initial=0) < 0 or width > len(dataset.tools) or width * len(query_ids) > _MOST_CELLS:
         raise ResultError(f"the ranking of {result.label} has ranks that no ranking of it can have; run it again.")
     ranked = np.full((len(query_ids), width), PAD, dtype=np.int32)
-    ranked[query, column] = tool
+    ranked[query, place] = tool
     return ranked
 
 
 def _coded(column: pa.ChunkedArray, codes: Mapping[str, int], kind: str, result: Result) -> NDArray[np.int64]:
     """A column of ids as codes."""
     encoded = column.combine_chunks().dictionary_encode()
-    names = encoded.dictionary.to_pylist()
+    known = np.array(_codes(encoded.dictionary.to_pylist(), codes, kind, result), dtype=np.int64)
+    return known[_numbers(encoded.indices)]
+
+
+def _codes(names: Sequence[str], codes: Mapping[str, int], kind: str, result: Result) -> list[int]:
+    """Ids as codes."""
     unknown = [name for name in names if name not in codes]
     if unknown:
-        raise ResultError(f"the ranking of {result.label} names the unknown {kind} {unknown[0]!r}; run it again.")
-    known = np.array([codes[name] for name in names], dtype=np.int64)
-    return known[_numbers(encoded.indices, result)]
+        raise ResultError(f"{result.label} names the unknown {kind} {one_line(unknown[0], 60)!r}; run it again.")
+    return [codes[name] for name in names]
 
 
-def _numbers(column: pa.Array, result: Result) -> NDArray[np.int32]:
+def _numbers(column: pa.Array) -> NDArray[np.int32]:
     """A column of numbers; not by to_numpy, which imports pandas."""
-    if column.null_count:
-        raise ResultError(f"the ranking of {result.label} leaves cells empty; run it again.")
     return np.array(np.from_dlpack(column) if len(column) else (), dtype=np.int32)
 
 
@@ -510,7 +524,7 @@ def _missed(found: Counted, case: int, why: Why | None) -> MissedQuery:
     place = counts.query[case]
     query = dataset.queries[found.rows[place]]
     first = [
-        (dataset.tools[code].tool_id, bool(right))
+        Place(tool_id=dataset.tools[code].tool_id, wanted=bool(right))
         for code, right in zip(counts.first[place].tolist(), counts.right[place].tolist(), strict=True)
         if code != PAD
     ]

@@ -20,7 +20,7 @@ from bench.data.tables import Query, Tables, Tool
 from bench.errors import ResultError, UsageError
 from bench.evaluation.external import score_run_file
 from bench.evidence.explain import explain
-from bench.evidence.tools import ToolRow, ToolsReport, counted, tool_named, tools_report
+from bench.evidence.tools import Place, ToolRow, ToolsReport, counted, tool_named, tools_report
 from bench.metrics.goldranks import MISSING
 from bench.protocol import Library, Method, Queries, Ranking
 from bench.results.store import Result
@@ -96,7 +96,7 @@ def test_the_detail_of_a_tool_lists_its_queries(run: Run, made: Dataset) -> None
     assert [item.tool_id for item in report.tools] == ["map.find"]
     assert report.detail is not None
     (missed,) = report.detail.missed
-    assert (missed.query_id, missed.rank, missed.first) == ("q4", 2, [("shop.find", False)])
+    assert (missed.query_id, missed.rank, missed.first) == ("q4", 2, [Place(tool_id="shop.find", wanted=False)])
     assert missed.why == report.tools[0].loses_to[0].why
     post = tools_report(found, tool="post").detail
     assert post is not None
@@ -229,7 +229,7 @@ def test_what_cannot_be_counted_is_refused(run: Run, tiny: Dataset, made: Datase
         ({"query_id": ["nowhere"]}, "the unknown query 'nowhere'"),
         ({"rank": pa.array([0], pa.int32())}, "has ranks that no ranking of it can have"),
         ({"rank": pa.array([2_000_000_000], pa.int32())}, "has ranks that no ranking of it can have"),
-        ({"rank": pa.array([None], pa.int32())}, "leaves cells empty"),
+        ({"rank": pa.array([None], pa.int32())}, "the column rank of the ranking of bm25 @ tiny is damaged"),
     ],
 )
 def test_a_ranking_of_somebody_s_making_is_refused(
@@ -241,6 +241,20 @@ def test_a_ranking_of_somebody_s_making_is_refused(
         table = table.set_column(table.column_names.index(name), name, pa.chunked_array([values]))
     vars(result)["run"] = pa.concat_tables([result.run.slice(1), table])
     with pytest.raises(ResultError, match=message):
+        counted(result, tiny)
+
+
+def test_tables_of_other_types_and_queries_are_refused(run: Run, tiny: Dataset) -> None:
+    result = run("bm25")
+    table = result.run
+    ranks = table["rank"].cast(pa.string())
+    vars(result)["run"] = table.set_column(table.column_names.index("rank"), "rank", ranks)
+    with pytest.raises(ResultError, match="the column rank of the ranking of bm25 @ tiny is damaged"):
+        counted(result, tiny)
+    values = result.per_query
+    names = pa.chunked_array([["nowhere", *values["query_id"].to_pylist()[1:]]])
+    vars(result)["per_query"] = values.set_column(values.column_names.index("query_id"), "query_id", names)
+    with pytest.raises(ResultError, match="names the unknown query 'nowhere'"):
         counted(result, tiny)
 
 
