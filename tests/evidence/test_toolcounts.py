@@ -68,6 +68,15 @@ def test_pairs_by_hand(counts: ToolCounts) -> None:
     assert list(zip(queries.tolist(), ranks.tolist(), strict=True)) == [(0, 1), (1, 1), (2, 2), (3, 2)]
 
 
+def test_the_example_of_a_pair_is_the_query_in_which_the_missed_tool_ranks_best() -> None:
+    ranked = np.array([[1, 2, 3, -1], [1, 2, 3, 0], [1, 2, 0, 3], [1, 3, 0, 2]], dtype=np.int32)
+    wanted = GoldGroups.of([[([0], 1)]] * 4)
+    counts = count_tools(ranked, wanted, None, np.arange(4), 4, 2)
+    pairs = counts.confusions()
+    assert list(zip(pairs.shown.tolist(), pairs.queries.tolist(), strict=True)) == [(1, 4), (2, 3), (3, 1)]
+    assert counts.query[pairs.example].tolist() == [2, 2, 3]
+
+
 def test_a_median_lies_between_two_ranks_or_beyond_the_ranking() -> None:
     ranked = np.array([[0, 1], [1, 0], [1, 2], [1, 2]], dtype=np.int32)
     for queries, median in ((1, 1), (2, 1.5), (3, 2), (4, np.nan)):
@@ -146,6 +155,10 @@ def test_sums_agree_with_recall_and_with_the_places_that_were_filled(
         case = pairs.example[i]
         assert counts.tool[case] == pairs.missed[i]
         assert pairs.shown[i] in counts.first[counts.query[case]]
+        shown = ((counts.first == pairs.shown[i]) & ~counts.right).any(axis=1)[counts.query]
+        alike = np.flatnonzero((counts.tool == pairs.missed[i]) & (counts.rank > k) & shown)
+        assert pairs.queries[i] == len(alike)
+        assert counts.rank[case] == counts.rank[alike].min()
         assert pairs.queries[i] <= counts.missed[pairs.missed[i]]
         assert pairs.queries[i] <= counts.unwanted[pairs.shown[i]]
 
