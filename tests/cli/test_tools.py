@@ -82,13 +82,13 @@ def test_forbidden_tools_alternatives_and_no_tool(bench: Bench, tmp_path: Path) 
     bench("data", "import", "mine", tmp_path / "tools.json", "--queries", tmp_path / "queries.jsonl")
     bench("run", "-m", "bm25", "-d", "mine", "--template", "description")
     report = valid(bench("tools", "bm25@mine", "--k", "1", "--json").json)
-    rows = {row["tool_id"]: row for row in report["tools"]}
-    assert {name: (row["wanted"], row["found"], row["by_other"]) for name, row in rows.items()} == {
+    found = {row["tool_id"]: row for row in report["tools"]}
+    assert {name: (row["wanted"], row["found"], row["by_other"]) for name, row in found.items()} == {
         "send": (1, 0, 0),
         "post": (1, 1, 1),
         "drop": (0, 0, 0),
     }
-    assert (rows["drop"]["forbidden"], rows["drop"]["forbidden_shown"], rows["drop"]["unwanted"]) == (2, 1, 2)
+    assert (found["drop"]["forbidden"], found["drop"]["forbidden_shown"], found["drop"]["unwanted"]) == (2, 1, 2)
     said = bench("tools", "bm25@mine", "--k", "1").out
     assert "shown to queries that forbid them: 1" in said
     assert re.search(r"^ tool .* forbidden ", said, re.M)

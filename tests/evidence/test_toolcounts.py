@@ -120,7 +120,8 @@ def cases(draw: st.DrawFn) -> tuple[np.ndarray, GoldGroups, Gold, int, int]:
         own = draw(st.lists(codes, unique=True, max_size=depth))
         ranked[query, : len(own)] = own
         gold = draw(st.lists(codes, unique=True, max_size=3))
-        rest = st.lists(codes.filter(lambda code, gold=gold: code not in gold), unique=True, max_size=2)
+        others = [code for code in range(tools) if code not in gold]
+        rest = st.lists(st.sampled_from(others), unique=True, max_size=2) if others else st.just([])
         rows.append([([tool, *draw(rest)], draw(st.integers(1, 3))) for tool in gold])
     forbidden = Gold.of(dict.fromkeys(draw(st.lists(codes, unique=True, max_size=2)), 1) for _ in range(queries))
     return ranked, GoldGroups.of(rows), forbidden, tools, draw(st.integers(1, tools))
