@@ -5,9 +5,7 @@ The same page is written for a single result, with everything that it needs insi
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
-from functools import partial
 
 from markupsafe import Markup
 
@@ -20,15 +18,11 @@ from bench.leaderboard.pages.explorer import chosen
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import render, static_files
 from bench.leaderboard.writer import Writer
-from bench.models.tokens import can_count_tokens
 from bench.progress import QUIET, Progress
-from bench.results.store import RUN
 from bench.search.similar import TextVectors
 
 #: Tools of a page of the site, and of a page of its own; ids in a list.
 _MOST_TOOLS, _MOST_ALONE, _MOST_IDS = 40, 1000, 60
-#: Changes when the page does.
-_FORM = "1"
 
 
 def write_tools(board: Board, data: Data, rejected: list[Rejected], writer: Writer) -> tuple[Row, ...]:
@@ -58,14 +52,14 @@ def write_tools(board: Board, data: Data, rejected: list[Rejected], writer: Writ
 
     written = []
     for row in chosen(board):
-        made_from = [_FORM, dataset.content_hash, str(data.may_show), str(can_count_tokens()), board.slug]
-        made_from += [row.id, row.name, row.result.manifest.files.get(RUN, "")]
-        key = hashlib.sha256("\n".join(made_from).encode("utf-8", "surrogatepass")).hexdigest()
         try:
-            writer.put_made(f"t/{row.id}.html", key, partial(page, row))
+            text = page(row)
         except (ResultError, UsageError) as error:
-            rejected.append(Rejected(row.name, f"its page of tools is omitted: {error}"))
+            # Without the place of the results, which is that of somebody's machine.
+            reason = str(error).replace(f"{row.result.folder.parent.parent}/", "")
+            rejected.append(Rejected(row.name, f"its page of tools is omitted: {reason}"))
             continue
+        writer.put(f"t/{row.id}.html", text)
         written.append(row)
     return tuple(written)
 
