@@ -213,6 +213,13 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
         **tokens,
         "tools seen in train": int(seen.sum()),
     }
+    more = {
+        "requirements that several tools meet": sum(len(query.any_of) for query in loaded.queries),
+        "queries with forbidden tools": sum(bool(query.forbidden) for query in loaded.queries),
+        "queries with searches": sum(bool(query.searches) for query in loaded.queries),
+        "queries with earlier turns": sum(bool(query.context) for query in loaded.queries),
+    }
+    found.update({name: count for name, count in more.items() if count})
     for name in loaded.slice_names:
         values = Counter(query.slices[name] for query in loaded.queries if name in query.slices)
         found[f"slice {name}"] = dict(sorted(values.items()))
