@@ -107,6 +107,8 @@ def _print_head(report: ToolsReport) -> None:
         f"{report.library} tools, {report.wanted_tools} of them wanted by {report.judged} of {report.queries} queries; "
         f"found in the first {report.k}: {report.found} of {report.requirements}"
     )
+    for note in report.warnings:
+        out.print(Text(f"note: {_plain(note, 600)}", style="yellow"))
 
 
 def _print_all(report: ToolsReport) -> None:

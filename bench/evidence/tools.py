@@ -185,6 +185,7 @@ class ToolsReport(Record):
         never_found: ids of the tools that are wanted and that no ranking of a query that wants them has.
         near_duplicate_tools: number of tools that have a near-duplicate.
         forbidden_shown: places among the first k with a tool that the query forbids.
+        warnings: what a reader must know of the result, in sentences.
         why_note: why the method was not asked for reasons; empty if it was.
         tools: rows, those that are missed most often first, then those that are most often shown unwanted.
         detail: the queries of the one tool that was asked for; null otherwise.
@@ -208,6 +209,7 @@ class ToolsReport(Record):
     never_found: list[str]
     near_duplicate_tools: int
     forbidden_shown: int
+    warnings: list[str]
     why_note: str
     tools: list[ToolRow]
     detail: ToolDetail | None
@@ -350,6 +352,7 @@ def tools_report(
         never_found=found.never_found,
         near_duplicate_tools=int((vectors.near_duplicates.count > 0).sum()),
         forbidden_shown=int(counts.forbidden_shown.sum()),
+        warnings=manifest.notes,
         why_note=note,
         tools=rows,
         detail=detail,

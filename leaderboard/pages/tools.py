@@ -124,6 +124,7 @@ def _columns(report: ToolsReport) -> dict[str, bool]:
     rows = report.tools
     return {
         "groups": any(item.groups != item.wanted for item in rows),
+        "share": any(item.low is not None for item in rows),
         "other": any(item.by_other for item in rows),
         "forbidden": any(item.forbidden for item in rows),
         "alike": any(item.nearest is not None for item in rows),

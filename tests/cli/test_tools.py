@@ -55,6 +55,14 @@ def test_json_has_every_tool_and_follows_its_schema(bench: Bench) -> None:
     assert [pair["why_by"] for pair in row["loses_to"]] == ["method"] * 5
 
 
+def test_what_must_be_known_of_a_result_is_said(bench: Bench, tmp_path: Path) -> None:
+    bench("run", "-m", "bm25", "-d", "starter", "--limit", "30")
+    note = "only 30 queries were evaluated (--limit): not comparable with full results"
+    assert f"note: {note}" in bench("tools", "bm25@starter").out
+    assert bench("tools", "bm25@starter", "--json", "--html", tmp_path / "page.html").json["warnings"] == [note]
+    assert note in (tmp_path / "page.html").read_text("utf-8")
+
+
 def test_one_tool_is_shown_with_its_queries(bench: Bench) -> None:
     bench("run", "-m", "bm25", "-d", "starter")
     said = bench("tools", "bm25@starter", "--tool", "rolobox.find_contact").out
