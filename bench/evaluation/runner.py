@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
+from bench.data.origins import count_origins
 from bench.errors import BenchError, ResultError, UsageError
 from bench.evaluation.answers import Answers, ask, asking_order, forget
 from bench.evaluation.cut import Cut, learn_cut, split_history
@@ -323,6 +324,7 @@ def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], hist
         units=count,
         effective=effective,
         source=dataset.source,
+        origins=count_origins(dataset.queries[row] for row in rows),
     )
 
 

@@ -278,6 +278,9 @@ def answers_today(
     Returns:
         For each query the answer; or None, and in a sentence why it cannot be shown with the stored numbers.
     """
+    merged = [_merged(dataset.queries[item.row]) for item in asked]
+    if all(merged):
+        return [(None, note) for note in merged]
     identity = result.manifest.dataset
     rows = np.array([item.row for item in asked], dtype=np.int64)
     queries = Queries.of(dataset, rows)
@@ -297,8 +300,8 @@ def answers_today(
             return [(None, _not_again(error)) for _ in asked]
         answers: list[tuple[ExplainedAnswer | None, str]] = []
         for i, item in enumerate(asked):
-            if calls := dataset.queries[item.row].calls:
-                answers.append((None, _MERGED.format(calls=len(calls))))
+            if merged[i]:
+                answers.append((None, merged[i]))
                 continue
             gold = frozenset(entry.tool for entry in item.shown if entry.gold)
             tools = tuple(entry.tool for entry in item.shown)
@@ -314,7 +317,10 @@ def answers_today(
         return answers
 
 
-_MERGED = "Only the stored numbers can be shown, because the ranking is merged from {calls} searches."
+def _merged(query: Query) -> str:
+    """That the ranking of a query is merged from several, in a sentence; empty if it is not."""
+    count = len(query.calls)
+    return f"Only the stored numbers can be shown, because the ranking is merged from {count} searches." if count else ""
 
 
 def _not_again(error: BenchError) -> str:

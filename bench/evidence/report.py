@@ -144,6 +144,7 @@ class DatasetReport(Record):
         n: judged queries.
         unit: what makes queries dependent, such as `gold+group`, or `none`.
         units, effective: units of independence of the judged queries, and how many independent queries they are worth.
+        origin: sentences on where the queries come from, if people did not write them.
     """
 
     dataset: str
@@ -158,6 +159,7 @@ class DatasetReport(Record):
     slices: list[SliceReport]
     moves: list[Moves]
     warnings: list[str]
+    origin: list[str] = []
 
 
 class MacroStanding(Record):

@@ -70,7 +70,8 @@ def test_the_values_are_influences(rows: list[tuple[float, bool, bool]], which: 
 
     def mean_with(extra: int) -> NDArray[np.float64]:
         again = [row for i, row in enumerate(rows) for _ in range(copies + (extra if i == which else 0))]
-        return values(*(list(column) for column in zip(*again, strict=True))).mean(axis=0)
+        mean: NDArray[np.float64] = values(*(list(column) for column in zip(*again, strict=True))).mean(axis=0)
+        return mean
 
     slope = (mean_with(1) - mean_with(0)) * copies * len(rows)
     np.testing.assert_allclose(slope, found[which] - found.mean(axis=0), atol=0.05)
