@@ -319,8 +319,9 @@ def answers_today(
 
 def _merged(query: Query) -> str:
     """That the ranking of a query is merged from several, in a sentence; empty if it is not."""
-    count = len(query.calls)
-    return f"Only the stored numbers can be shown, because the ranking is merged from {count} searches." if count else ""
+    if not query.calls:
+        return ""
+    return f"Only the stored numbers can be shown, because the ranking is merged from {len(query.calls)} searches."
 
 
 def _not_again(error: BenchError) -> str:

@@ -6,6 +6,7 @@ import doctest
 import importlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,17 @@ def test_a_method_that_is_gone_is_compared_by_words(run: Run, made: Dataset) -> 
     (pair,) = row(report, "map.find").loses_to
     assert (pair.tool_id, pair.queries, pair.example, pair.why_by) == ("shop.find", 2, "q3", "words")
     assert pair.why == "of the query's words, it alone has 'the', 'way'"
+
+
+def test_a_query_of_several_searches_is_compared_by_words(run: Run) -> None:
+    queries = [replace(query, calls=("finds", "a thing")) if query.query_id == "q4" else query for query in QUERIES]
+    dataset = Dataset.build("made", CARD, Tables(TOOLS, queries))
+    report = tools_report(counted(run("bm25", dataset=dataset), dataset, 1))
+    pairs = {item.tool_id: item.loses_to[0] for item in report.tools if item.loses_to}
+    assert {name: (pair.example, pair.why_by) for name, pair in pairs.items()} == {
+        "map.find": ("q4", "words"),
+        "post.send": ("q1", "method"),
+    }
 
 
 def test_one_repeat_is_counted(run: Run, tiny: Dataset) -> None:
