@@ -11,7 +11,7 @@ from bench.errors import UsageError
 from bench.protocol import History, Library, Method, Queries, Ranking
 from bench.protocol.method import Context
 from bench.remote.answers import AnswerReader
-from bench.remote.asking import Asking
+from bench.remote.asking import Asking, Reply
 from bench.remote.catalogue import as_lines
 from bench.remote.process import ProcessClient
 from bench.specs.parameters import ParameterSet
@@ -68,5 +68,5 @@ class Command(Method):
     def rank(self, queries: Queries, depth: int) -> Ranking:
         return self._asking.rank(queries.texts, depth, self._reader)
 
-    def _send(self, text: str, depth: int) -> bytes:
-        return self._client.ask({"query": text, "limit": depth})
+    def _send(self, text: str, depth: int) -> Reply:
+        return Reply.of(self._client.ask({"query": text, "limit": depth}))

@@ -11,7 +11,7 @@ from bench.errors import UnavailableError, UsageError
 from bench.protocol import History, Library, Method, Queries, Ranking
 from bench.protocol.method import Context
 from bench.remote.answers import AnswerReader, Unusable
-from bench.remote.asking import Asking
+from bench.remote.asking import Asking, Reply
 from bench.remote.catalogue import catalogue
 from bench.remote.web import Web, WebClient, checked_url
 from bench.specs.parameters import ParameterSet
@@ -87,13 +87,14 @@ class Http(Method):
     def rank(self, queries: Queries, depth: int) -> Ranking:
         return self._asking.rank(queries.texts, depth, self._reader)
 
-    def _send(self, text: str, depth: int) -> bytes:
+    def _send(self, text: str, depth: int) -> Reply:
         asked: dict[str, str | int] = {self.parameters.query: text}
         if self.parameters.limit:
             asked[self.parameters.limit] = depth
         if self.parameters.catalogue:
             asked["library"] = self._library
-        return self._web().send("POST" if self.parameters.verb == "post" else "GET", self.parameters.url, asked)
+        own = self.parameters
+        return Reply.of(self._web().send("POST" if own.verb == "post" else "GET", own.url, asked))
 
     def _web(self) -> WebClient:
         if self._client is None:

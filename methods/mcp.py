@@ -12,7 +12,7 @@ from bench.errors import UnavailableError, UsageError
 from bench.protocol import History, Library, Method, Queries, Ranking
 from bench.protocol.method import Context
 from bench.remote.answers import AnswerReader, Unusable
-from bench.remote.asking import Asking
+from bench.remote.asking import Asking, Reply
 from bench.remote.mcp import McpClient
 from bench.remote.servers import server_at
 from bench.specs.parameters import ParameterSet
@@ -87,13 +87,13 @@ class Mcp(Method):
     def rank(self, queries: Queries, depth: int) -> Ranking:
         return self._asking.rank(queries.texts, depth, self._reader)
 
-    def _send(self, text: str, depth: int) -> bytes:
+    def _send(self, text: str, depth: int) -> Reply:
         own = self.parameters
         arguments: dict[str, str | int] = {own.query: text}
         if own.limit:
             arguments[own.limit] = depth
         try:
-            return _answer(self._client().call(own.tool, arguments, own.timeout))
+            return _reply(self._client().call(own.tool, arguments, own.timeout))
         except Unusable as error:
             # A server may send the token back, and reasons are stored with the result.
             secret = os.environ.get(own.token, "") if own.token else ""
@@ -125,22 +125,24 @@ class Mcp(Method):
         return self._revision
 
 
-def _answer(result: CallToolResult) -> bytes:
-    """The JSON of a result: its structured content, or its first text.
+def _reply(result: CallToolResult) -> Reply:
+    """The JSON of a result, its structured content or its first text, and what an agent is shown of it.
+
+    An agent is shown the texts of a result; servers repeat structured content in them. It is shown the structured
+    content itself where there is no text.
 
     Raises:
         Unusable: the result is an error of the tool, or has neither.
     """
-    texts = (block.text for block in result.content if block.type == "text")
-    text = next(texts, None)
+    texts = [block.text for block in result.content if block.type == "text"]
     if result.is_error:
-        raise Unusable(f"an error of the tool ({one_line(text or '', 80)!r})")
-    content: Any = result.structured_content
+        raise Unusable(f"an error of the tool ({one_line(texts[0] if texts else '', 80)!r})")
+    whole: Any = result.structured_content
+    shown = "\n".join(texts) if texts else json.dumps(whole, ensure_ascii=False)
     # SDKs wrap what is no object, and also give a text as a text.
-    if isinstance(content, dict) and list(content) == ["result"]:
-        content = content["result"]
+    content = whole["result"] if isinstance(whole, dict) and list(whole) == ["result"] else whole
     if content is not None and not isinstance(content, str):
-        return json.dumps(content).encode()
-    if text is None:
+        return Reply(json.dumps(content).encode(), shown)
+    if not texts:
         raise Unusable("a result without structured content or text")
-    return text.encode("utf-8", "replace")
+    return Reply(texts[0].encode("utf-8", "replace"), shown)

@@ -88,6 +88,9 @@ def server(given: argparse.Namespace) -> Server[Any]:
             return CallToolResult(content=[TextContent(text="[" + " " * (12 << 20) + "]")])
         if given.answer == "text":
             return CallToolResult(content=[TextContent(text=json.dumps(found))])
+        if given.answer == "told":
+            texts = [TextContent(text="word " * 50), TextContent(text="word " * 50)]
+            return CallToolResult(content=texts, structured_content={"tools": found})
         content = {"result": found} if given.answer == "wrapped" else {"tools": found}
         return CallToolResult(content=[], structured_content=content)
 

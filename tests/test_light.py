@@ -218,7 +218,7 @@ def test_a_result_gets_its_token_counts_where_they_can_be_had_and_keeps_them(
     assert made().metrics.tokens == {}
     tokenizer(True)
     counted = made().metrics.tokens
-    assert counted.keys() == {"library", "top_5", "top_10"}
+    assert counted.keys() == {"library", "top_5", "top_10", "definitions", "definitions_top_5"}
     tokenizer(False)
     result = made()
     assert result.metrics.tokens == counted

@@ -22,6 +22,7 @@ from bench.evidence.render import (
     INDEPENDENT,
     LONGEST_TEXT,
     SLICE_SIGNS,
+    answer_tokens,
     csv_text,
     dagger,
     difference_cells,
@@ -191,6 +192,8 @@ def _print_dataset(dataset: DatasetReport, baseline: str) -> None:
         notes = [*system.marks, *([f"{system.n_failed} queries failed"] if system.n_failed else [])]
         if notes:
             out.print(Text(f"{system.name}: {', '.join(notes)}", style="yellow"))
+    for sentence in answer_tokens(dataset):
+        out.print(sentence)
     for warning in [*dataset.warnings, *few_units(dataset), *reversed_orders(dataset)]:
         out.print(Text(f"note: {warning}", style="yellow"))
     _print_metrics(dataset.metrics, dataset.n)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
+from bench.results.costs import break_even
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result
@@ -196,11 +197,17 @@ def _print_costs(out: Console, result: Result) -> None:
         out.print(f"time: {stages}{peak}")
     if manifest.latency is not None:
         cached = ", embeddings from the cache" if manifest.latency.cached else ""
-        out.print(
-            f"one query: p50 {seconds(manifest.latency.p50)}, p95 {seconds(manifest.latency.p95)} "
-            f"(n={manifest.latency.queries}{cached})"
-        )
+        own = manifest.latency
+        p99 = "" if own.p99 is None else f", p99 {seconds(own.p99)}"
+        out.print(f"one query: p50 {seconds(own.p50)}, p95 {seconds(own.p95)}{p99} (n={own.queries}{cached})")
     out.print(f"tokens of tool text: {_tokens(scored.tokens)}")
+    if "answer" in scored.tokens:
+        out.print(
+            f"tokens of an answer, as the search sent it: {scored.tokens['answer']:.0f} (asked for {manifest.depth} "
+            "tools)"
+        )
+    if (against := break_even(manifest, scored)) is not None:
+        out.print(f"break-even: {against.sentence}")
     if (use := manifest.model_use) is not None:
         cost = "price not known" if use.cost is None else f"cost {use.cost:.4g}"
         out.print(

@@ -12,7 +12,7 @@ import shutil
 import time
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from bench.data.queryviews import merged
 from bench.errors import MethodError
 from bench.evaluation.guard import method_errors
 from bench.metrics.ties import Beyond
+from bench.models.tokens import can_count_tokens, count_tokens
 from bench.progress import Progress
 from bench.protocol import Method, Queries, Ranking, RecommendingMethod, ToolSets
 from bench.protocol.ranking import Violation, validate, validate_sets
@@ -41,6 +42,8 @@ class Answers:
         sets: recommended sets, or None.
         seconds: time spent in the method, over all batches of this and earlier attempts.
         resumed: whether some batches were answered before this process started.
+        reply_tokens: (queries,) tokens of the text that a search outside of bench answered with, -1 where there is
+            none; None where a batch came without such texts, or the tokenizer was not installed when it did.
     """
 
     ranking: Ranking
@@ -48,6 +51,7 @@ class Answers:
     sets: ToolSets | None
     seconds: float = 0.0
     resumed: bool = False
+    reply_tokens: NDArray[np.int64] | None = None
 
     def take(self, positions: NDArray[np.int64]) -> Answers:
         """The answers at these positions, in the order given."""
@@ -58,6 +62,7 @@ class Answers:
             None if sets is None else ToolSets.of([sets.row(int(position)) for position in positions]),
             self.seconds,
             self.resumed,
+            None if self.reply_tokens is None else self.reply_tokens[positions],
         )
 
 
@@ -153,7 +158,19 @@ def _answer(
             start, end = meeting.starts[i : i + 2]
             judged = zip(meeting.tools[start:end], meeting.grades[start:end], strict=True)
             gold[i] = {int(tool): int(grade) for tool, grade in judged if tied[tool]}
-    return _Batch(positions, ranking, Beyond(counts, Gold.of(gold)), sets, seconds)
+    return _Batch(positions, ranking, Beyond(counts, Gold.of(gold)), sets, seconds, _reply_tokens(ranking))
+
+
+def _reply_tokens(ranking: Ranking) -> NDArray[np.int64] | None:
+    """(queries,) tokens of the replies, -1 where there is none; None for a ranking without, or without a tokenizer."""
+    if ranking.replies is None or not can_count_tokens():
+        return None
+    found = np.full(len(ranking.replies), -1, dtype=np.int64)
+    known = [i for i, reply in enumerate(ranking.replies) if reply is not None]
+    # Half a surrogate pair, which JSON may hold, has no bytes.
+    texts = [(ranking.replies[i] or "").encode("utf-8", "replace").decode() for i in known]
+    found[known] = count_tokens(texts)
+    return found
 
 
 def _calls(dataset: Dataset, rows: NDArray[np.int64], queries: Queries) -> tuple[NDArray[np.int64], Queries]:
@@ -179,7 +196,12 @@ def _merged(
         tools = [[] if bad else own for own, bad in zip(tools, failed, strict=True)]
     if sets is not None:
         sets = ToolSets.of([np.unique(np.concatenate([sets.row(i) for i in part])) for part in parts])
-    return Ranking.of_lists(tools, failed), sets
+    replies = None
+    if ranking.replies is not None:
+        # An agent reads the answers to all of its searches.
+        told = [[reply for i in part if (reply := ranking.replies[i]) is not None] for part in parts]
+        replies = tuple("\n".join(own) if own else None for own in told)
+    return replace(Ranking.of_lists(tools, failed), replies=replies), sets
 
 
 def _violation(method: Method, dataset: Dataset, rows: NDArray[np.int64], violation: Violation) -> str:
@@ -200,6 +222,7 @@ class _Batch:
     beyond: Beyond
     sets: ToolSets | None
     seconds: float
+    reply_tokens: NDArray[np.int64] | None = None
 
     def write(self, path: Path) -> None:
         arrays: dict[str, NDArray[Any]] = {
@@ -215,6 +238,8 @@ class _Batch:
             arrays["scores"] = self.ranking.scores
         if self.ranking.failed is not None:
             arrays["failed"] = self.ranking.failed
+        if self.reply_tokens is not None:
+            arrays["reply_tokens"] = self.reply_tokens
         if self.sets is not None:
             arrays["set_starts"], arrays["set_tools"] = self.sets.starts, self.sets.tools
         # Made in memory first: zip archives are written with seeks, which a full disk turns into nonsense.
@@ -237,6 +262,7 @@ class _Batch:
                 Beyond(arrays["beyond"], gold),
                 sets,
                 float(arrays["seconds"]),
+                arrays.get("reply_tokens"),
             )
         except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
             return None
@@ -269,10 +295,12 @@ def _joined(parts: Sequence[_Batch], resumed: bool) -> Answers:
         Gold(starts, np.concatenate([part.tools for part in gold]), np.concatenate([part.grades for part in gold])),
     )
     sets = [part.sets for part in parts if part.sets is not None]
+    tokens = [part.reply_tokens for part in parts if part.reply_tokens is not None]
     return Answers(
         Ranking.join([part.ranking for part in parts]),
         beyond,
         ToolSets.join(sets) if len(sets) == len(parts) else None,
         sum(part.seconds for part in parts),
         resumed,
+        np.concatenate(tokens) if len(tokens) == len(parts) else None,
     )

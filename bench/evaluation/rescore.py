@@ -86,6 +86,10 @@ def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Resu
     run: pa.Table | None = None
     if result.has_run:
         scored = rescored(result, dataset, metrics)
+        if token_code(manifest.scoring) != token_code(scoring_code(scored.metrics.metrics)):
+            # The replies are not kept, so that their tokens cannot be counted by the code of today.
+            kept = {name: value for name, value in scored.metrics.tokens.items() if name != "answer"}
+            scored = replace(scored, metrics=scored.metrics.model_copy(update={"tokens": kept}))
         found, per_query, run, repeats = scored.metrics, scored.per_query, scored.run, scored.repeats
     else:
         found, per_query, repeats = _from_values(result, dataset, metrics)
@@ -160,8 +164,12 @@ def rescored(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Sco
     depth = None if manifest.method.run_file else manifest.depth
     wanted = list(dict.fromkeys([*_had(result), *metrics]))
     scored = score_repeats(manifest.result_id, dataset, rows, repeats, manifest.dataset.template, wanted, depth)
-    # Where tokens cannot be counted, the counts that the result had still hold: the answers are the same.
-    tokens = scored.metrics.tokens or result.metrics.tokens
+    # Where tokens cannot be counted, the counts that the result had still hold: the answers are the same. Those of the
+    # replies cannot be counted again anywhere.
+    had = result.metrics.tokens
+    tokens = scored.metrics.tokens or had
+    if "answer" in had:
+        tokens = {**tokens, "answer": had["answer"]}
     return replace(scored, metrics=scored.metrics.model_copy(update={"tokens": tokens}))
 
 

@@ -45,7 +45,7 @@ from bench.storage.paths import write_text
 Overwrite = Literal["never", "missing", "always"]
 
 #: Single queries are timed until so many are done or so many seconds are spent.
-_LATENCY_QUERIES = 50
+_LATENCY_QUERIES = 100
 _LATENCY_SECONDS = 2.0
 #: Marks the batches of a run that was begun with `always`, so that the same command continues it.
 _ANEW = "begun-anew"
@@ -358,8 +358,7 @@ def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:
             seconds.append(time.perf_counter() - started)
             if sum(seconds) > _LATENCY_SECONDS:
                 break
-    p50, p95 = np.percentile(seconds, [50, 95])
-    return Latency(p50=round(float(p50), 6), p95=round(float(p95), 6), queries=len(seconds), cached=encoding.cached)
+    return Latency.of(seconds, cached=encoding.cached)
 
 
 def _calls(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, float]:

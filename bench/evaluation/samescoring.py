@@ -83,7 +83,8 @@ class Comparison:
                 (was.low, was.high) == (now.low, now.high),
             )
             self.values += len(before)
-        equal = result.metrics.tokens == scored.metrics.tokens
+        # Older results have fewer counts.
+        equal = result.metrics.tokens.items() <= scored.metrics.tokens.items()
         self.tokens.enter(old if isinstance(old, str) else old.tokens, new.tokens, equal)
         one, other = result.metrics.lenient, scored.metrics.lenient
         if one is not None and other is not None:

@@ -11,20 +11,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
-from bench.data.tables import Template
+from bench.data.tables import NamedTemplate, Template
 from bench.evaluation.answers import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
 from bench.identity.measures import interval_hash, measure_hash, token_hash
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, evaluate, parse_metrics
 from bench.metrics.ties import TieBand, tie_band
 from bench.models.tokens import can_count_tokens, count_tokens
-from bench.protocol import Ranking, ToolSets
+from bench.protocol import Ranking
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Metrics, Repeats, ScoringCode
 from bench.results.repeats import variations
 from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
 from bench.stats.repeats import repeat_means
 from bench.storage import arrow
+
+#: A tool as the API of a model takes it, with its schema: what it costs to give a model the tool.
+DEFINITION: NamedTemplate = "full"
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def score_repeats(
         and (metric.measure.kind != "confidence" or scored)
         and not (cut_short and isinstance(metric.cutoff, int) and metric.cutoff > (depth or 0))
     ]
-    counts = count_tokens([tool.text(template) for tool in dataset.tools]) if can_count_tokens() else None
+    counts = _ToolTokens.of(dataset, template) if can_count_tokens() else None
     parts = [_part(dataset, rows, answers, counts, metrics) for answers in repeats]
     silent = np.logical_or.reduce([part.silent for part in parts])
     scores, of_chance = parts[0].scores, None
@@ -125,7 +128,11 @@ def score_repeats(
         n_failed=int((silent & judged).sum()),
         n_tied=max(band.tied_queries for band in bands) if has_bands else None,
         metrics=values,
-        tokens={name: _average([part.tokens[name] for part in parts]) for name in parts[0].tokens},
+        tokens={
+            name: _average([part.tokens[name] for part in parts])
+            for name in parts[0].tokens
+            if all(name in part.tokens for part in parts)
+        },
         lenient=lenient_mean([answers.ranking for answers in repeats], lenient_gold(dataset, rows), gold, metrics),
         repeats=of_chance,
     )
@@ -154,7 +161,7 @@ def _part(
     dataset: Dataset,
     rows: NDArray[np.int64],
     answers: Answers,
-    counts: NDArray[np.int64] | None,
+    counts: _ToolTokens | None,
     metrics: Sequence[Metric],
 ) -> _Part:
     gold, ranking = dataset.gold.take(rows), answers.ranking
@@ -168,7 +175,7 @@ def _part(
         nothing &= np.diff(answers.sets.starts) == 0
     # To answer a query that has no gold with nothing is right, not a failure.
     silent = failed | (nothing & (gold.counts > 0))
-    return _Part(scores, band, silent, _tokens(counts, ranking.tools, answers.sets))
+    return _Part(scores, band, silent, _tokens(counts, answers))
 
 
 def _confidence(ranking: Ranking) -> NDArray[np.float64] | None:
@@ -200,20 +207,48 @@ def scoring_code(metrics: Iterable[str]) -> ScoringCode:
     return ScoringCode(measures=dict(sorted(measures.items())), intervals=interval_hash(), tokens=token_hash())
 
 
-def _tokens(counts: NDArray[np.int64] | None, tools: NDArray[np.int32], sets: ToolSets | None) -> dict[str, float]:
-    """Mean tokens of the text a query would put before the agent, against the whole library.
+@dataclass(frozen=True)
+class _ToolTokens:
+    """(tools,) tokens of each tool: of its text in the run, and of its definition as the API of a model takes it."""
+
+    texts: NDArray[np.int64]
+    definitions: NDArray[np.int64]
+
+    @staticmethod
+    def of(dataset: Dataset, template: Template) -> _ToolTokens:
+        texts = count_tokens([tool.text(template) for tool in dataset.tools])
+        if template == DEFINITION:
+            return _ToolTokens(texts, texts)
+        return _ToolTokens(texts, count_tokens([tool.text(DEFINITION) for tool in dataset.tools]))
+
+
+def _tokens(counts: _ToolTokens | None, answers: Answers) -> dict[str, float]:
+    """Mean tokens that a query puts before the agent, against the whole library; see `Metrics.tokens`.
 
     Nothing where the tokeniser is not installed, so that there are no counts of the tools.
     """
     if counts is None:
         return {}
-    found = {"library": float(counts.sum())}
+    tools, sets, replies = answers.ranking.tools, answers.sets, answers.reply_tokens
+    found = {"library": float(counts.texts.sum())}
     for k in (5, 10):
-        head = tools[:, :k]
-        found[f"top_{k}"] = float(np.where(head >= 0, counts[head], 0).sum(axis=1).mean()) if head.size else 0.0
+        found[f"top_{k}"] = _mean_of_first(k, counts.texts, tools)
     if sets is not None:
-        found["recommended"] = float(counts[sets.tools].sum() / len(sets))
+        found["recommended"] = float(counts.texts[sets.tools].sum() / len(sets))
+    found["definitions"] = float(counts.definitions.sum())
+    found["definitions_top_5"] = _mean_of_first(5, counts.definitions, tools)
+    if replies is not None:
+        failed = answers.ranking.failed
+        answered = np.ones(len(replies), dtype=np.bool_) if failed is None else ~failed
+        # A mean over a part of the answers would be that of the part.
+        if answered.any() and (replies[answered] >= 0).all():
+            found["answer"] = float(replies[answered].mean())
     return found
+
+
+def _mean_of_first(k: int, counts: NDArray[np.int64], tools: NDArray[np.int32]) -> float:
+    head = tools[:, :k]
+    return float(np.where(head >= 0, counts[head], 0).sum(axis=1).mean()) if head.size else 0.0
 
 
 def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers, *, has_scores: bool) -> pa.Table:

@@ -165,6 +165,7 @@ def _on_dataset(
                     *([ORDER_DEPENDS_ON_GOLD] if name in turned else []),
                 ],
                 n_failed=result.metrics.n_failed,
+                answer_tokens=result.metrics.tokens.get("answer"),
             )
             for name, result in zip(field.names, field.results, strict=True)
         ],

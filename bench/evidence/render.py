@@ -80,6 +80,12 @@ def few_units(dataset: DatasetReport) -> list[str]:
     ]
 
 
+def answer_tokens(dataset: DatasetReport) -> list[str]:
+    """What an agent pays for the answers of each search outside of bench, in a sentence; none where nobody knows it."""
+    known = [f"{item.name} {item.answer_tokens:.0f}" for item in dataset.systems if item.answer_tokens is not None]
+    return [f"mean tokens of an answer, as the search sent it: {', '.join(known)}"] if known else []
+
+
 def markdown(report: Comparison) -> str:
     """The whole comparison as GitHub's Markdown."""
     parts = [f"# Compared with {_cell(report.baseline)}", _cell(legend(report))]
@@ -88,7 +94,7 @@ def markdown(report: Comparison) -> str:
         parts.append(f"## {_cell(dataset.dataset)} ({dataset.split}{limit}; {_size(dataset)})")
         notes = [f"{item.name}: {', '.join(item.marks)}" for item in dataset.systems if item.marks]
         notes += [f"{item.name}: {item.n_failed} queries failed" for item in dataset.systems if item.n_failed]
-        notes += [*dataset.origin, *few_units(dataset), *reversed_orders(dataset)]
+        notes += [*dataset.origin, *answer_tokens(dataset), *few_units(dataset), *reversed_orders(dataset)]
         if notes:
             parts.append("\n".join(f"- {_cell(note)}" for note in notes))
         for metric in dataset.metrics:

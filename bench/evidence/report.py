@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from bench.storage.records import Record
+from bench.storage.records import Record, Sparing
 
 SCHEMA_VERSION = 2
 Correction = Literal["holm", "benjamini-hochberg"]
 
 
-class System(Record):
-    """One of the compared results. `name` is unique within the comparison."""
+class System(Record, Sparing):
+    """One of the compared results. `name` is unique within the comparison.
+
+    `answer_tokens`: mean over the answered queries of the text that a search outside of bench sent; left out where it
+    is not known.
+    """
+
+    spared: ClassVar[frozenset[str]] = frozenset({"answer_tokens"})
 
     name: str
     result_id: str
     marks: list[str]
     n_failed: int
+    answer_tokens: float | None = None
 
 
 class Standing(Record):

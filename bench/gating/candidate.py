@@ -132,7 +132,6 @@ def ask_search(
         found[position] = merged(answers_of_calls, len(dataset.tools)) if query.calls else answers_of_calls[0]
     answers = Answers(Ranking.of_lists(found), Beyond.none(len(rows)), None)
     scored = score("", dataset, rows, answers, known.template, list(metrics))
-    p50, p95 = np.percentile(seconds, [50, 95])
     return Candidate(
         label=f"{name} @ {dataset.spec}",
         result_id=None,
@@ -142,7 +141,7 @@ def ask_search(
         protocol=version_for(dataset.gold),
         scoring=scoring_code(scored.metrics.metrics),
         n_failed=scored.metrics.n_failed,
-        latency=Latency(p50=round(float(p50), 6), p95=round(float(p95), 6), queries=len(seconds), cached=False),
+        latency=Latency.of(seconds, cached=False),
         hardware=hardware(),
         tokens=scored.metrics.tokens,
         rankings=answers_digest(scored.run, scored.per_query),

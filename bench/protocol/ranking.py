@@ -27,12 +27,15 @@ class Ranking:
         tied_beyond: (queries, ceil(library / 8)) uint8, `numpy.packbits` of the tools that did not fit
             although they score exactly as the last returned one; None when there are none or the
             method does not say. It lets the tie band see past the depth.
+        replies: one text per query, as the search sent it and an agent would read it, None where there is none; None
+            altogether where no search outside of the method answers. Their tokens are counted, and they are not kept.
     """
 
     tools: NDArray[np.int32]
     scores: Scores | None = None
     failed: NDArray[np.bool_] | None = None
     tied_beyond: NDArray[np.uint8] | None = None
+    replies: tuple[str | None, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -73,11 +76,12 @@ class Ranking:
             None if self.scores is None else self.scores[positions],
             None if self.failed is None else self.failed[positions],
             None if self.tied_beyond is None else self.tied_beyond[positions],
+            None if self.replies is None else tuple(self.replies[int(position)] for position in positions),
         )
 
     @staticmethod
     def join(parts: Sequence[Ranking]) -> Ranking:
-        """Rankings of consecutive batches as one, without what ties beyond them; scores only if all have them."""
+        """Consecutive batches as one, without replies and what ties beyond the depth; scores only if all have them."""
         width = max((part.tools.shape[1] for part in parts), default=0)
 
         def padded(array: NDArray[Any], value: float) -> NDArray[Any]:
@@ -177,6 +181,7 @@ def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Rankin
     checked = None if scores is None else _checked_scores(scores, tools, present)
     failed = _checked_failed(ranking.failed, queries)
     tied = _checked_tied(ranking.tied_beyond, queries, library)
+    replies = _checked_replies(ranking.replies, queries)
     if checked is not None:
         tools, checked = in_order(tools, checked)
     if failed is not None and failed.any():
@@ -184,7 +189,7 @@ def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Rankin
         tools = np.where(failed[:, None], np.int32(PAD), tools)
         checked = None if checked is None else np.where(failed[:, None], checked.dtype.type(-np.inf), checked)
         tied = None if tied is None else np.where(failed[:, None], np.uint8(0), tied)
-    return Ranking(tools, checked, failed, tied)
+    return Ranking(tools, checked, failed, tied, replies)
 
 
 def _no_duplicates(tools: NDArray[np.int32]) -> None:
@@ -219,6 +224,17 @@ def _checked_tied(tied: NDArray[np.uint8] | None, queries: int, library: int) ->
     if tied is not None and (not isinstance(tied, np.ndarray) or tied.shape != shape or tied.dtype != np.uint8):
         raise Violation(f"did not return `tied_beyond` as packed bits of shape {shape}")
     return tied
+
+
+def _checked_replies(replies: tuple[str | None, ...] | None, queries: int) -> tuple[str | None, ...] | None:
+    if replies is None:
+        return None
+    if not isinstance(replies, tuple) or len(replies) != queries:
+        raise Violation("did not return `replies` as a tuple with one text or None per query")
+    for row, reply in enumerate(replies):
+        if reply is not None and not isinstance(reply, str):
+            raise Violation("did not return `replies` as a tuple with one text or None per query", row)
+    return replies
 
 
 def in_order(tools: NDArray[np.int32], scores: Scores) -> tuple[NDArray[np.int32], Scores]:

@@ -7,15 +7,46 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-
-import numpy as np
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from bench.errors import UnavailableError
 from bench.protocol import Ranking
 from bench.remote.answers import AnswerReader, Found, Unusable
+from bench.session import current_session
+from bench.stats.percentiles import percentiles
 
 #: Failures one after another after which a run ends: the retriever is down, and every query would fail.
 MOST_IN_A_ROW = 10
+
+
+class Reply(NamedTuple):
+    """What came back: the JSON to read, and the text that an agent is shown, whose tokens it pays for."""
+
+    body: bytes
+    shown: str
+
+    @staticmethod
+    def of(body: bytes) -> Reply:
+        """An answer that an agent is shown as it is."""
+        return Reply(body, body.decode("utf-8", "replace"))
+
+
+@dataclass
+class _Account:
+    """What answers took and were, of the queries that were ranked.
+
+    Attributes:
+        seconds: of each answer, from the question to the last byte read.
+        bytes: of all answers together.
+        elapsed: seconds of the batches, in which several queries may be under way at a time.
+        failures: reason -> queries.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    bytes: int = 0
+    elapsed: float = 0.0
+    failures: Counter[str] = field(default_factory=Counter)
 
 
 class Asking:
@@ -23,19 +54,16 @@ class Asking:
 
     Args:
         what: the retriever in words, for messages.
-        send: text and depth -> the bytes of an answer; raises `Unusable`.
+        send: text and depth -> an answer; raises `Unusable`.
         concurrency: queries asked at once; `send` must be safe for as many threads.
     """
 
-    def __init__(self, what: str, send: Callable[[str, int], bytes], concurrency: int = 1) -> None:
+    def __init__(self, what: str, send: Callable[[str, int], Reply], concurrency: int = 1) -> None:
         self._what, self._send, self._concurrency = what, send, concurrency
         self._counting = threading.Lock()
-        self._failures: Counter[str] = Counter()
         self._in_a_row = 0
         self._last = ""
-        self._seconds: list[float] = []
-        self._bytes = 0
-        self._elapsed = 0.0
+        self._ranked = _Account()
 
     def rank(self, texts: Sequence[str], depth: int, reader: AnswerReader) -> Ranking:
         """The answers to a batch; queries without a usable one are marked as failed.
@@ -43,37 +71,42 @@ class Asking:
         Raises:
             UnavailableError: many queries in a row have failed.
         """
+        # Queries that are asked again to measure the latency of a single one are no part of the account: they are not
+        # asked at once, and what they answer is not scored.
+        account = self._ranked if current_session().timing is None else _Account()
         started = time.perf_counter()
 
-        def one(text: str) -> Found | None:
-            return self._one(text, depth, reader)
+        def one(text: str) -> tuple[Found, str] | None:
+            return self._one(text, depth, reader, account)
 
         if self._concurrency == 1:
             found = [one(text) for text in texts]
         else:
             with ThreadPoolExecutor(self._concurrency) as pool:
                 found = list(pool.map(one, texts))
-        self._elapsed += time.perf_counter() - started
-        return Ranking.of_answers([None if item is None else (item.tools, item.scores) for item in found])
+        account.elapsed += time.perf_counter() - started
+        ranking = Ranking.of_answers([None if item is None else (item[0].tools, item[0].scores) for item in found])
+        return replace(ranking, replies=tuple(None if item is None else item[1] for item in found))
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        """How long answers took as seen from here, their size, and what failed, of this process's queries."""
-        if not self._seconds:
-            return {}
-        p50, p95, p99 = np.percentile(self._seconds, [50, 95, 99])
-        facts: dict[str, str | int | float | bool] = {
-            "answer_p50_ms": round(1000 * float(p50), 2),
-            "answer_p95_ms": round(1000 * float(p95), 2),
-            "answer_p99_ms": round(1000 * float(p99), 2),
-            "answers_per_second": round(len(self._seconds) / max(self._elapsed, 1e-9), 2),
-            "asked_at_once": self._concurrency,
-            "answer_bytes": round(self._bytes / len(self._seconds)),
-        }
-        if self._failures:
-            facts["failures"] = "; ".join(f"{count} x {reason}" for reason, count in self._failures.most_common(5))
+        """How long answers took as seen from here, their size, and what failed, of this process's queries.
+
+        They are those of the rankings. Of a run that goes on after a crash, they are those that were asked since.
+        """
+        own = self._ranked
+        facts: dict[str, str | int | float | bool] = {}
+        if own.seconds:
+            for name, value in zip(("p50", "p95", "p99"), percentiles(own.seconds), strict=True):
+                if value is not None:
+                    facts[f"answer_{name}_ms"] = round(1000 * value, 2)
+            facts["answers_per_second"] = round(len(own.seconds) / max(own.elapsed, 1e-9), 2)
+            facts["asked_at_once"] = self._concurrency
+            facts["answer_bytes"] = round(own.bytes / len(own.seconds))
+        if own.failures:
+            facts["failures"] = "; ".join(f"{count} x {reason}" for reason, count in own.failures.most_common(5))
         return facts
 
-    def _one(self, text: str, depth: int, reader: AnswerReader) -> Found | None:
+    def _one(self, text: str, depth: int, reader: AnswerReader, account: _Account) -> tuple[Found, str] | None:
         with self._counting:
             if self._in_a_row >= MOST_IN_A_ROW:
                 raise UnavailableError(
@@ -83,15 +116,15 @@ class Asking:
         started = time.perf_counter()
         try:
             reply = self._send(text, depth)
-            found = reader.read(reply, depth)
+            found = reader.read(reply.body, depth)
         except Unusable as error:
             with self._counting:
-                self._failures[str(error)] += 1
+                account.failures[str(error)] += 1
                 self._in_a_row += 1
                 self._last = str(error)
             return None
         with self._counting:
             self._in_a_row = 0
-            self._seconds.append(time.perf_counter() - started)
-            self._bytes += len(reply)
-        return found
+            account.seconds.append(time.perf_counter() - started)
+            account.bytes += len(reply.body)
+        return found, reply.shown

@@ -1,9 +1,11 @@
-"""The cost of a method in money, as far as its result records it."""
+"""The cost of a method, as far as its result records it: in money, and in tokens against giving a model all tools."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from bench.models.endpoints import PREFIX
-from bench.results.manifest import Manifest
+from bench.results.manifest import Manifest, Metrics
 
 
 def money_per_query(manifest: Manifest) -> float | None:
@@ -20,3 +22,56 @@ def money_per_query(manifest: Manifest) -> float | None:
         cost, queries = manifest.model_use.cost, manifest.dataset.queries * manifest.repeats
         return None if cost is None or cost < 0 or queries < 1 else cost / queries
     return None if method.needs_llm else 0.0
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """Searching for tools against giving a model all of them, in tokens that stand in its context.
+
+    All tools are there from the first request of a conversation on. Each search adds the text of its answer and the
+    definitions of the tools that it finds, and they stay. Tools are counted as the API of a model takes them, by the
+    template `full`. Left out is what depends on the model and its host: cached prompts, which make the unchanging
+    definitions of all tools cheaper, the further request of each search, and the definition of the search tool.
+
+    Attributes:
+        all_tools: definitions of the whole library.
+        search: one search, with the definitions of the first five tools.
+        answer: the part of `search` that is the text of its answer; None where no search outside of bench sent one.
+        depth: how many tools that answer was to list.
+        recall: what the first five tools find of the gold, where it is measured; all tools have recall 1.
+    """
+
+    all_tools: float
+    search: float
+    answer: float | None
+    depth: int
+    recall: float | None
+
+    @property
+    def searches(self) -> int:
+        """The first search of a conversation with which searching takes more tokens than all tools do."""
+        return int(self.all_tools // self.search) + 1
+
+    @property
+    def sentence(self) -> str:
+        """It for a reader, without a full stop."""
+        parts = "the top 5" if self.answer is None else f"an answer of up to {self.depth} tools, and the top 5"
+        search = f"a search adds {self.search:,.0f} ({parts})"
+        if self.recall is not None:
+            search += f" at recall@5 {self.recall:.3f}"
+        return (
+            f"the definitions of all tools take {self.all_tools:,.0f} tokens, {search}; from search {self.searches:,} "
+            "of a conversation on, all tools are cheaper, prompt caching aside"
+        )
+
+
+def break_even(manifest: Manifest, metrics: Metrics) -> BreakEven | None:
+    """What the token counts of a result say; None where it has none, and where no search found anything."""
+    counts = metrics.tokens
+    if not {"definitions", "definitions_top_5"} <= counts.keys():
+        return None
+    answer, recall = counts.get("answer"), metrics.metrics.get("recall@5")
+    search = counts["definitions_top_5"] + (answer or 0.0)
+    if search <= 0:
+        return None
+    return BreakEven(counts["definitions"], search, answer, manifest.depth, None if recall is None else recall.mean)

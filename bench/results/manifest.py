@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
 from bench.data.origins import from_traces, synthetic
 from bench.data.template import template_name, valid_template
+from bench.stats.percentiles import percentiles
 from bench.storage.records import Record, Sparing
 
 SCHEMA_VERSION = 1
@@ -130,13 +132,29 @@ class MethodIdentity(Record):
     cut: str | None = None
 
 
-class Latency(Record):
+class Latency(Record, Sparing):
     """Seconds for one query on its own. `cached`: the embeddings came from the cache, so encoding is not in them."""
+
+    spared: ClassVar[frozenset[str]] = frozenset({"p99"})
 
     p50: float
     p95: float
+    #: None of fewer than a hundred queries: it would be the slowest of them.
+    p99: float | None = None
     queries: int
     cached: bool
+
+    @staticmethod
+    def of(seconds: Sequence[float], *, cached: bool) -> Latency:
+        """Of the times of single queries, at least one."""
+        p50, p95, p99 = percentiles(seconds)
+        return Latency(
+            p50=round(p50, 6),
+            p95=round(p95, 6),
+            p99=None if p99 is None else round(p99, 6),
+            queries=len(seconds),
+            cached=cached,
+        )
 
 
 class ModelUse(Record):
@@ -282,7 +300,10 @@ class Metrics(Record, Sparing):
     #: Judged queries in which a tie involves a gold tool; of several repeats, in the one that has most of them.
     n_tied: int | None
     metrics: dict[str, MetricValue]
-    #: Mean tokens of the text of the first k tools (`top_5`, `top_10`) and of the recommended set; of the library.
+    #: Mean tokens of the text of the first k tools (`top_5`, `top_10`) and of the recommended set (`recommended`), and
+    #: tokens of the `library`, all by the template of the run. `definitions` of the library and of the first five tools
+    #: (`definitions_top_5`), by the template `full`. `answer`: mean over the answered queries of the text that a search
+    #: outside of bench sent. Empty without the tokenizer; results of earlier versions have only the first four.
     tokens: dict[str, float]
     #: None where the ranking is not known any more, and in results of versions that did not compute it.
     lenient: Lenient | None = None

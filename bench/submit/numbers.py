@@ -30,6 +30,8 @@ from bench.submit.tables import MOST_CELLS, Asked
 
 #: Numbers that differ by less are the same: processors and versions of libraries round the last digits differently.
 TOLERANCE = 1e-9
+#: Token counts that older results do not have, and the one that does not follow from a ranking.
+_DEFINITIONS, _ANSWER = frozenset({"definitions", "definitions_top_5"}), "answer"
 _MOST_METRICS = 300
 _MOST_FAULTS = 200
 
@@ -217,8 +219,12 @@ def _set_faults(manifest: Manifest, metrics: Metrics, per_query: pa.Table, asked
     if metrics.n_tied is not None and not 0 <= metrics.n_tied <= metrics.n:
         faults.append(f"{METRICS} has n_tied {metrics.n_tied} of {metrics.n} queries.")
     # None at all where the tokenizer was not installed.
-    if metrics.tokens and metrics.tokens.keys() != {"library", "top_5", "top_10", *(["recommended"] if sets else [])}:
-        faults.append(f"{METRICS} has tokens of other things than the library, the first tools and the sets.")
+    counted = metrics.tokens.keys() - _DEFINITIONS - {_ANSWER}
+    if metrics.tokens and counted != {"library", "top_5", "top_10", *(["recommended"] if sets else [])}:
+        faults.append(
+            f"{METRICS} has tokens of other things than the library, the first tools, the sets, definitions and "
+            "answers."
+        )
     if min(metrics.tokens.values(), default=0) < 0:
         faults.append(f"{METRICS} has fewer than 0 tokens.")
     return faults
@@ -327,10 +333,13 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
             faults += _fields(name, value, made.metrics[name])
     if stored.lenient is not None and made.lenient is not None:
         faults += _lenient_faults(stored.lenient, made.lenient)
-    for name in sorted({*stored.tokens, *made.tokens} if stored.tokens and made.tokens else ()):
+    uncounted = {_ANSWER, *(_DEFINITIONS - stored.tokens.keys())}
+    for name in sorted({*stored.tokens, *made.tokens} - uncounted if stored.tokens and made.tokens else ()):
         own, again = stored.tokens.get(name), made.tokens.get(name)
         if not _same(own, again):
             faults.append(f"{METRICS} has {_shown(own)} tokens of {quoted(name)}; counted again {_shown(again)}.")
+    if stored.tokens.get(_ANSWER, 0) < 0:
+        faults.append(f"{METRICS} has fewer than 0 tokens.")
     return faults
 
 

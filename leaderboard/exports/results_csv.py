@@ -13,7 +13,8 @@ from bench.text import one_line
 COLUMNS = (
     *("dataset", "split", "limit", "content_hash", "protocol", "template", "depth"),
     *("result_id", "latest", "method", "cut", "oracle", "needs_llm", "run_file", "marks", "created"),
-    *("judged", "failed", "tied", "latency_p50", "latency_p95", "tokens_top_5", "tokens_top_10", "cost_per_query"),
+    *("judged", "failed", "tied", "latency_p50", "latency_p95", "tokens_top_5", "tokens_top_10", "tokens_answer"),
+    "cost_per_query",
     *("metric", "mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high"),
 )
 
@@ -37,7 +38,8 @@ def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mappin
         head += ["; ".join(marks.get(manifest.result_id, ())), manifest.environment.created]
         head += [metrics.n, metrics.n_failed, metrics.n_tied]
         head += [latency.p50, latency.p95] if latency else [None, None]
-        head += [metrics.tokens.get("top_5"), metrics.tokens.get("top_10"), money_per_query(manifest)]
+        head += [metrics.tokens.get(name) for name in ("top_5", "top_10", "answer")]
+        head.append(money_per_query(manifest))
         shared = _line(map(_cell, head)).removesuffix("\n")
         for name, value in metrics.metrics.items():
             if name not in names:

@@ -102,6 +102,7 @@ def write_dataset(
         shown=min(ranked, MOST_SHOWN),
         hidden=max(0, ranked - MOST_SHOWN),
         costs=costs,
+        answers=any("answer" in row.result.metrics.tokens for row in board.rows),
         cached=any(_cached(row) for row in board.rows),
         uncounted=sum(_cached(row) for row in board.rows) if len(_timed(board)) < _with_latency(board) else 0,
         paid=_left_out_of_costs(board),

@@ -18,6 +18,7 @@ from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
+from bench.results.costs import break_even
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import PER_QUERY, RUN, Result
 from bench.results.units import numbered
@@ -79,6 +80,7 @@ def _write(
         downloads=downloads,
         has_run=result.has_run,
         repeats_line=repeats_line(result.metrics),
+        break_even=break_even(manifest, result.metrics),
         chance=[said for name in RANKED if (said := chance_sentence(result.metrics, name))],
     )
     start = f"r/{manifest.result_id}"

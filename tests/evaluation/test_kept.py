@@ -121,6 +121,26 @@ def test_the_manifest_names_the_code_that_scored(run: Run) -> None:
     assert (scoring.intervals, scoring.tokens) == (interval_hash(), token_hash())
 
 
+class Told(Asked):
+    """Has it from a search, which answers with two words."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return replace(super().rank(queries, depth), replies=("two words",) * len(queries))
+
+
+def test_the_tokens_of_replies_stay_as_long_as_the_code_that_counts_tokens_does(run: Run, tiny: Dataset) -> None:
+    result = run(Told)
+    assert result.metrics.tokens["answer"] == 2
+    scoring = result.manifest.scoring
+    assert isinstance(scoring, ScoringCode)
+    older = {"scoring": scoring.model_copy(update={"intervals": "0" * 64})}
+    again = write_result(
+        result.folder, result.manifest.model_copy(update=older), result.metrics, result.run, result.per_query
+    )
+    assert run(Told).metrics == again.metrics
+    assert "answer" not in rescore(outdated(result), tiny, []).metrics.tokens
+
+
 # Scored again -------------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -73,6 +74,50 @@ def test_after_an_error_only_the_rest_is_asked(run: Run, monkeypatch: pytest.Mon
     assert stored == ((whole.folder / "run.parquet").read_bytes(), (whole.folder / "per_query.parquet").read_bytes())
 
 
+class Replying(Halting):
+    """Gets a reply of as many words as the query's number says; every fifth query fails."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        ranking = super().rank(queries, depth)
+        failed = queries.rows % 5 == 4
+        said = (None if row % 5 == 4 else "word " * int(row) + "\ud800" for row in queries.rows)
+        return replace(ranking, failed=failed, replies=tuple(said))
+
+
+def test_the_tokens_of_replies_are_those_of_all_queries_after_a_crash_too(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Halting, "halt", 9)
+    with pytest.raises(MethodError):
+        run(Replying)
+    monkeypatch.setattr(Halting, "halt", None)
+    result = run(Replying)
+    assert result.manifest.resumed
+    # Half a surrogate pair becomes a question mark, a token.
+    expected = np.mean([row + 1 for row in range(22) if row % 5 != 4])
+    assert result.metrics.tokens["answer"] == expected
+    assert run(Replying, overwrite="always").metrics.tokens["answer"] == expected
+    # A batch of a version that did not count: the mean of the others is not that of all.
+    stopped(run, monkeypatch, 9, method=Replying, overwrite="always")
+    first = partial(tmp_path)[0]
+    with np.load(first) as stored:
+        arrays = {name: array for name, array in stored.items() if name != "reply_tokens"}
+    np.savez(first, **arrays)
+    assert "answer" not in run(Replying, overwrite="always").metrics.tokens
+
+
+class Loose(Halting):
+    """Has a reply too many."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return replace(super().rank(queries, depth), replies=("one",) * (len(queries) + 1))
+
+
+def test_a_reply_for_each_query_or_none(run: Run) -> None:
+    with pytest.raises(MethodError, match="one text or None per query"):
+        run(Loose)
+
+
 def test_another_plan_does_not_take_the_batches(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Halting, "halt", 9)
     with pytest.raises(MethodError):
@@ -102,11 +147,13 @@ def test_a_batch_that_was_cut_short_is_asked_again(
     assert (tmp_path / "resumed.parquet").read_bytes() == (whole.folder / "run.parquet").read_bytes()
 
 
-def stopped(run: Run, monkeypatch: pytest.MonkeyPatch, halt: int, **options: Any) -> None:
+def stopped(
+    run: Run, monkeypatch: pytest.MonkeyPatch, halt: int, method: type[Method] = Halting, **options: Any
+) -> None:
     """A run that an error ended when it came to a query; the next one will not be ended."""
     monkeypatch.setattr(Halting, "halt", halt)
     with pytest.raises(MethodError):
-        run(Halting, **options)
+        run(method, **options)
     monkeypatch.setattr(Halting, "halt", None)
     Halting.asked.clear()
 

@@ -178,6 +178,10 @@ def test_tokens_are_those_of_the_texts_that_an_agent_would_read(run: Run, tiny: 
         assert found["top_10"] == pytest.approx(sum(expected[:7]))
         # The first tool for the 14 of 22 rows that are no multiple of three.
         assert found["recommended"] == pytest.approx(expected[0] * 14 / 22)
+        definitions = counts("full")
+        assert found["definitions"] == sum(definitions)
+        assert found["definitions_top_5"] == pytest.approx(sum(definitions[:5]))
+        assert "answer" not in found
 
 
 def test_a_short_ranking_costs_the_tokens_of_its_tools_alone(run: Run) -> None:

@@ -191,6 +191,27 @@ def test_failed_queries_are_counted_on_the_row(scored: Callable[[str], Path], bu
 
 
 @pytest.mark.usefixtures("ready")
+def test_tokens_of_answers_are_shown_where_they_are_known(build: Callable[..., Any], edit: Callable[..., None]) -> None:
+    folder = _folder("bm25")
+    result = Result.read(folder)
+    site = build()
+    own = site.page(f"r/{result.manifest.result_id}.html").texts
+    assert "break-even" in own
+    assert "tokens of an answer" not in own
+    assert "tokens of answer" not in site.only("d/*.html").texts
+    tokens = {**result.metrics.tokens, "answer": 4321.0}
+    edit(folder, metrics={"tokens": tokens})
+    site = build("again")
+    own = site.page(f"r/{result.manifest.result_id}.html").texts
+    assert any(text.startswith("4,321, as the search sent it") for text in own)
+    assert any("an answer of up to 100 tools" in text for text in own)
+    board = site.only("d/*.html").texts
+    assert "tokens of answer" in board
+    assert "4,321" in board
+    assert ",4321.0," in (site.folder / "results.csv").read_text()
+
+
+@pytest.mark.usefixtures("ready")
 def test_a_result_page_has_its_command_manifest_and_downloads(build: Callable[..., Any]) -> None:
     result = Result.read(_folder("bm25"))
     site = build()

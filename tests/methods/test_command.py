@@ -1,8 +1,11 @@
-"""The method `command`, end to end with real programs, in Python and in Node."""
+"""The method `command`, end to end with real programs, in Python, Node, bash and Go."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -44,13 +47,62 @@ def test_a_program_ranks_the_tools_that_it_is_given(program: str, tmp_path: Path
     assert named.manifest.marks == []
 
 
-def test_a_program_in_another_language_gives_the_same(program: str, tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node")
-    one, other = run(tmp_path / "r", program), run(tmp_path / "r", f"{node} {EXAMPLES / 'search.js'}")
+@pytest.mark.parametrize(("language", "file"), [("node", "search.js"), ("bash", "search.sh")])
+def test_a_program_in_another_language_gives_the_same(program: str, tmp_path: Path, language: str, file: str) -> None:
+    if shutil.which(language) is None:
+        pytest.skip(f"no {language}")
+    one, other = run(tmp_path / "r", program), run(tmp_path / "r", f"{language} {EXAMPLES / file}")
     assert one.folder != other.folder
     assert (one.folder / RUN).read_bytes() == (other.folder / RUN).read_bytes()
+
+
+def test_a_program_in_bash_reads_and_writes_any_json(tmp_path: Path) -> None:
+    hostile = {"id": 'a", "name": "b\\', "name": "\ttext", "parameters": [{"default": {"text": "Ünrelated"}}]}
+    tools = [{**hostile, "text": 'Send\na "quoted" \\n ü mail'}, {"id": "other", "name": "o", "text": "nothing"}]
+    (tmp_path / "tools.jsonl").write_text("".join(json.dumps(tool) + "\n" for tool in tools))
+    questions = ['a "quoted" mail', '", "limit": 7', "", "\\", "ü\nSEND ü", "unrelated"]
+    lines = [json.dumps({"id": i, "query": text, "limit": 2}) + "\n" for i, text in enumerate(questions)]
+    environment = {**os.environ, "BENCH_TOOLS": str(tmp_path / "tools.jsonl")}
+    command = ["bash", str(EXAMPLES / "search.sh")]
+    told = subprocess.run(command, input="".join(lines), env=environment, capture_output=True, text=True, check=True)
+    found = [json.loads(line)["tools"] for line in told.stdout.splitlines()]
+    assert found == [[hostile["id"], "other"]] * len(questions)
+    assert told.stderr == ""
+
+
+def test_a_program_in_go_ranks_the_tools_that_it_is_given(tmp_path: Path) -> None:
+    if shutil.which("go") is None:
+        if os.environ.get("BENCH_REQUIRE_GO"):
+            pytest.fail("BENCH_REQUIRE_GO is set, and go is not installed")
+        pytest.skip("no go")
+    build = ["go", "build", "-o", str(tmp_path / "search"), str(EXAMPLES / "search.go")]
+    subprocess.run(build, check=True, timeout=300, env={**os.environ, "GOCACHE": str(tmp_path / "cache")})
+    result = run(tmp_path / "r", str(tmp_path / "search"))
+    assert result.metrics.n_failed == 0
+    assert result.metrics.metrics["recall@10"].mean > 0.1
+    spec = Spec.of("command", {"run": str(tmp_path / "search")})
+    found = check_method(lambda: build_method(spec), load_dataset("starter"))
+    assert [check for check in found if check.problem] == []
+
+
+@pytest.mark.parametrize("file", ["search.py", "search.js", "search.sh", "search.go", "server.py", "server.js"])
+def test_an_example_is_short(file: str) -> None:
+    lines = [line for line in (EXAMPLES / file).read_text("utf-8").splitlines() if line.strip()]
+    if "import (" in lines:  # Go has one import a line
+        del lines[lines.index("import (") : lines.index(")") + 1]
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 120
+
+
+def test_the_tokens_of_an_answer_are_those_of_the_line_that_came_back(program: str, tmp_path: Path) -> None:
+    result = run(tmp_path / "r", program)
+    search = tmp_path / "search.py"
+    search.write_text(PYTHON.replace("print(json.dumps({", 'print(json.dumps({"note": "word " * 100, '))
+    more = run(tmp_path / "r", f"{sys.executable} {search}")
+    # The same tools, and a hundred words beside them.
+    assert (result.folder / RUN).read_bytes() == (more.folder / RUN).read_bytes()
+    assert 100 <= more.metrics.tokens["answer"] - result.metrics.tokens["answer"] <= 110
+    assert {**more.metrics.tokens, "answer": 0} == {**result.metrics.tokens, "answer": 0}
 
 
 def test_a_program_that_dies_fails_its_query_alone_and_is_not_started_for_ever(tmp_path: Path) -> None:

@@ -103,6 +103,18 @@ def test_a_process_gives_what_the_example_of_a_command_gives_and_ends(
     assert gone(int((tmp_path / "pid").read_text()))
 
 
+def test_an_agent_pays_for_the_texts_of_a_result_and_for_structured_content_where_there_are_none(
+    server: list[str], expected: Result, tmp_path: Path
+) -> None:
+    told = run(tmp_path, shlex.join([*server, "--answer", "told"]))
+    assert told.run["tool_id"].equals(expected.run["tool_id"])
+    assert told.metrics.tokens["answer"] == 100
+    structured = run(tmp_path, shlex.join(server)).metrics.tokens["answer"]
+    text = run(tmp_path, shlex.join([*server, "--answer", "text"])).metrics.tokens["answer"]
+    # {"tools": [...]} has six tokens more than [...].
+    assert structured == text + 6
+
+
 def test_a_server_over_http_gives_the_same_at_once_and_its_version_is_its_revision(
     address: str, expected: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

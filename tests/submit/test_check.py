@@ -46,6 +46,22 @@ def test_a_result_made_without_a_tokenizer_has_no_token_counts(made: Any, checke
     )
 
 
+def test_an_older_result_has_no_tokens_of_definitions_and_those_of_an_answer_are_taken_as_they_are(
+    made: Any, checked: Checked
+) -> None:
+    def older(raw: Any) -> None:
+        del raw["tokens"]["definitions"], raw["tokens"]["definitions_top_5"]
+
+    assert checked(made.members(metrics=older)).outcome == "accepted"
+    assert checked(made.members(metrics=put("tokens", "answer", value=12.5))).outcome == "accepted"
+    assert "fewer than 0 tokens" in reasons(checked(made.members(metrics=put("tokens", "answer", value=-1.0))))
+    assert "1 tokens of 'answers'; counted again" in reasons(
+        checked(made.members(metrics=put("tokens", "answers", value=1.0)))
+    )
+    found = reasons(checked(made.members(metrics=put("tokens", "definitions", value=1.0))))
+    assert "1 tokens of 'definitions'; counted again" in found
+
+
 def test_token_counts_are_taken_as_they_are_where_they_cannot_be_counted(
     made: Any, checked: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -302,6 +302,7 @@ def test_without_its_run_a_failed_query_scores_nothing(made: Any, without_run: A
         (put("n_tied", value=10**6), "n_tied 1000000 of 126"),
         (put("tokens", "top_5", value=-1.0), "fewer than 0 tokens"),
         (put("tokens", "free", value=1.0), "tokens of other things"),
+        (put("tokens", "answer", value=-1.0), "fewer than 0 tokens"),
     ],
 )
 def test_without_its_run_no_number_beside_the_means_is_free(without_run: Any, change: Any, reason: str) -> None:

@@ -1,0 +1,79 @@
+"""What a method knows of the answers of a retriever outside of bench."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from tiny import tiny
+
+from bench.data.dataset import Dataset
+from bench.protocol import Library
+from bench.remote.answers import AnswerReader, Unusable
+from bench.remote.asking import Asking, Reply
+from bench.session import uncached_queries
+
+__all__ = ["tiny"]
+
+
+@pytest.fixture
+def reader(tiny: Dataset) -> AnswerReader:
+    return AnswerReader(Library.of(tiny, "name_description").tools)
+
+
+def answer(text: str, depth: int) -> Reply:
+    if text == "wrong":
+        raise Unusable("nonsense")
+    return Reply(b'["t01"]', f"found for {text}")
+
+
+def test_every_query_has_its_reply_and_a_failed_one_has_none(reader: AnswerReader) -> None:
+    ranking = Asking("it", answer, 3).rank(["a", "wrong", "b"], 5, reader)
+    assert ranking.replies == ("found for a", None, "found for b")
+    assert ranking.failed is not None
+    assert ranking.failed.tolist() == [False, True, False]
+
+
+def test_queries_that_are_timed_on_their_own_are_no_part_of_the_account(reader: AnswerReader) -> None:
+    asking = Asking("it", answer, 2)
+    asking.rank(["a", "b", "wrong"], 5, reader)
+    before = asking.facts()
+    assert before["failures"] == "1 x nonsense"
+    with uncached_queries():
+        for text in ("a", "wrong", "b"):
+            asking.rank([text], 5, reader)
+    assert asking.facts() == before
+
+
+def test_failures_are_told_where_nothing_else_is(reader: AnswerReader) -> None:
+    asking = Asking("it", answer)
+    assert asking.facts() == {}
+    asking.rank(["wrong"], 5, reader)
+    assert asking.facts() == {"failures": "1 x nonsense"}
+
+
+def test_the_throughput_is_that_of_the_queries_that_are_asked_at_once(reader: AnswerReader) -> None:
+    together = threading.Barrier(4, timeout=10)
+
+    def slow(text: str, depth: int) -> Reply:
+        together.wait()  # ends only where four are under way
+        time.sleep(0.02)
+        return answer(text, depth)
+
+    asking = Asking("it", slow, 4)
+    asking.rank(["a"] * 40, 5, reader)
+    facts = asking.facts()
+    assert facts["asked_at_once"] == 4
+    # One after another they take at least 0.02 seconds each.
+    assert 50 < float(facts["answers_per_second"]) <= 200
+    assert float(facts["answer_p50_ms"]) >= 20
+    assert "answer_p99_ms" not in facts
+
+
+def test_p99_needs_a_hundred_answers(reader: AnswerReader) -> None:
+    asking = Asking("it", answer)
+    asking.rank(["a"] * 99, 5, reader)
+    assert "answer_p99_ms" not in asking.facts()
+    asking.rank(["a"], 5, reader)
+    assert float(asking.facts()["answer_p50_ms"]) <= float(asking.facts()["answer_p99_ms"])
