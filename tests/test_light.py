@@ -139,21 +139,25 @@ def test_results_are_made_compared_gated_and_published(light: Bench, tmp_path: P
     gate = ["gate", "bm25@starter", "--baseline", "b.json", "--policy"]
     (tmp_path / "recall.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
     (tmp_path / "tokens.toml").write_text("[tokens]\ntop_5 = 400\n")
-    run, show, compare, bless, recall, tokens, site = light(
+    run, show, compare, tools, bless, recall, tokens, site = light(
         ["run", "-m", "bm25", "-m", "bm25-okapi", "-m", "tfidf", "--quiet"],
         ["show", "bm25@starter"],
         ["compare", "bm25@starter", "tfidf@starter"],
+        ["tools", "bm25@starter"],
         ["bless", "bm25@starter", "--out", "b.json", "--by", "a person"],
         [*gate, "recall.toml"],
         [*gate, "tokens.toml"],
         ["leaderboard", "build", "--out", "site"],
     )
-    assert [said.code for said in (run, show, compare, bless, recall, site)] == [0] * 6, (run, recall, site)
+    done = (run, show, compare, tools, bless, recall, site)
+    assert [said.code for said in done] == [0] * 7, done
     metrics = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "results").rglob("metrics.json")]
     assert len(metrics) == 3
     assert all(found["tokens"] == {} and found["metrics"]["recall@5"] for found in metrics)
     assert "tokens of tool text: not counted" in show.out
     assert "recall@5" in compare.out
+    assert "rolobox.find_contact behind larderly.find_recipes" in tools.out
+    assert " tokens " not in tools.out
     # What cannot be counted has not been held to its budget.
     assert tokens.code == 3
     assert "tokens were not counted" in tokens.out

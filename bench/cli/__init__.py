@@ -18,6 +18,7 @@ _VERBS: dict[str, tuple[str, str]] = {
     "rescore": ("rescore", "Bring stored results to the newest rules, without running methods."),
     "compare": ("compare", "Compare systems: differences, intervals, corrected tests, tiers."),
     "explain": ("explain", "Explain the rank of each gold tool of a query."),
+    "tools": ("tools", "Report on each tool: found, missed, shown when not wanted."),
     "bless": ("bless", "Store a result as a baseline for the regression gate."),
     "gate": ("gate", "Check a result against its baseline, with its own exit codes."),
     "list": ("list", "List methods, datasets, metrics or stored results."),
