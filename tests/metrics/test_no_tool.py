@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from bench.data.gold import Gold
-from bench.metrics import evaluate, parse_metrics
+from bench.metrics import Scores, evaluate, parse_metrics
 from bench.protocol.ranking import Ranking, ToolSets
+from bench.results.intervals import means_and_intervals
 
 checked = settings(deadline=None, derandomize=True, max_examples=150)
 SCORES = st.sampled_from([-np.inf, 0.0, 0.5, 1.0, 1.5, 2.0])
@@ -114,3 +115,18 @@ def test_what_is_returned_where_no_tool_fits() -> None:
     )
     failed = evaluate(ranked, gold, metrics, sets, np.array([True, True, False, False])).values
     np.testing.assert_array_equal(failed[:2], [[0, 0, 100, 2, nan], [0, 0, 100, 2, nan]])
+
+
+def test_intervals_stay_between_0_and_1_and_perfect_separation_has_none() -> None:
+    units = np.arange(12)
+    metrics = tuple(parse_metrics(["auroc", "aurc@1"]))
+    has_gold = [True] * 6 + [False] * 6
+    found = means_and_intervals(Scores(metrics, values([3.0] * 6 + [1.0] * 6, has_gold, [True] * 12)), units)
+    assert (found["auroc"].mean, found["auroc"].low, found["auroc"].high) == (1.0, None, None)
+    scores = [3.0, 2.0, 3.0, 4.0, 5.0, 1.0, 2.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    found = means_and_intervals(Scores(metrics, values(scores, has_gold, [True] * 12)), units)
+    for name in ("auroc", "aurc@1"):
+        low, high = found[name].low, found[name].high
+        assert low is not None
+        assert high is not None
+        assert 0 <= low < found[name].mean < high <= 1
