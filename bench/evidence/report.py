@@ -13,8 +13,8 @@ Correction = Literal["holm", "benjamini-hochberg"]
 class System(Record, Sparing):
     """One of the compared results. `name` is unique within the comparison.
 
-    `answer_tokens`: mean over the answered queries of the text that a search outside of bench sent; left out where it is
-    not known.
+    `answer_tokens`: mean over the answered queries of the text that a search outside of bench sent; left out where
+    it is not known.
     """
 
     spared: ClassVar[frozenset[str]] = frozenset({"answer_tokens"})
