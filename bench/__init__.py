@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bench.protocol.views import History, Library, Queries
     from bench.search.topk import top_k
     from bench.specs.parameters import MethodSpec, ParameterSet
+    from bench.traffic.traffic import Traffic, read_traffic
 
 __version__ = "0.3.0"
 
@@ -45,6 +46,8 @@ _EXPORTS: dict[str, str] = {
     "list_metrics": "bench.api.catalogue",
     "load_dataset": "bench.api.catalogue",
     "import_tools": "bench.api.catalogue",
+    "read_traffic": "bench.traffic.traffic",
+    "Traffic": "bench.traffic.traffic",
     "build_method": "bench.api.catalogue",
     # Measure
     "run": "bench.api.running",
@@ -105,6 +108,7 @@ __all__ = [
     "ScoringMethod",
     "SetSizes",
     "ToolSets",
+    "Traffic",
     "__version__",
     "build_method",
     "compare",
@@ -115,6 +119,7 @@ __all__ = [
     "list_metrics",
     "load_dataset",
     "load_result",
+    "read_traffic",
     "run",
     "run_all",
     "score",

@@ -51,6 +51,7 @@ shared_module("browser")
 shared_module("tiny")
 shared_module("submit_changes")
 shared_module("watched")
+shared_module("trafficlogs")
 
 
 def mirror_folder() -> Path | None:

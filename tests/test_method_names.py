@@ -21,6 +21,8 @@ ALLOWED = {
     ("cli/build_rectools.py", "random"): "a way to split queries, not the method",
     ("data/derive.py", "random"): "a way to split queries, not the method",
     ("cli/data.py", "bm25"): "`bench data audit` measures dependence with it: it needs no model and no past queries",
+    ("cli/data_write_queries.py", "tfidf"): "finds neighbours by words: it needs no model and no past queries",
+    ("cli/data_write_queries.py", "tgr"): "derives dependencies where nobody annotated them",
     ("cli/data.py", "tfidf"): "`bench data audit` measures dependence with it: it needs no model and no past queries",
     ("cli/list.py", "oracle"): "whether a method is shown the gold, not the method",
     ("results/manifest.py", "oracle"): "the kind of that mark, not the method",

@@ -63,6 +63,18 @@ def whole_number(name: str, value: int, least: int = 1) -> int:
     return found
 
 
+def number(name: str, value: float) -> float:
+    """A number, those of NumPy among them, as Python's.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} is {value!r}; it must be a number.") from None
+
+
 def names(name: str, given: Sequence[str]) -> tuple[str, ...]:
     """Several names.
 

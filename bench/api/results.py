@@ -80,7 +80,7 @@ class Result:
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before comparing the result, in sentences."""
-        return list(self.stored.manifest.warnings)
+        return self.stored.manifest.notes
 
     def mean(self, metric: str) -> float:
         """Mean of one metric over the queries it is taken on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.api.arguments import check_choices, names, tool_text, whole_number
+from bench.api.arguments import check_choices, names, number, tool_text, whole_number
 from bench.api.catalogue import DatasetLike, MethodLike, dataset_spec, load_dataset, method_spec
 from bench.api.results import Result, Results
 from bench.data.dataset import Dataset
@@ -30,6 +30,7 @@ def run(
     depth: int = DEFAULT_DEPTH,
     template: Template | None = None,
     cut: CutKind = "none",
+    cut_at: float | None = None,
     repeats: int = 1,
     metrics: Sequence[str] = (),
     overwrite: Overwrite = "missing",
@@ -50,8 +51,8 @@ def run(
         depth: the most tools that are ranked for a query.
         template: which text of a tool is indexed: the name of a template or a Jinja file; the dataset's default if
             None.
-        cut: how a tool set is cut from the ranking, learnt on train and dev queries: `none`, `size`, `threshold` or
-            `gap`.
+        cut: how a tool set is cut from the ranking: `none`, `size`, `threshold` or `gap`.
+        cut_at: the size or score to cut at; learnt on train and dev queries if None.
         repeats: how often a method in which chance has a part, such as one with a language model, answers every query;
             the value of a query is the mean. Other methods run once.
         metrics: additional metrics, such as `["ndcg@7"]`.
@@ -77,7 +78,10 @@ def run(
     template = tool_text(template)
     limit, depth = None if limit is None else whole_number("limit", limit), whole_number("depth", depth)
     repeats = whole_number("repeats", repeats)
-    plan = Plan(dataset_spec(dataset), method_spec(method, parameters), split, limit, depth, template, cut, repeats)
+    cut_at = None if cut_at is None else number("cut_at", cut_at)
+    plan = Plan(
+        dataset_spec(dataset), method_spec(method, parameters), split, limit, depth, template, cut, repeats, cut_at
+    )
     (outcome,) = _runner([dataset], metrics, overwrite, results).run([plan])
     if isinstance(outcome, BenchError):
         raise outcome
@@ -93,6 +97,7 @@ def run_all(
     depth: int = DEFAULT_DEPTH,
     template: Template | None = None,
     cut: CutKind = "none",
+    cut_at: float | None = None,
     repeats: int = 1,
     metrics: Sequence[str] = (),
     overwrite: Overwrite = "missing",
@@ -124,9 +129,10 @@ def run_all(
     template = tool_text(template)
     limit, depth = None if limit is None else whole_number("limit", limit), whole_number("depth", depth)
     repeats = whole_number("repeats", repeats)
+    cut_at = None if cut_at is None else number("cut_at", cut_at)
     specs = list(dict.fromkeys(method_spec(method) for method in methods))
     plans = [
-        Plan(data, spec, split, limit, depth, template, cut, repeats)
+        Plan(data, spec, split, limit, depth, template, cut, repeats, cut_at)
         for data in dict.fromkeys(dataset_spec(dataset) for dataset in datasets)
         for spec in specs
     ]

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from bench.errors import DataError, UsageError, require
 from bench.text import one_line
@@ -63,23 +63,39 @@ class Budget:
         Raises:
             UsageError: it is no regular file, cannot be read, or is too large.
         """
-        try:
-            # Without O_NONBLOCK, opening a named pipe waits for somebody to write to it.
-            handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-            with open(handle, "rb") as file:
-                if not stat.S_ISREG(os.fstat(handle).st_mode):
-                    raise UsageError(f"{path} is a device or a pipe; write its content to a file and name that.")
-                most = min(MOST_BYTES, self.left)
+        most = min(MOST_BYTES, self.left)
+        with open_regular(path) as file:
+            try:
                 data = file.read(most + 1)
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror}.") from None
-        except ValueError as error:  # a NUL in the name
-            raise UsageError(f"cannot read {str(path)!r}: {error}.") from None
+            except OSError as error:
+                raise UsageError(f"cannot read {path}: {error.strerror}.") from None
         if len(data) > most:
             bound = f"{MOST_BYTES >> 20} MiB" if most == MOST_BYTES else f"{MOST_BYTES_IN_ALL >> 20} MiB in all"
             raise UsageError(f"{path} is larger than a catalogue may be ({bound}); split it, or import a part of it.")
         self.left -= len(data)
         return data
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading.
+
+    Raises:
+        UsageError: it is no regular file, or cannot be opened.
+    """
+    try:
+        # Without O_NONBLOCK, opening a named pipe waits for somebody to write to it.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
+            os.close(handle)
+            if is_folder:
+                raise UsageError(f"{path} is a folder; name its files.")
+            raise UsageError(f"{path} is a device or a pipe; write its content to a file and name that.")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}.") from None
+    except ValueError as error:  # a NUL in the name
+        raise UsageError(f"cannot read {str(path)!r}: {error}.") from None
+    return open(handle, "rb")
 
 
 def read_documents(source: Path, budget: Budget) -> Iterator[Document]:

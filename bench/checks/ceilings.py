@@ -77,6 +77,8 @@ def ceilings(dataset: Dataset, template: Template | None = None, asked: NDArray[
         dataset: the data.
         template: of the tools' texts; None for the dataset's default.
         asked: (queries,) codes of the queries; None for those of the default split. Those without gold are left out.
+
+    Where gold has alternatives, texts do not lower the ceilings: a tool of another text may do as well.
     """
     chosen = template or dataset.card.template
     among = dataset.rows(dataset.card.split) if asked is None else asked
@@ -88,6 +90,8 @@ def ceilings(dataset: Dataset, template: Template | None = None, asked: NDArray[
     texts = _codes(query.text for query in queries)
     own = list(range(len(dataset.tools)))
     sizes = np.bincount(tools)
+    if dataset.gold.groups is not None:
+        tools, texts = own, alone
     found = []
     for name in ("recall", "ndcg", "pass"):
         for k in CUTOFFS:

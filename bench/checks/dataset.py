@@ -14,6 +14,7 @@ import numpy as np
 
 from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
+from bench.data.origins import TRACES, count_origins, is_synthetic, writers
 from bench.data.parents import parent_of
 from bench.data.tables import Tool
 from bench.errors import install_command, installed
@@ -185,6 +186,23 @@ def _queries(dataset: Dataset) -> list[Finding]:
         Finding(
             "no-gold", "queries without gold (abstention)", len(no_gold), len(queries), _shown(no_gold), harmful=False
         ),
+        *_origins(dataset),
+    ]
+
+
+def _origins(dataset: Dataset) -> list[Finding]:
+    """Queries that people did not write; nothing where they wrote all."""
+    queries = dataset.queries
+    logged = [query.query_id for query in queries if query.origin == TRACES]
+    written = [query.query_id for query in queries if is_synthetic(query.origin)]
+    parts = [
+        ("traced-query", "queries taken from logs: called is not the same as right", logged),
+        ("synthetic-query", f"queries written by {writers(count_origins(queries))}", written),
+    ]
+    return [
+        Finding(check, what, len(found), len(queries), _shown(found), harmful=False)
+        for check, what, found in parts
+        if found
     ]
 
 

@@ -12,10 +12,13 @@ import click
 
 from bench.cli.bars import progress
 from bench.cli.build_rectools import command as build_rectools
+from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
+from bench.cli.data_write_queries import command as write_queries
 from bench.cli.options import complete_datasets, json_option, source_options, template_option, use_session
 from bench.cli.output import console, number, plain_table, print_field, print_json, whoever_reads
 from bench.data.dataset import Dataset
+from bench.data.origins import count_origins, from_traces, synthetic
 from bench.data.parents import parent_of
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Template
@@ -42,6 +45,8 @@ def command() -> None:
 
 command.add_command(build_rectools)
 command.add_command(import_tools)
+command.add_command(from_traffic)
+command.add_command(write_queries)
 
 
 @command.command("list")
@@ -88,13 +93,19 @@ def info(dataset: str, as_json: bool) -> None:
     counts = card.counts.model_dump(exclude={"dependence"}) if card.counts else {}
     # The tables of an added dataset are here; those of others may have to be downloaded, so their cards have the sizes.
     sizes = card.counts.dependence if card.counts else None
+    origins: dict[str, int] = {}
+    said: list[str] = []
     if entry.module is None:
-        sizes = unit_sizes(judged_units(load_dataset(dataset)))
+        loaded = load_dataset(dataset)
+        sizes = unit_sizes(judged_units(loaded))
+        origins = count_origins(loaded.queries)
+        said = [from_traces(origins, len(loaded.queries)), synthetic(origins, len(loaded.queries))]
     if as_json:
         fields = card.model_dump(mode="json")
         fields["options"] = {name: {"default": field.get_default()} for name, field in options.items()}
         fields["unit"]["name"] = unit_name(card.unit.by)
         fields["dependence"] = sizes.model_dump() if sizes else None
+        fields["origins"] = origins
         print_json(fields)
         return
     print_field(card.id, card.title)
@@ -115,6 +126,8 @@ def info(dataset: str, as_json: bool) -> None:
     if counts:
         print_field("counts", ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in counts.items()))
     print_field("unit", f"{unit_name(card.unit.by)}{f', {sizes}' if sizes else ''}. {card.unit.reason}")
+    for sentence in filter(None, said):
+        print_field("queries", sentence)
     for name, field in options.items():
         print_field("option", f"{name} (default {field.get_default()})  {field.description or ''}")
     if card.obtain and entry.module:
@@ -213,6 +226,13 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
         **tokens,
         "tools seen in train": int(seen.sum()),
     }
+    more = {
+        "requirements that several tools meet": sum(len(query.any_of) for query in loaded.queries),
+        "queries with forbidden tools": sum(bool(query.forbidden) for query in loaded.queries),
+        "queries with searches": sum(bool(query.searches) for query in loaded.queries),
+        "queries with earlier turns": sum(bool(query.context) for query in loaded.queries),
+    }
+    found.update({name: count for name, count in more.items() if count})
     for name in loaded.slice_names:
         values = Counter(query.slices[name] for query in loaded.queries if name in query.slices)
         found[f"slice {name}"] = dict(sorted(values.items()))

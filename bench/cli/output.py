@@ -35,7 +35,9 @@ HEADLINE = (
     "mmrr@100",
     "map@100",
 )
-_SET_METRICS = ("tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered")
+_SET_METRICS = ("tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered", "false_returns")
+#: Of datasets that have what they are about.
+_FURTHER_METRICS = ("forbidden@5", "forbidden", "abstained@5", "auroc", "aurc@5")
 #: A band narrower than this does not show at three decimals.
 _NARROW = 0.0005
 _NO_TERMINAL_WIDTH = 100
@@ -111,7 +113,7 @@ def seconds(value: float) -> str:
 
 def set_metrics(result: Result) -> tuple[str, ...]:
     """The set metrics that a result has; those of the first five and ten where it recommends no sets."""
-    found = tuple(name for name in _SET_METRICS if name in result.metrics.metrics)
+    found = tuple(name for name in (*_SET_METRICS, *_FURTHER_METRICS) if name in result.metrics.metrics)
     return found if "tracc" in found else ("tracc@5", "tracc@10", *found)
 
 

@@ -62,8 +62,9 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 @click.option(
     "--cut",
     type=click.Choice(["none", "size", "threshold", "gap"]),
-    help="Cut the ranking to a set; the cut is learnt on train/dev [default: none].",
+    help="Cut the ranking to a set [default: none].",
 )
+@click.option("--cut-at", type=float, metavar="VALUE", help="Size or score to cut at [default: learnt on train/dev].")
 @click.option(
     "--repeats",
     type=click.IntRange(min=1, max=MOST_REPEATS),
@@ -94,6 +95,7 @@ def command(
     depth: int | None,
     template: str | None,
     cut: CutKind | None,
+    cut_at: float | None,
     repeats: int | None,
     metrics: tuple[str, ...],
     overwrite: Overwrite,
@@ -112,8 +114,8 @@ def command(
     """
     use_session(offline=offline, cache=not no_cache)
     if experiment is not None:
-        given = [methods, datasets, settings, split, limit, depth, template, cut, repeats, metrics]
-        if any(given):
+        given = [methods, datasets, settings, split, limit, depth, template, cut, cut_at, repeats, metrics]
+        if any(value not in (None, ()) for value in given):
             raise UsageError(f"{experiment} defines the run; remove the options that repeat it.")
         chosen = read_experiment(experiment)
     else:
@@ -126,6 +128,7 @@ def command(
                 "depth": depth or DEFAULT_DEPTH,
                 "template": template,
                 "cut": cut or "none",
+                "cut_at": cut_at,
                 "repeats": repeats or 1,
                 "metrics": list(metrics),
             }

@@ -103,10 +103,13 @@ _MOST_METRICS = 6
 def _show_slices(result: Result, by: str, metrics: tuple[str, ...], as_json: bool) -> None:
     from bench.cli.bars import progress
     from bench.data.sources import Sources
+    from bench.metrics import parse_metric
     from bench.registry import load_dataset
     from bench.results.slices import by_slice
 
-    usual = (*metrics, "recall@5", "ndcg@5", "pass@5", *HEADLINE, *set_metrics(result))
+    # What compares queries of all slices has no value by slice.
+    known = [name for name in set_metrics(result) if parse_metric(name).measure.kind != "confidence"]
+    usual = (*metrics, "recall@5", "ndcg@5", "pass@5", *HEADLINE, *known)
     names = [name for name in dict.fromkeys(usual) if name in result.metrics.metrics]
     if not as_json:
         names = names[: max(_MOST_METRICS, len(metrics))]

@@ -47,6 +47,7 @@ _QUERIES = pa.schema(
         ("searches", _TEXTS),
         ("context", _TEXTS),
         ("origin", pa.string()),
+        ("calls", _TEXTS),
     ]
 )
 _GOLD = pa.schema([("query_id", pa.string()), ("tool_id", pa.string()), ("relevance", pa.int32()), ("any_of", _TEXTS)])
@@ -95,6 +96,7 @@ def arrow_tables(tools: Sequence[Tool], queries: Sequence[Query], edges: Sequenc
             "searches": [list(q.searches) for q in queries],
             "context": [list(q.context) for q in queries],
             "origin": [q.origin for q in queries],
+            "calls": [list(q.calls) for q in queries],
         },
         _QUERIES,
     )
@@ -146,6 +148,7 @@ def rows_from(tables: dict[str, pa.Table]) -> Tables:
                 tuple(row["searches"]),
                 tuple(row["context"]),
                 row["origin"],
+                tuple(row["calls"]),
             )
             for row in tables["queries"].to_pylist()
         ],

@@ -62,6 +62,7 @@ class _QueryFields(StrictRecord):
     searches: list[str] = []
     context: list[str] = []
     origin: str = ""
+    calls: list[str] = []
 
 
 class _Metadata(BaseModel):
@@ -174,6 +175,7 @@ def _query_fields(query: Query) -> dict[str, Any]:
         searches=list(query.searches),
         context=list(query.context),
         origin=query.origin,
+        calls=list(query.calls),
     )
     return fields.model_dump(exclude_defaults=True)
 
@@ -267,6 +269,7 @@ def import_queries(
                     tuple(more.searches),
                     tuple(more.context),
                     more.origin,
+                    tuple(more.calls),
                 )
             )
     strangers = sorted(judged.keys() - seen)

@@ -130,7 +130,8 @@ class Dataset:
         for q in self.queries:
             asked: list[Any] = ["query", q.query_id, q.text, q.split, sorted(q.gold.items())]
             any_of = sorted((tool, sorted(others)) for tool, others in q.any_of.items())
-            yield [*asked, any_of, sorted(q.forbidden)] if any_of or q.forbidden else asked
+            judged: list[Any] = [any_of, sorted(q.forbidden), *([q.calls] if q.calls else [])]
+            yield [*asked, *judged] if any(judged) else asked
         for e in self.edges:
             yield ["edge", e.dependent, e.prerequisite, e.reason]
 
@@ -274,7 +275,7 @@ def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edg
                 raise DataError(f"dataset {spec}, tool {tool.tool_id}: {text[:60]!r} is not JSON.")
     for query in queries:
         slices = (*query.slices, *query.slices.values())
-        more = (*query.searches, *query.context, query.origin)
+        more = (*query.searches, *query.context, query.origin, *query.calls)
         _check_text(spec, f"query {query.query_id}", query.text, query.group, *slices, *more)
     for edge in edges:
         _check_text(spec, f"edge {edge.dependent} -> {edge.prerequisite}", edge.note)

@@ -119,6 +119,7 @@ _LATER: tuple[tuple[str, str, Any], ...] = (
     ("queries", "searches", []),
     ("queries", "context", []),
     ("queries", "origin", ""),
+    ("queries", "calls", []),
     ("gold", "any_of", []),
     ("tools", "title", ""),
     ("tools", "annotations", None),

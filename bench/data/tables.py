@@ -188,6 +188,9 @@ class Query:
     (gold tool -> tool_ids). A tool of `forbidden` looks right and does harm. `searches` are the texts that a model
     typed into its tool search for this query, `context` the earlier turns of the conversation, oldest first. `origin`
     says who wrote the query: empty for people, `traces` for one taken from logs, `model NAME` for a language model.
+
+    `calls` are the texts of a query that is asked in several calls, whose rankings are merged (see
+    `bench.data.queryviews`); empty for a query that is asked by its text.
     """
 
     query_id: str
@@ -201,6 +204,7 @@ class Query:
     searches: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     origin: str = ""
+    calls: tuple[str, ...] = ()
 
     @property
     def meeting(self) -> dict[str, int]:

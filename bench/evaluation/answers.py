@@ -12,7 +12,7 @@ import shutil
 import time
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
+from bench.data.queryviews import merged
 from bench.errors import MethodError
 from bench.evaluation.guard import method_errors
 from bench.metrics.ties import Beyond
@@ -132,7 +133,8 @@ def _answer(
     library = len(dataset.tools)
     first = dataset.queries[int(rows[0])].query_id
     started = time.perf_counter()
-    with method_errors(method, f"ranking the batch of {len(queries)} queries from {first}"):
+    owners, queries = _calls(dataset, rows, queries)
+    with method_errors(method, f"ranking the batch of {len(rows)} queries from {first}"):
         raw = method.rank(queries, depth)
         recommended = method.recommend(queries) if isinstance(method, RecommendingMethod) else None
         seconds = time.perf_counter() - started
@@ -140,12 +142,14 @@ def _answer(
             ranking = validate(raw, len(queries), library, depth)
             sets = None if recommended is None else validate_sets(recommended, len(queries), library)
         except Violation as violation:
-            raise MethodError(_violation(method, dataset, rows, violation)) from None
+            raise MethodError(_violation(method, dataset, rows[owners], violation)) from None
+    if len(queries) > len(rows):
+        ranking, sets = _merged(ranking, sets, owners, depth)
     if sets is not None and ranking.failed is not None:
         nothing = np.empty(0, dtype=np.int32)
         sets = ToolSets.of([nothing if ranking.failed[i] else sets.row(i) for i in range(len(sets))])
-    counts = np.zeros(len(queries), dtype=np.int64)
-    gold: list[dict[int, int]] = [{} for _ in range(len(queries))]
+    counts = np.zeros(len(rows), dtype=np.int64)
+    gold: list[dict[int, int]] = [{} for _ in range(len(rows))]
     if ranking.tied_beyond is not None:
         counts = np.bitwise_count(ranking.tied_beyond).sum(axis=1, dtype=np.int64)
         meeting = dataset.gold.take(rows).members()
@@ -167,6 +171,37 @@ def _reply_tokens(ranking: Ranking) -> NDArray[np.int64] | None:
     texts = [(ranking.replies[i] or "").encode("utf-8", "replace").decode() for i in known]
     found[known] = count_tokens(texts)
     return found
+
+
+def _calls(dataset: Dataset, rows: NDArray[np.int64], queries: Queries) -> tuple[NDArray[np.int64], Queries]:
+    """The calls in which queries are asked: the place of each call's query, and the texts."""
+    texts = [dataset.queries[row].calls or (text,) for row, text in zip(rows.tolist(), queries.texts, strict=True)]
+    owners = np.repeat(np.arange(len(rows)), [len(own) for own in texts])
+    if len(owners) == len(rows):
+        return owners, queries
+    return owners, Queries(tuple(text for own in texts for text in own), queries.rows[owners])
+
+
+def _merged(
+    ranking: Ranking, sets: ToolSets | None, owners: NDArray[np.int64], depth: int
+) -> tuple[Ranking, ToolSets | None]:
+    """One ranking for each query from those of its calls, by first rank and without scores: scores of two texts do not
+    compare. A query fails if one of its calls does, and its set is what any of them recommends.
+    """
+    ends = np.flatnonzero(np.diff(owners, append=-1)) + 1
+    parts = [range(start, end) for start, end in zip([0, *ends.tolist()[:-1]], ends.tolist(), strict=True)]
+    tools = [merged([[tool for tool in ranking.tools[i].tolist() if tool >= 0] for i in part], depth) for part in parts]
+    failed = None if ranking.failed is None else [bool(ranking.failed[part].any()) for part in parts]
+    if failed is not None:
+        tools = [[] if bad else own for own, bad in zip(tools, failed, strict=True)]
+    if sets is not None:
+        sets = ToolSets.of([np.unique(np.concatenate([sets.row(i) for i in part])) for part in parts])
+    replies = None
+    if ranking.replies is not None:
+        # An agent reads the answers to all of its searches.
+        told = [[reply for i in part if (reply := ranking.replies[i]) is not None] for part in parts]
+        replies = tuple("\n".join(own) if own else None for own in told)
+    return replace(Ranking.of_lists(tools, failed), replies=replies), sets
 
 
 def _violation(method: Method, dataset: Dataset, rows: NDArray[np.int64], violation: Violation) -> str:

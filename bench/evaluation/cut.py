@@ -1,12 +1,12 @@
-"""Learnt cuts: turn a ranking into a recommended set (PROTOCOL section 2).
+"""Cuts: turn a ranking into a recommended set (PROTOCOL section 2).
 
 size        the first k tools, the same k for every query
 threshold   the tools whose score is at least t; none when no score reaches it (the query is abstained from)
 gap         the tools before the largest fall in score among the first k + 1
 
-k or t is the value with the best mean TRACC on held-out past queries (queries without gold count 1 when they
-are abstained from, else 0). The method is fitted on the train split and the cut learnt on dev; without a dev
-split, on a fifth of the train split that the method is not fitted on. Test queries play no part.
+k or t is given by the user, or learnt. It is then the value with the best mean TRACC on held-out past queries (queries
+without gold count 1 when they are abstained from, else 0). The method is fitted on the train split and the cut learnt
+on dev; without a dev split, on a fifth of the train split that the method is not fitted on. Test queries play no part.
 """
 
 from __future__ import annotations
@@ -40,17 +40,24 @@ _MOST_QUERIES = 2000
 
 @dataclass(frozen=True)
 class Cut:
-    """A learnt cut; `str(cut)` names it in the row."""
+    """A cut; `str(cut)` names it in the row. `given` says that its value was not learnt."""
 
     kind: CutKind
     value: float
+    given: bool = False
 
     def __str__(self) -> str:
-        shown = f"{self.value:.4g}" if self.kind == "threshold" else str(int(self.value))
-        return f"cut={self.kind}({shown})"
+        shown = str(int(self.value)) if self.kind != "threshold" else f"{self.value:{'' if self.given else '.4g'}}"
+        return f"cut={self.kind}({shown}{', given' if self.given else ''})"
 
     def apply(self, ranking: Ranking) -> ToolSets:
-        """The set of each query."""
+        """The set of each query.
+
+        Raises:
+            UsageError: the ranking has no scores to cut by.
+        """
+        if self.kind != "size" and ranking.scores is None:
+            raise UsageError(f"--cut {self.kind} needs scores, but the ranking has none; use --cut size.")
         return _prefixes(ranking, self._lengths(ranking))
 
     def _lengths(self, ranking: Ranking) -> NDArray[np.int64]:

@@ -37,6 +37,7 @@ class Experiment(StrictRecord):
     depth: int = Field(DEFAULT_DEPTH, ge=1)
     template: Annotated[str, AfterValidator(read_template)] | None = None
     cut: CutKind = "none"
+    cut_at: float | None = None
     repeats: int = Field(1, ge=1, le=MOST_REPEATS)
     metrics: list[str] = []
 
@@ -51,6 +52,7 @@ class Experiment(StrictRecord):
                 depth=self.depth,
                 template=self.template,
                 cut=self.cut,
+                cut_at=self.cut_at,
                 repeats=self.repeats,
             )
             for dataset in self.datasets

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shlex
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -36,6 +37,7 @@ class Plan:
         depth: the most tools a query gets.
         template: the text of a tool; None for the dataset's default.
         cut: how a set is cut from the ranking of a method that recommends none.
+        cut_at: where; None to learn it from past queries.
         repeats: how often a method in which chance has a part answers every query.
     """
 
@@ -47,15 +49,24 @@ class Plan:
     template: Template | None = None
     cut: CutKind = "none"
     repeats: int = 1
+    cut_at: float | None = None
 
     def normal(self, dataset: Dataset) -> Plan:
         """The same plan without a limit that limits nothing.
 
         Raises:
-            UsageError: there are no queries to ask, or the number of repeats is not from 1 to `MOST_REPEATS`.
+            UsageError: there are no queries to ask, the number of repeats is not from 1 to `MOST_REPEATS`, or the value
+                to cut at does not fit the cut.
         """
         if not 1 <= self.repeats <= MOST_REPEATS:
             raise UsageError(f"{self.repeats} repeats are asked for; choose from 1 to {MOST_REPEATS}.")
+        if self.cut_at is not None:
+            if self.cut == "none":
+                raise UsageError("--cut-at says where to cut; give --cut size, threshold or gap with it.")
+            counted = self.cut != "threshold"
+            if not math.isfinite(self.cut_at) or (counted and (self.cut_at < 1 or self.cut_at % 1)):
+                what = "a whole number of 1 or more" if counted else "a finite number"
+                raise UsageError(f"--cut {self.cut} needs {what} for --cut-at; {self.cut_at:g} is none.")
         available = len(dataset.rows(self.evaluated_split(dataset)))
         if not dataset.queries:
             raise UsageError(
@@ -77,6 +88,8 @@ class Plan:
             words += ["--depth", str(self.depth)]
         if self.cut != "none":
             words += ["--cut", self.cut]
+        if self.cut_at is not None:
+            words += ["--cut-at", repr(self.cut_at)]
         if self.repeats > 1:
             words += ["--repeats", str(self.repeats)]
         return shlex.join(words)
@@ -121,7 +134,7 @@ def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:
 
     (Up to the last bits of embeddings, which depend on the texts that were encoded together.)
     """
-    identity = {
+    identity: dict[str, object] = {
         "protocol": RANKING_RULES,
         "dataset": dataset.content_hash,
         "split": plan.evaluated_split(dataset),
@@ -133,6 +146,8 @@ def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:
     }
     if plan.repeats > 1:
         identity["repeats"] = plan.repeats
+    if plan.cut_at is not None:
+        identity["cut_at"] = plan.cut_at
     return _sha256(identity)[:12]
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
+from bench.data.origins import count_origins
 from bench.errors import ResultError, UsageError
 from bench.evaluation.answers import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
@@ -53,6 +54,8 @@ def _same_numbers(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -
     rows = np.array([dataset.query_codes[name] for name in result.per_query["query_id"].to_pylist()], dtype=np.int64)
     if result.per_query["unit"].to_pylist() != unit_names(dataset, rows).to_pylist():
         return False
+    if result.manifest.dataset.origins != count_origins(dataset.queries[row] for row in rows):
+        return False
     known = result.per_query.column_names
     has_sets = not result.per_query["recommended"].null_count
     if not all(str(metric) in known for metric in metrics if has_sets or not metric.needs_sets):
@@ -93,11 +96,12 @@ def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Resu
     judged = np.array(per_query["n_gold"].to_pylist()) > 0
     rows = np.array([dataset.query_codes[name] for name in per_query["query_id"].to_pylist()], dtype=np.int64)
     count, effective = unit_counts(dataset.units[rows[judged]])
-    units = {"unit": dataset.unit, "units": count, "effective": effective, "source": dataset.source}
+    origins = count_origins(dataset.queries[row] for row in rows)
+    told = {"unit": dataset.unit, "units": count, "effective": effective, "source": dataset.source, "origins": origins}
     fresh = manifest.model_copy(
         update={
             "protocol": version_for(dataset.gold),
-            "dataset": manifest.dataset.model_copy(update=units),
+            "dataset": manifest.dataset.model_copy(update=told),
             "scoring": scoring_code(found.metrics),
         }
     )

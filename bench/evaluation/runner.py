@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
+from bench.data.origins import count_origins
 from bench.errors import BenchError, ResultError, UsageError
 from bench.evaluation.answers import Answers, ask, asking_order, forget
 from bench.evaluation.cut import Cut, learn_cut, split_history
@@ -139,7 +140,7 @@ class Runner:
             )
         if plan.cut != "none" and isinstance(method, RecommendingMethod):
             raise UsageError(f"method {method.spec} recommends its own sets; --cut is for methods that only rank.")
-        if plan.cut != "none":
+        if plan.cut != "none" and plan.cut_at is None:
             split_history(plan.cut, history)
         with method_errors(method, "checking that it can run"):
             preflight(method, library, history)
@@ -182,7 +183,9 @@ class Runner:
         gc.collect()
         reset_peak_memory()
         cut: Cut | None = None
-        if plan.cut != "none":
+        if plan.cut_at is not None:
+            cut = Cut(plan.cut, plan.cut_at, given=True)
+        elif plan.cut != "none":
             with (
                 clock("cut"),
                 self.progress.stage(f"learn cut {plan.cut}"),
@@ -193,7 +196,7 @@ class Runner:
         found = [work.repeat(1, method)]
         with method_errors(method, "ranking single queries"):
             latency = _latency(method, Queries.of(dataset, rows[asking_order(dataset, rows)]), plan.depth)
-            facts = checked_facts(method)
+            facts = checked_facts(method) | _calls(dataset, rows)
         for number in range(2, plan.repeats + 1):
             # A method of its own: what one has drawn or kept while it was fitted, indexed or asked is no new answer.
             with session(repeat=number):
@@ -321,6 +324,7 @@ def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], hist
         units=count,
         effective=effective,
         source=dataset.source,
+        origins=count_origins(dataset.queries[row] for row in rows),
     )
 
 
@@ -355,6 +359,12 @@ def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:
             if sum(seconds) > _LATENCY_SECONDS:
                 break
     return Latency.of(seconds, cached=encoding.cached)
+
+
+def _calls(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, float]:
+    """The calls that a query takes on average, where some take several."""
+    calls = [max(1, len(dataset.queries[row].calls)) for row in rows.tolist()]
+    return {"calls_per_query": round(sum(calls) / len(calls), 4)} if max(calls) > 1 else {}
 
 
 def _model_use(meters: Sequence[Meter], resumed: bool) -> ModelUse:

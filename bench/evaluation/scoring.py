@@ -81,7 +81,13 @@ def score_repeats(
     gold = dataset.gold.take(rows)
     judged = gold.counts > 0
     scored = all(answers.ranking.scores is not None for answers in repeats)
-    further = [metric for metric in parse_metrics(FURTHER_METRICS) if metric.measure.taken(gold).any()]
+    # A method that always returns something never abstains: that its rankings are not empty is no news.
+    silent_at_times = any((answers.ranking.tools < 0).all(axis=1).any() for answers in repeats)
+    further = [
+        metric
+        for metric in parse_metrics(FURTHER_METRICS)
+        if metric.measure.taken(gold).any() and (silent_at_times or str(metric) != "abstained@5")
+    ]
     asked = tuple(dict.fromkeys([*parse_metrics(DEFAULT_METRICS), *further, *wanted]))
     cut_short = depth is not None and depth < len(dataset.tools)
     has_sets = all(answers.sets is not None for answers in repeats)

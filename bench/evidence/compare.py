@@ -173,6 +173,9 @@ def _on_dataset(
         slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, question, dataset)],
         moves=_moves(field, metrics[0], question.moved, dataset),
         warnings=sorted({warning for result in field.results for warning in result.manifest.notes}),
+        origin=sorted(
+            {f"{mark.text}: {mark.why}" for result in field.results for mark in result.manifest.dataset.marks}
+        ),
     )
 
 

@@ -244,6 +244,8 @@ def _answer_today(
     result: Result, dataset: Dataset, row: int, shown: tuple[ShownTool, ...], progress: Progress, repeat: int
 ) -> tuple[ExplainedAnswer | None, str]:
     """What the method answers today; or None, and why that cannot be shown with the stored numbers."""
+    if calls := dataset.queries[row].calls:
+        return None, f"Only the stored numbers can be shown, because the ranking is merged from {len(calls)} searches."
     identity = result.manifest.dataset
     library = Library.of(dataset, identity.template)
     history = History.of(dataset, library, dataset.rows(identity.split))

@@ -94,7 +94,7 @@ def markdown(report: Comparison) -> str:
         parts.append(f"## {_cell(dataset.dataset)} ({dataset.split}{limit}; {_size(dataset)})")
         notes = [f"{item.name}: {', '.join(item.marks)}" for item in dataset.systems if item.marks]
         notes += [f"{item.name}: {item.n_failed} queries failed" for item in dataset.systems if item.n_failed]
-        notes += [*answer_tokens(dataset), *few_units(dataset), *reversed_orders(dataset)]
+        notes += [*dataset.origin, *answer_tokens(dataset), *few_units(dataset), *reversed_orders(dataset)]
         if notes:
             parts.append("\n".join(f"- {_cell(note)}" for note in notes))
         for metric in dataset.metrics:
@@ -278,6 +278,7 @@ def latex(report: Comparison) -> str:
     caption = _latex(signs(report))
     for dataset in report.datasets:
         names = [item.name for item in dataset.systems]
+        origin = "".join(f"{_latex(sentence[:1].upper() + sentence[1:])}. " for sentence in dataset.origin)
         lines = [
             r"% needs \usepackage{booktabs}",
             r"\begin{table}",
@@ -293,7 +294,7 @@ def latex(report: Comparison) -> str:
         lines += [
             r"\bottomrule",
             r"\end{tabular}",
-            rf"\caption{{{_latex(dataset.dataset)} ({dataset.split}; {_size(dataset)}). {caption}}}",
+            rf"\caption{{{_latex(dataset.dataset)} ({dataset.split}; {_size(dataset)}). {origin}{caption}}}",
             r"\end{table}",
         ]
         parts.append("\n".join(lines))

@@ -13,8 +13,8 @@ Correction = Literal["holm", "benjamini-hochberg"]
 class System(Record, Sparing):
     """One of the compared results. `name` is unique within the comparison.
 
-    `answer_tokens`: mean over the answered queries of the text that a search outside of bench sent; left out where
-    it is not known.
+    `answer_tokens`: mean over the answered queries of the text that a search outside of bench sent; left out where it
+    is not known.
     """
 
     spared: ClassVar[frozenset[str]] = frozenset({"answer_tokens"})
@@ -151,6 +151,7 @@ class DatasetReport(Record):
         n: judged queries.
         unit: what makes queries dependent, such as `gold+group`, or `none`.
         units, effective: units of independence of the judged queries, and how many independent queries they are worth.
+        origin: sentences on where the queries come from, if people did not write them.
     """
 
     dataset: str
@@ -165,6 +166,7 @@ class DatasetReport(Record):
     slices: list[SliceReport]
     moves: list[Moves]
     warnings: list[str]
+    origin: list[str] = []
 
 
 class MacroStanding(Record):

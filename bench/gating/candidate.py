@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
+from bench.data.queryviews import merged
 from bench.errors import MethodError
 from bench.evaluation.answers import Answers, asking_order
 from bench.evaluation.machine import hardware
@@ -119,13 +120,16 @@ def ask_search(
     seconds = []
     for position in asking_order(dataset, rows):
         query = dataset.queries[int(rows[position])]
-        started = time.perf_counter()
-        answer: object = search(query.text)
-        if isinstance(answer, Iterable) and not isinstance(answer, str | bytes):
-            # A generator works when it is read. One that never ends has named a tool twice by then.
-            answer = list(islice(answer, len(dataset.tools) + 1))
-        seconds.append(time.perf_counter() - started)
-        found[position] = _codes(answer, dataset, query.query_id, name)
+        answers_of_calls: list[list[int]] = []
+        for text in query.calls or (query.text,):
+            started = time.perf_counter()
+            answer: object = search(text)
+            if isinstance(answer, Iterable) and not isinstance(answer, str | bytes):
+                # A generator works when it is read. One that never ends has named a tool twice by then.
+                answer = list(islice(answer, len(dataset.tools) + 1))
+            seconds.append(time.perf_counter() - started)
+            answers_of_calls.append(_codes(answer, dataset, query.query_id, name))
+        found[position] = merged(answers_of_calls, len(dataset.tools)) if query.calls else answers_of_calls[0]
     answers = Answers(Ranking.of_lists(found), Beyond.none(len(rows)), None)
     scored = score("", dataset, rows, answers, known.template, list(metrics))
     return Candidate(

@@ -148,7 +148,7 @@ def _other_queries(candidate: Candidate, baseline: Baseline) -> list[str]:
 
 def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) -> list[str]:
     """What does not forbid the comparison, but should be known to who reads it."""
-    found = []
+    found = [f"{mark.text}: {mark.why}" for mark in candidate.dataset.marks]
     if candidate.dataset.template != baseline.dataset.template:
         found.append(
             f"the text of a tool differs: {candidate.dataset.tool_text} now, {baseline.dataset.tool_text} blessed"

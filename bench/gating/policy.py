@@ -104,6 +104,8 @@ class Policy(StrictRecord):
         for rule in self.rule:
             if self.margin_of(rule) is None and rule.floor is None:
                 raise ValueError(f"the rule for {rule.metric} has neither a margin nor a floor")
+            if rule.slice is not None and parse_metric(rule.metric).measure.kind == "confidence":
+                raise ValueError(f"{rule.metric} compares queries of all slices with one another; remove the slice")
             self._can_be_broken_and_kept(rule)
             if (rule.metric, rule.slice) in seen:
                 raise ValueError(f"there are two rules for {rule.metric}; give one its own slice, or merge them")

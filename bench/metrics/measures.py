@@ -399,11 +399,12 @@ MEASURES: tuple[Measure, ...] = (
         _BARE,
         "the share of pairs of a query with gold and one without in which the one with gold has the higher score of "
         "its first tool; ties count a half",
-        "Only for methods that give scores. 0.5 is chance. An empty ranking has the lowest score; a query that failed "
-        "is on the wrong side of all. The value of a query is the area plus the query's influence on it.",
+        "In the formula q has gold and p has none. Only for methods that give scores. 0.5 is chance. An empty ranking "
+        "has the lowest score; a query that failed is on the wrong side of all. The value of a query is the area plus "
+        "the query's influence on it.",
         "Hanley & McNeil 1982; variance: DeLong et al. 1988, for dependent queries Obuchowski 1997",
         confident=separation,
-        formula=r"\frac{1}{|Q^+| |Q^-|} \sum_{q \in Q^+} \sum_{p \in Q^-} [s_q > s_p] + \frac{1}{2} [s_q = s_p]",
+        formula=r"P(s_q > s_p) + \frac{1}{2} P(s_q = s_p)",
         monotone=False,
     ),
     Measure(

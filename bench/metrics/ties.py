@@ -136,7 +136,7 @@ def tie_band(
         foremost, hindmost = (groups.arranged(order) for order in _orders(groups, gold.groups))
     base = measured(_placed(foremost, _same_group(foremost), best=True), everyone, foremost)
     best = base[at]
-    worst = measured(_placed(hindmost, _same_group(hindmost), best=False)[at], at, hindmost)
+    worst = measured(_placed(hindmost, _same_group(hindmost), best=False)[at], at, hindmost) if len(at) else best
     mean = np.zeros_like(best)
     random = np.random.default_rng(_SEED)
     for start in range(0, len(at), _ROWS_AT_ONCE // DRAWS):
@@ -202,9 +202,10 @@ def _met(
 def _orders(groups: _Groups, gold: GoldGroups) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Orders of the tools that meet requirements in which to place them first, and last, among what they tie with.
 
-    First, for each requirement the tool in the best place, and after these the tools that meet it once more. Last, all
-    tools of the most relevant requirement, of equally relevant ones that with the fewest tools. Where no tool meets two
-    requirements and all are equally relevant, no order of the ties is better, or worse.
+    A requirement is met in the best tie group that has one of its tools; its tools in other groups gain nothing. First
+    comes one tool of each requirement. Last come all tools of the most relevant requirement that are in its group, of
+    equally relevant ones those of the requirement with the fewest. Where no tool meets two requirements and all are
+    equally relevant, no order of the ties is better, or worse.
 
     Returns:
         Two (queries, width) arrays of places in the rows of `groups`.
@@ -217,13 +218,14 @@ def _orders(groups: _Groups, gold: GoldGroups) -> tuple[NDArray[np.int64], NDArr
     for query, judgements in enumerate(own):
         at = {tool: place for place, tool in enumerate(groups.tools[query].tolist()) if tool >= 0}
         first = groups.first[query]
+        met_by = []
+        for tools, grade in judgements:
+            group = min(int(first[at[tool]]) for tool in tools)
+            met_by.append(([at[tool] for tool in tools if first[at[tool]] == group], grade))
         primary: list[int] = []
-        for tools, _ in sorted(judgements, key=lambda item: -item[1]):
-            free = [at[tool] for tool in tools if at[tool] not in primary]
-            primary += sorted(free, key=lambda place: first[place])[:1]
-        late = [
-            at[tool] for tools, _ in sorted(judgements, key=lambda item: (-item[1], len(item[0]))) for tool in tools
-        ]
+        for places, _ in sorted(met_by, key=lambda item: -item[1]):
+            primary += [place for place in places if place not in primary][:1]
+        late = [place for places, _ in sorted(met_by, key=lambda item: (-item[1], len(item[0]))) for place in places]
         for order, leading in ((best, primary), (worst, late)):
             leading = list(dict.fromkeys(leading))
             rest = [place for place in order[query].tolist() if place not in leading]

@@ -30,6 +30,7 @@ from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.parents import parent_of
 from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dataset
+from bench.data.queryviews import ViewOptions, with_view
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
 from bench.data.units import judged_units, unit_sizes
@@ -57,9 +58,9 @@ class DatasetEntry:
     module: str | None  # the loader's module; None for an added dataset, whose folder holds the tables
 
     def options(self) -> type[ParameterSet]:
-        """The loader's option class, for this card."""
+        """The loader's option class, for this card; of an added dataset, the views of its queries."""
         if self.module is None:
-            return NoOptions
+            return ViewOptions
         try:
             declared = getattr(importlib.import_module(self.module), "Options", NoOptions)
         except Exception as error:
@@ -184,8 +185,8 @@ def load_dataset(spec: Spec | str, sources: Sources | None = None) -> Dataset:
         DataError: a file is corrupt, or the tables are not what the card says.
     """
     entry, options, canonical = resolve(spec)
-    if entry.module is None:
-        return checked(read_dataset(entry.folder))
+    if isinstance(options, ViewOptions) and entry.module is None:
+        return with_view(checked(read_dataset(entry.folder)), options.view)
     check_brought(entry)
     sources = sources or Sources.from_environment()
     folder = stored_folder(entry, options, sources)

@@ -310,12 +310,13 @@ _WHY = {
 
 
 def marks(result: Stored, template: str) -> list[Mark]:
-    """What sets a row apart from the others of its group; `template` is the tool text that most of them have."""
+    """What a reader must know of a row; `template` is the tool text that most rows of its group have."""
     manifest = result.manifest
     found = []
     if manifest.method.oracle:
         found.append(Mark(kind="oracle", text="oracle", why="it is shown the gold: an upper bound, no competitor"))
     found += [mark if mark.why else mark.model_copy(update={"why": _WHY.get(mark.text, "")}) for mark in manifest.marks]
+    found += manifest.dataset.marks
     if manifest.method.run_file:
         why = "a scored run file: no method of this harness ran, and its cost is not known"
         found.append(Mark(kind="run file", text="run file", why=why))

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
+from bench.data.origins import from_traces, synthetic
 from bench.data.template import template_name, valid_template
 from bench.stats.percentiles import percentiles
 from bench.storage.records import Record, Sparing
@@ -25,6 +26,8 @@ MarkKind = Literal[
     "near test",
     "tools seen",
     "declared training set",
+    "from traces",
+    "synthetic queries",
     "oracle",
     "run file",
     "depth",
@@ -66,8 +69,10 @@ class ScoringCode(Record):
     tokens: str
 
 
-class DatasetIdentity(Record):
+class DatasetIdentity(Record, Sparing):
     """Which data: equal hashes and splits mean the same queries, tools and gold."""
+
+    spared: ClassVar[frozenset[str]] = frozenset({"origins"})
 
     spec: str
     title: str
@@ -89,11 +94,20 @@ class DatasetIdentity(Record):
     effective: float | None = None
     #: Where the queries come from: datasets of one source are not independent of each other.
     source: str = ""
+    #: Evaluated queries that people did not write: `traces`, or `model NAME` -> their number.
+    origins: dict[str, Annotated[int, Field(ge=1)]] = {}
 
     @property
     def tool_text(self) -> str:
         """The template for a reader: a template of a user's own by its hash."""
         return template_name(self.template)
+
+    @property
+    def marks(self) -> list[Mark]:
+        """The marks that every result on these queries gets for where they come from."""
+        logged, written = from_traces(self.origins, self.queries), synthetic(self.origins, self.queries)
+        found = [Mark(kind="from traces", text="from traces", why=logged)] if logged else []
+        return [*found, Mark(kind="synthetic queries", text="synthetic queries", why=written)] if written else found
 
 
 class MethodIdentity(Record):
@@ -214,7 +228,8 @@ class Manifest(Record, Sparing):
     @property
     def notes(self) -> list[str]:
         """What a reader must know, in sentences: the warnings and the marks."""
-        told = [f"{mark.text}: {mark.why}" for mark in self.method.marks if isinstance(mark, Mark)]
+        own = [mark for mark in self.method.marks if isinstance(mark, Mark)]
+        told = [f"{mark.text}: {mark.why}" for mark in (*own, *self.dataset.marks)]
         return [*self.warnings, *told]
 
 

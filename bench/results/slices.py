@@ -13,7 +13,7 @@ from bench.data.dataset import Dataset
 from bench.data.novelty import NOVELTY, novelty
 from bench.data.parents import parent_of
 from bench.errors import ResultError, UsageError
-from bench.metrics import Scores, parse_metrics
+from bench.metrics import Scores, parse_metric, parse_metrics
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import MetricValue
 from bench.results.store import Result
@@ -109,6 +109,8 @@ def by_slice(result: Result, dataset: Dataset, name: str, metrics: Sequence[str]
     own = values_of(dataset, name, result.per_query["query_id"].to_pylist())
     judged = result.per_query["n_gold"].to_numpy() > 0
     failed = result.per_query["failed"].to_numpy(zero_copy_only=False) & judged
+    if whole := [metric for metric in metrics if parse_metric(metric).measure.kind == "confidence"]:
+        raise UsageError(f"{whole[0]} compares queries of all slices with one another, so it has no value by slice.")
     values = np.column_stack([result.values(metric) for metric in metrics])
     found = []
     for value, rows in own.items():

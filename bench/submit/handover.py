@@ -44,7 +44,8 @@ class Request(StrictRecord):
         label: its spec, as it is shown.
         template: the text of a tool.
         depth: the most tools a query gets.
-        cut: what is learnt to cut sets from its rankings.
+        cut: how sets are cut from its rankings.
+        cut_at: where; None to learn it.
     """
 
     method: str
@@ -52,6 +53,7 @@ class Request(StrictRecord):
     template: Template
     depth: int
     cut: CutKind
+    cut_at: float | None = None
 
 
 @dataclass(frozen=True)

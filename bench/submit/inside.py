@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.errors import BenchError, MethodError
-from bench.evaluation.cut import learn_cut
+from bench.evaluation.cut import Cut, learn_cut
 from bench.evaluation.guard import check_parts, method_errors
 from bench.evaluation.plan import method_hash
 from bench.protocol import Method, Queries, Ranking, RecommendingMethod, ToolSets
@@ -107,7 +107,9 @@ def answer(given: Given) -> Reply:
     with method_errors(method, "checking that it can run"):
         preflight(method, library, history)
     cut = None
-    if request.cut != "none":
+    if request.cut_at is not None:
+        cut = Cut(request.cut, request.cut_at, given=True)
+    elif request.cut != "none":
         with method_errors(method, "ranking past queries to learn a cut"):
             cut = learn_cut(request.cut, lambda: build_method(spec), history, library, request.depth)
     with method_errors(method, "learning from past queries"):

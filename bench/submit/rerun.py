@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -83,15 +84,19 @@ def rerun(
         return Rerun("could not run", lacking)
     dataset, plan = sound.dataset, sound.plan
     rows = plan.rows(dataset)
+    if any(dataset.queries[row].calls for row in rows.tolist()):
+        return Rerun("could not run", "its queries are asked in several calls, and the sandbox asks each query once.")
     order = asking_order(dataset, rows)
     library, history = views(plan, dataset)
     queries = Queries.of(dataset, rows[order])
+    cut, cut_at = _cut(manifest)
     request = Request(
         method=manifest.method.full_spec,
         label=manifest.method.spec,
         template=library.template,
         depth=plan.depth,
-        cut=_cut(manifest),
+        cut=cut,
+        cut_at=cut_at,
     )
     # The first repeat is what a run without repeats is.
     _, stored = stored_answers(sound.result.of_repeat(1), dataset)
@@ -143,10 +148,19 @@ def _places(manifest: Manifest) -> str:
     return f"; the sandbox has neither {quoted(found[0])} nor a network to fetch it from" if found else ""
 
 
-def _cut(manifest: Manifest) -> CutKind:
-    """The kind of a cut by its name in the manifest, `cut=size(3)`."""
-    kind = (manifest.method.cut or "").removeprefix("cut=").partition("(")[0]
-    return next((known for known in get_args(CutKind) if known == kind), "none")
+_CUT = re.compile(r"cut=([a-z]+)\(([^,()]{1,40})(, given)?\)")
+
+
+def _cut(manifest: Manifest) -> tuple[CutKind, float | None]:
+    """The kind of a cut by its name in the manifest, `cut=size(3)`, and its value if it was given: `(3, given)`."""
+    named = _CUT.fullmatch(manifest.method.cut or "")
+    kind: CutKind = next((known for known in get_args(CutKind) if named and known == named[1]), "none")
+    if named is None or kind == "none" or not named[3]:
+        return kind, None
+    try:
+        return kind, float(named[2])
+    except ValueError:
+        return "none", None
 
 
 def _compared(manifest: Manifest, stored: Answers, reply: Reply, query_ids: list[str]) -> Rerun:

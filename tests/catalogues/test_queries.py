@@ -128,7 +128,8 @@ def test_what_users_need_is_read_alike_from_a_table_and_from_json(tmp_path: Path
     (tmp_path / "q.json").write_text(json.dumps([row]))
     table = (
         "query,tools,forbidden,tags,searches,context,group,origin\n"
-        "Send it,post/send | archive/send; find_letter,getPet,mail;confusable,send mail|post; letter,and then?,7,model m-1\n"
+        "Send it,post/send | archive/send; find_letter,getPet,mail;confusable,send mail|post; letter,and then?,7,"
+        "model m-1\n"
     )
     (tmp_path / "q.csv").write_text(table)
     expected = Query(

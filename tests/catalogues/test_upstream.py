@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+import pytrec_eval
 
+import bench
 from bench.catalogues.catalogue import Source, read_catalogue
 from bench.catalogues.queries import queries_of
 from bench.checks.dataset import audit
@@ -87,6 +90,36 @@ def test_the_apis_of_restbench_with_their_queries(
     place = fault.split(", ")[1].partition(":")[0]
     asked = queries_of([row for row in named if row[0] != place], found.tools, name)
     assert (len(rows), len(asked)) == (queries, queries - 1)
+
+
+@pytest.mark.parametrize("name", ["tmdb", "spotify"])
+def test_numbers_on_restbench_are_those_of_trec_eval(upstream: Path, tmp_path: Path, name: str) -> None:
+    """As users import it: the OpenAPI document and a file of queries; scored by pytrec_eval from the stored ranking."""
+    places = [upstream / RESTBENCH / "specs" / f"{name}_oas.json"]
+    known = {f"{about['method']} {about['path']}" for about in _operations(places[0])}
+    rows = json.loads((upstream / RESTBENCH / "datasets" / f"{name}.json").read_text("utf-8"))
+    asked = [{"query": row["query"], "tools": [tool.strip() for tool in row["solution"]]} for row in rows]
+    lines = [json.dumps(row) for row in asked if known.issuperset(row["tools"])]
+    (tmp_path / "q.jsonl").write_text("\n".join(lines))
+    data = bench.import_tools(f"rest-{name}", places, tmp_path / "q.jsonl")
+    assert len(data.queries) == len(rows) - 1
+    result = bench.run("bm25", data.spec)
+    run: dict[str, dict[str, float]] = {query.query_id: {} for query in data.queries}
+    table = pq.read_table(Path(result.folder) / "run.parquet")
+    columns = (table[column].to_pylist() for column in ("query_id", "tool_id", "rank"))
+    for query, tool, rank in zip(*columns, strict=True):
+        run[query][tool] = -float(rank)
+    qrels = {query.query_id: dict(query.gold) for query in data.queries}
+    measures = {"recall@5": "recall_5", "ndcg@10": "ndcg_cut_10", "map@100": "map_cut_100", "precision@5": "P_5"}
+    found = pytrec_eval.RelevanceEvaluator(qrels, {"recall.5", "ndcg_cut.10", "map_cut.100", "P.5"}).evaluate(run)
+    for metric, measure in measures.items():
+        theirs = sum(values[measure] for values in found.values()) / len(qrels)
+        assert result.mean(metric) == pytest.approx(theirs, abs=1e-9), metric
+
+
+def _operations(document: Path) -> list[dict[str, str]]:
+    tools = read_catalogue([Source(document)]).tools
+    return [json.loads(tool.annotations) for tool in tools if tool.annotations]
 
 
 def test_the_servers_of_toucan(upstream: Path) -> None:

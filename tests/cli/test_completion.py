@@ -44,7 +44,7 @@ def completed(*words: str) -> set[str]:
     ("words", "expected"),
     [
         (["s"], {"show", "score", "schema", "submit"}),
-        (["data", "f"], {"fetch"}),
+        (["data", "f"], {"fetch", "from-traffic"}),
         (["run", "--method", "bm"], {"bm25", "bm25-okapi"}),
         (["run", "-m", "bm25", "-d", "meta"], {"metatool", "metatool-single"}),
         (["run", "--cut", "g"], {"gap"}),

@@ -299,3 +299,43 @@ def test_a_threshold_abstains_where_no_score_reaches_it(run: Run) -> None:
     result = run("bm25", cut="threshold")
     assert {"abstained", "answered", "tracc", "set_f1"} <= set(result.metrics.metrics)
     assert result.metrics.metrics["abstained"].n == 3
+
+
+# Cuts that are given --------------------------------------------------------------------------------------------------
+
+
+def test_a_given_threshold_is_applied_and_named_and_needs_no_past_queries(run: Run, tiny: Dataset) -> None:
+    queries = [query for query in tiny.queries if query.split == "test"]
+    bare = Dataset.build("tiny", tiny.card, replace(tiny.rows_again(), queries=queries))
+    result = run("bm25", cut="threshold", cut_at=1.5, dataset=bare)
+    assert result.manifest.method.cut == "cut=threshold(1.5, given)"
+    assert "--cut threshold --cut-at 1.5" in result.manifest.environment.command
+    scores = dict.fromkeys(result.per_query["query_id"].to_pylist(), 0)
+    for name, score in zip(*(result.run[column].to_pylist() for column in ("query_id", "score")), strict=True):
+        scores[name] += score >= 1.5
+    assert [len(names) for names in result.per_query["recommended"].to_pylist()] == list(scores.values())
+    assert len(set(scores.values())) > 1
+
+
+def test_a_given_cut_is_another_result(run: Run) -> None:
+    ids = [run("bm25", cut="size", cut_at=at).manifest.result_id for at in (None, 2, 3)]
+    assert len(set(ids)) == 3
+
+
+@pytest.mark.parametrize(
+    ("cut", "at", "sentence"),
+    [
+        ("none", 2.0, "--cut-at says where to cut; give --cut size, threshold or gap with it"),
+        ("size", 0.0, "--cut size needs a whole number of 1 or more for --cut-at; 0 is none"),
+        ("gap", 2.5, "--cut gap needs a whole number of 1 or more for --cut-at; 2.5 is none"),
+        ("threshold", float("nan"), "--cut threshold needs a finite number for --cut-at; nan is none"),
+    ],
+)
+def test_a_value_must_fit_its_cut(run: Run, cut: CutKind, at: float, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        run("bm25", cut=cut, cut_at=at)
+
+
+def test_scores_are_needed_for_a_given_threshold() -> None:
+    with pytest.raises(UsageError, match="--cut threshold needs scores, but the ranking has none"):
+        Cut("threshold", 0.5, given=True).apply(Ranking.of_lists([[1, 2]]))

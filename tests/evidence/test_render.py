@@ -85,3 +85,12 @@ def test_p_values_have_two_digits(p: float, text: str) -> None:
 
 def test_rank_intervals_are_short() -> None:
     assert (ranks(2, 2), ranks(1, 3)) == ("2", "1-3")
+
+
+def test_where_queries_come_from_is_said_in_markdown_and_in_the_caption(make: Make) -> None:
+    report = make()
+    said = "synthetic queries: 12 of 100 queries are written by some_model"
+    (dataset,) = report.datasets
+    report = report.model_copy(update={"datasets": [dataset.model_copy(update={"origin": [said]})]})
+    assert f"- {said.replace('_', chr(92) + '_')}\n" in markdown(report) or f"- {said}\n" in markdown(report)
+    assert r"Synthetic queries: 12 of 100 queries are written by some\_model. " in latex(report)

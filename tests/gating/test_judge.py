@@ -450,3 +450,21 @@ def test_the_family_and_what_differs_without_forbidding_the_comparison_are_noted
 
 
 KIND = {"name": "kind", "value": "odd"}
+
+
+def test_a_report_says_where_the_queries_come_from(judged: Judged) -> None:
+    from bench.gating.forms import junit, markdown
+    from bench.gating.wording import text
+
+    data = DatasetIdentity(
+        spec="tiny", title="Tiny", content_hash="a" * 64, split="test", limit=None, queries=269, judged=269, no_gold=0,
+        tools=5, history=0, template="description", unit="none", origins={"model some-model": 200, "traces": 69},
+    )  # fmt: skip
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL, dataset=data)
+    assert report.outcome == "pass"
+    assert "synthetic queries: 200 of 269 queries are written by some-model" in report.notes
+    for said in (text(report), markdown(report), junit(report)):
+        assert "synthetic queries: 200 of 269 queries are written by some-model" in said
+        assert "from traces: 69 of 269 queries are taken from logs: called is not the same as right" in said
+    plain = judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL)
+    assert "queries are" not in text(plain)

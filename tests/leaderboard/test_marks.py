@@ -74,6 +74,15 @@ def _turned(results: Path, edit: Callable[..., None], rehash: Callable[[Path, st
     return folder
 
 
+def _from_elsewhere(origin: str) -> Callable[..., Path]:
+    def made(results: Path, edit: Callable[..., None], rehash: Callable[[Path, str], None]) -> Path:
+        for folder in results.glob("[!.]*/*"):
+            edit(folder, dataset__origins={origin: 120})
+        return _folder(results, "random")
+
+    return made
+
+
 CASES = [
     ("oracle", _oracle),
     ("rules", _stated("rules")),
@@ -83,6 +92,8 @@ CASES = [
     ("older scoring", _older_scoring),
     ("lead within ties", _tied),
     ("order depends on gold", _turned),
+    ("from traces", _from_elsewhere("traces")),
+    ("synthetic queries", _from_elsewhere("model some-model")),
 ]
 
 
@@ -124,6 +135,27 @@ def test_a_mark_stands_on_the_row_and_in_every_export(
     ]
     assert any(text[:40] in title for title in titles)
     assert text in (site.folder / "feed.xml").read_text("utf-8")
+
+
+def test_where_queries_come_from_is_said_of_the_dataset(
+    ready: Path, build: Callable[..., Any], edit: Callable[..., None]
+) -> None:
+    for folder in ready.glob("[!.]*/*"):
+        edit(folder, dataset__origins={"model <b>some-model</b>": 120, "traces": 3})
+    site = build()
+    total = site.made.boards[0].first.manifest.dataset.queries
+    said = f"120 of {total} queries are written by &lt;b&gt;some-model&lt;/b&gt;"
+    logged = f"3 of {total} queries are taken from logs: called is not the same as right"
+    for pattern in ("d/*.html", "e/*.html", "r/*.html"):
+        for path in site.folder.glob(pattern):
+            assert said in site.page(str(path.relative_to(site.folder))).text
+            assert logged in site.page(str(path.relative_to(site.folder))).text
+    assert ">synthetic queries</span>" in site.page("datasets.html").text
+    # On the overall board it is said of the column, not of the methods, which have other datasets, too.
+    head, _, body = site.page("index.html").text.partition("</thead>")
+    assert ">synthetic queries</span>" in head
+    assert ">synthetic queries</span>" not in body
+    assert "<dt>synthetic queries</dt>" in body
 
 
 def test_results_of_an_older_protocol_are_kept_marked_and_not_ranked(

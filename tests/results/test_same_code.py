@@ -26,7 +26,7 @@ def test_today_s_code_is_known_to_give_the_kept_numbers() -> None:
     for name, same in known.measures.items():
         assert set(same.values()) == {measure_hash(get_measure(name))}, f"{name}: {AGAIN}"
     assert set(known.intervals.values()) <= {interval_hash()}, f"intervals: {AGAIN}"
-    assert set(known.tokens.values()) == {token_hash()}, f"tokens: {AGAIN}"
+    assert set(known.tokens.values()) <= {token_hash()}, f"tokens: {AGAIN}"
     assert set(known.lenient.values()) <= {lenient_hash()}, f"lenient: {AGAIN}"
 
 

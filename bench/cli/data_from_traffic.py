@@ -1,0 +1,123 @@
+"""`bench data from-traffic`: queries with the tools that were called, out of logs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench.cli.options import json_option
+from bench.cli.output import print_json
+from bench.errors import UsageError
+from bench.storage.paths import storage_errors
+from bench.text import one_line
+
+if TYPE_CHECKING:
+    from bench.traffic.traffic import Traffic
+
+#: The forms of `bench.traffic.forms`, which `--help` does not wait for.
+_FORMS = ("otel", "openai", "langfuse", "langsmith", "mcp")
+_SHOWN = 5
+_NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "keys"), "[number]": ("long number", "")}
+
+
+@click.command("from-traffic")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option("--output", required=True, type=click.Path(path_type=Path), help="File of queries to write, JSON Lines.")
+@click.option("--as", "form", type=click.Choice(_FORMS), help="Form of all records [default: recognised].")
+@click.option(
+    "--tools",
+    "sources",
+    multiple=True,
+    metavar="SOURCE",
+    help="Catalogue, as for bench data import: calls of other tools are listed and left out.",
+)
+@click.option(
+    "--search-tool",
+    "search_tools",
+    multiple=True,
+    metavar="NAME",
+    help="A tool that searches for tools: its calls are no gold, what they searched for is kept.",
+)
+@click.option("--keep-personal-data", is_flag=True, help="Do not mask e-mail addresses, keys, tokens and long numbers.")
+@click.option("--replace", is_flag=True, help="Replace the file of queries.")
+@json_option
+def command(
+    files: tuple[Path, ...],
+    output: Path,
+    form: Any,
+    sources: tuple[str, ...],
+    search_tools: tuple[str, ...],
+    keep_personal_data: bool,
+    replace: bool,
+    as_json: bool,
+) -> None:
+    """Write the requests in logs, with the tools that were called for each, as a file of queries.
+
+    FILE is JSON Lines or JSON: OpenTelemetry spans and log records of generative AI, requests and answers of OpenAI and
+    similar APIs, exports of Langfuse and LangSmith, or logs of MCP gateways. Each record is recognised by itself.
+
+    A query is a turn of a user; its tools are those called until the next turn. Called is not the same as right: read
+    the queries before you use them as gold.
+
+    E-mail addresses, keys, tokens and long numbers are masked. Names of people are not.
+    """
+    from bench.traffic.traffic import read_traffic
+
+    with storage_errors(str(output)):
+        if output.is_dir():
+            raise UsageError(f"{output} is a folder; name a file to write.")
+        if output.exists() and not replace:
+            raise UsageError(f"{output} exists; name another file, or replace it with --replace.")
+    traffic = read_traffic(
+        files, form=form, search_tools=search_tools, tools=sources, keep_personal_data=keep_personal_data
+    )
+    traffic.write(output)
+    if as_json:
+        fields = {field.name: getattr(traffic, field.name) for field in dataclasses.fields(traffic)}
+        fields |= {
+            "output": str(output),
+            "queries": len(traffic.queries),
+            "unknown_tools": [dataclasses.asdict(tool) for tool in traffic.unknown_tools],
+            "remarks": [{"place": place, "remark": remark} for place, remark in traffic.remarks],
+        }
+        print_json(fields)
+        return
+    _tell(traffic, output)
+
+
+def _tell(traffic: Traffic, output: Path) -> None:
+    tools = len({tool for row in traffic.queries for tool in row["tools"]})
+    records = ", ".join(f"{count} {form}" for form, count in traffic.records.items())
+    click.echo(f"wrote {output}: {_many(len(traffic.queries), 'query', 'queries')} with {_many(tools, 'tool')}")
+    click.echo(
+        f"read: {_many(traffic.requests, 'request')} in {_many(sum(traffic.records.values()), 'record')} ({records})"
+    )
+    if traffic.from_searches:
+        click.echo(f"{traffic.from_searches} are texts of tool searches, because the log has no request")
+    if traffic.masked:
+        found = ", ".join(_many(count, *_NAMES[placeholder]) for placeholder, count in traffic.masked.items())
+        click.echo(f"masked: {found}")
+    click.echo("called is not the same as right: read them before you use them as gold")
+    click.echo(f"next: bench data import NAME SOURCE --queries {output} --unit gold+group")
+    for reason, count in sorted(traffic.dropped.items(), key=lambda pair: (-pair[1], pair[0])):
+        click.echo(f"left out: {_many(count, 'request')}: {reason}", err=True)
+    if traffic.loose_calls:
+        click.echo(f"left out: {_many(traffic.loose_calls, 'call')} for which the logs have no request", err=True)
+    if traffic.ambiguous:
+        click.echo(f"{_many(traffic.ambiguous, 'text')} in several queries, with different tools", err=True)
+    for tool in traffic.unknown_tools[:_SHOWN]:
+        near = f" (near: {', '.join(one_line(each, 80) for each in tool.near)})" if tool.near else ""
+        click.echo(f"no tool {tool.name!r}: called for {_many(tool.requests, 'request')}{near}", err=True)
+    if len(traffic.unknown_tools) > _SHOWN:
+        click.echo(f"and {len(traffic.unknown_tools) - _SHOWN} more names without a tool; --json lists all", err=True)
+    for place, remark in traffic.remarks[:_SHOWN]:
+        click.echo(f"{place}: {remark}", err=True)
+    if traffic.unread > _SHOWN:
+        click.echo(f"and {traffic.unread - _SHOWN} more records that were not read; --json lists them", err=True)
+
+
+def _many(count: int, one: str, several: str = "") -> str:
+    return f"{count} {one if count == 1 else several or one + 's'}"

@@ -1,0 +1,116 @@
+"""Queries that no tool answers: what is returned for them, and whether scores tell them apart."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from bench.data.gold import Gold
+from bench.metrics import evaluate, parse_metrics
+from bench.protocol.ranking import Ranking, ToolSets
+
+checked = settings(deadline=None, derandomize=True, max_examples=150)
+SCORES = st.sampled_from([-np.inf, 0.0, 0.5, 1.0, 1.5, 2.0])
+
+
+def values(
+    scores: list[float], has_gold: list[bool], right: list[bool], failed: list[bool] | None = None
+) -> NDArray[np.float64]:
+    """(queries, [auroc, aurc@1]): queries whose first tool is 0, which is gold where `right`."""
+    gold = Gold.of(({0 if good else 1: 1} if own else {}) for own, good in zip(has_gold, right, strict=True))
+    rankings = [[] if score == -np.inf else [0] for score in scores]
+    return evaluate(
+        Ranking.of_lists(rankings).tools,
+        gold,
+        parse_metrics(["auroc", "aurc@1"]),
+        unanswered=None if failed is None else np.array(failed),
+        confidence=np.array(scores),
+    ).values
+
+
+def test_by_hand() -> None:
+    # Gold at 3, 2 and 1, none at 2 and 0: 3 beats both, 2 ties and beats, 1 beats one: (2 + 1.5 + 1) / 6.
+    found = values([3.0, 2.0, 1.0, 2.0, 0.0], [True, True, True, False, False], [True, False, True, True, True])
+    assert found[:, 0].mean() == pytest.approx(4.5 / 6)
+    # Answered at 3: right. At 2: three answers, two wrong. At 1: four, two wrong. At 0: five, three wrong.
+    risks = [Fraction(0), Fraction(2, 3), Fraction(2, 3), Fraction(1, 2), Fraction(3, 5)]
+    assert found[:, 1].mean() == pytest.approx(float(sum(risks) / 5))
+
+
+@checked
+@given(st.lists(st.tuples(SCORES, st.booleans(), st.booleans()), min_size=2, max_size=25))
+def test_the_means_are_the_statistics(rows: list[tuple[float, bool, bool]]) -> None:
+    scores, has_gold, right = (list(column) for column in zip(*rows, strict=True))
+    assume(any(has_gold) and not all(has_gold))
+    found = values(scores, has_gold, right)
+    finite = [max(score, -9.0) for score in scores]
+    assert found[:, 0].mean() == pytest.approx(roc_auc_score(has_gold, finite), abs=1e-12)
+    wrong = [not good if own else score > -np.inf for score, own, good in rows]
+    # An empty answer is right for a query without gold, and wrong for others.
+    wrong = [bad or (own and score == -np.inf) for bad, (score, own, _) in zip(wrong, rows, strict=True)]
+    risks = [np.mean([bad for bad, other in zip(wrong, scores, strict=True) if other >= score]) for score in scores]
+    assert found[:, 1].mean() == pytest.approx(float(np.mean(risks)), abs=1e-12)
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(st.lists(st.tuples(SCORES, st.booleans(), st.booleans()), min_size=4, max_size=12), st.integers(0, 11))
+def test_the_values_are_influences(rows: list[tuple[float, bool, bool]], which: int) -> None:
+    """A value less the mean is the derivative by the query's weight: here, of weights that are numbers of copies."""
+    which %= len(rows)
+    scores, has_gold, right = (list(column) for column in zip(*rows, strict=True))
+    assume(any(has_gold) and not all(has_gold))
+    found = values(scores, has_gold, right)
+    copies = 1000
+
+    def mean_with(extra: int) -> NDArray[np.float64]:
+        again = [row for i, row in enumerate(rows) for _ in range(copies + (extra if i == which else 0))]
+        mean: NDArray[np.float64] = values(*(list(column) for column in zip(*again, strict=True))).mean(axis=0)
+        return mean
+
+    slope = (mean_with(1) - mean_with(0)) * copies * len(rows)
+    np.testing.assert_allclose(slope, found[which] - found.mean(axis=0), atol=0.05)
+
+
+def test_the_variance_is_that_of_delong() -> None:
+    rng = np.random.default_rng(5)
+    has_gold = np.arange(200) % 4 > 0
+    scores = np.round(rng.normal(size=200) + has_gold, 1)
+    found = values(scores.tolist(), has_gold.tolist(), [True] * 200)[:, 0]
+    positive, negative = scores[has_gold], scores[~has_gold]
+    kernel = (positive[:, None] > negative).astype(float) + 0.5 * (positive[:, None] == negative)
+    variance = kernel.mean(axis=1).var(ddof=1) / len(positive) + kernel.mean(axis=0).var(ddof=1) / len(negative)
+    assert found.var(ddof=1) / 200 == pytest.approx(variance, rel=0.02)
+
+
+def test_without_queries_of_both_kinds_there_is_no_value() -> None:
+    assert np.isnan(values([1.0, 2.0], [True, True], [True, True])).all()
+    assert np.isnan(values([1.0, 2.0], [False, False], [True, True])).all()
+
+
+def test_to_fail_is_never_the_better_answer() -> None:
+    scores, has_gold, right = [3.0, 1.0, 2.0, 0.0], [True, True, False, False], [True, True, True, True]
+    before = values(scores, has_gold, right).mean(axis=0)
+    for query in range(4):
+        after = values(scores, has_gold, right, [query == i for i in range(4)]).mean(axis=0)
+        assert after[0] <= before[0]
+        assert after[1] >= before[1]
+
+
+def test_what_is_returned_where_no_tool_fits() -> None:
+    gold = Gold.of([{}, {}, {}, {0: 1}])
+    metrics = parse_metrics(["abstained", "abstained@5", "false_returns", "false_returns@2", "answered@1"])
+    ranked = Ranking.of_lists([[1, 2, 3], [], [1], [5]]).tools
+    sets = ToolSets.of([[1], [], [], [0]])
+    found = evaluate(ranked, gold, metrics, sets).values
+    nan = np.nan
+    np.testing.assert_array_equal(
+        found, [[0, 0, 1, 2, nan], [1, 1, 0, 0, nan], [1, 0, 0, 1, nan], [nan, nan, nan, nan, 1]]
+    )
+    failed = evaluate(ranked, gold, metrics, sets, np.array([True, True, False, False])).values
+    np.testing.assert_array_equal(failed[:2], [[0, 0, 100, 2, nan], [0, 0, 100, 2, nan]])
