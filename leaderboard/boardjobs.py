@@ -37,6 +37,7 @@ from bench.leaderboard.numbers import count
 from bench.leaderboard.pages.dataset import slice_masks, write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
 from bench.leaderboard.pages.result import write_results
+from bench.leaderboard.pages.tools import write_tools
 from bench.leaderboard.writer import Writer, Written, is_path
 from bench.results.manifest import Mark
 from bench.results.store import PER_QUERY, REPEATS, RUN, Result
@@ -158,8 +159,9 @@ def _made(job: Job) -> Done:
         reason = f"the query explorer is omitted: {str(error).splitlines()[0]}"
         rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
     slices = slice_masks(data, own)
-    write_dataset(board, data, explorer, own, bundles, writer)
-    write_results(board, slices, job.downloads, writer)
+    tools = write_tools(board, data, rejected, writer)
+    write_dataset(board, data, explorer, tools, own, bundles, writer)
+    write_results(board, slices, {row.id for row in tools}, job.downloads, writer)
     board = sampled(board, masks, job.keep)
     done = Done(board, rejected, masks, writer.keys, writer.done)
     BuildCache(job.out).put(job.name, key, _kept(done, bundles, job.out))

@@ -126,6 +126,7 @@ def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
             yield f"m/{unique_slug(method.spec if method.run_file else family_of(method.spec))}.html"
             yield from (index_path(item), table_path(item))
             yield from (f"r/{item.manifest.result_id}{end}" for end in ENDINGS)
+            yield f"t/{item.manifest.result_id}.html"
 
 
 def check_apart(results: Path, out: Path) -> None:

@@ -27,6 +27,7 @@ from bench.errors import EXTRAS, PACKAGES, UnavailableError
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore
 from bench.evaluation.runner import Runner
+from bench.gating.example import write_example
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
@@ -138,21 +139,25 @@ def test_results_are_made_compared_gated_and_published(light: Bench, tmp_path: P
     gate = ["gate", "bm25@starter", "--baseline", "b.json", "--policy"]
     (tmp_path / "recall.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
     (tmp_path / "tokens.toml").write_text("[tokens]\ntop_5 = 400\n")
-    run, show, compare, bless, recall, tokens, site = light(
+    run, show, compare, tools, bless, recall, tokens, site = light(
         ["run", "-m", "bm25", "-m", "bm25-okapi", "-m", "tfidf", "--quiet"],
         ["show", "bm25@starter"],
         ["compare", "bm25@starter", "tfidf@starter"],
+        ["tools", "bm25@starter"],
         ["bless", "bm25@starter", "--out", "b.json", "--by", "a person"],
         [*gate, "recall.toml"],
         [*gate, "tokens.toml"],
         ["leaderboard", "build", "--out", "site"],
     )
-    assert [said.code for said in (run, show, compare, bless, recall, site)] == [0] * 6, (run, recall, site)
+    done = (run, show, compare, tools, bless, recall, site)
+    assert [said.code for said in done] == [0] * 7, done
     metrics = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "results").rglob("metrics.json")]
     assert len(metrics) == 3
     assert all(found["tokens"] == {} and found["metrics"]["recall@5"] for found in metrics)
     assert "tokens of tool text: not counted" in show.out
     assert "recall@5" in compare.out
+    assert "rolobox.find_contact behind larderly.find_recipes" in tools.out
+    assert " tokens " not in tools.out
     # What cannot be counted has not been held to its budget.
     assert tokens.code == 3
     assert "tokens were not counted" in tokens.out
@@ -183,6 +188,26 @@ def test_a_catalogue_is_imported_and_searched(light: Bench, tmp_path: Path) -> N
     # What cannot be checked is not said to be right.
     assert "tool-retrieval-bench[catalogues]" in audited.out.replace("\n", "")
     assert json.loads(ran.out)[0]["metrics"]["metrics"]["recall@5"]["mean"] == 1
+
+
+def test_the_example_s_gate_fails_on_a_worsened_description(light: Bench, tmp_path: Path) -> None:
+    write_example(tmp_path / "desk")
+    write_example(tmp_path / "worse")
+    tools = tmp_path / "worse" / "tools" / "tickets.json"
+    tools.write_text(re.sub(r"Open a new support ticket.*new ticket\.", "Handles input.", tools.read_text()))
+    add = ["data", "import", "desk-example", "--queries", "desk/queries.csv"]
+    run = ["run", "-q", "-m", "bm25", "-d", "desk-example"]
+    *_, failed = said = light(
+        [*add, "desk/tools"],
+        run,
+        ["bless", "bm25@desk-example", "--out", "baseline.json", "--by", "a person"],
+        (gate := ["gate", "bm25@desk-example", "--baseline", "baseline.json", "--policy", "desk/gate.toml"]),
+        [*add, "worse/tools", "--replace"],
+        run,
+        gate,
+    )
+    assert [each.code for each in said] == [0, 0, 0, 0, 0, 0, 1], said[3]
+    assert "edited tickets/create_ticket: description" in failed.out
 
 
 def test_sizes_are_shown_and_methods_are_listed(light: Bench) -> None:

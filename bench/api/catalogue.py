@@ -92,6 +92,7 @@ def import_tools(
     *,
     form: Form | None = None,
     drop_duplicates: bool = False,
+    drop_unknown_gold: bool = False,
     replace: bool = False,
     unit: str | None = None,
 ) -> Dataset:
@@ -107,6 +108,7 @@ def import_tools(
         queries: a file with `query` and `tools`, or a list of such objects: `{"query": "...", "tools": ["send"]}`.
         form: `mcp`, `openai`, `anthropic`, `gemini` or `openapi`; None to recognise the form of each source.
         drop_duplicates: of different tools with the same id, keep the first.
+        drop_unknown_gold: leave out what queries need of tools that no source has, instead of an error.
         replace: replace a dataset that was added under the same name.
         unit: what makes queries dependent, as for `bench data add`; the same gold set if None.
 
@@ -128,9 +130,16 @@ def import_tools(
     place = expanded(queries) if isinstance(queries, str | Path) else queries
     by = None if unit is None else parse_unit(unit)
     listed = [tools] if isinstance(tools, str | Path) else tools
+    options: dict[str, Any] = {
+        "form": form,
+        "drop_duplicates": drop_duplicates,
+        "drop_unknown_gold": drop_unknown_gold,
+        "replace": replace,
+        "unit": by,
+    }
     if isinstance(listed, list | tuple) and listed and all(isinstance(each, str | Path) for each in listed):
-        return import_sources(name, listed, place, form=form, drop_duplicates=drop_duplicates, replace=replace, unit=by)
-    return import_values(name, tools, place, form=form, drop_duplicates=drop_duplicates, replace=replace, unit=by)
+        return import_sources(name, listed, place, **options)
+    return import_values(name, tools, place, **options)
 
 
 def build_method(method: MethodLike, **parameters: object) -> Method:

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bench.api.arguments import check_choices, names, whole_number
 from bench.api.results import Result, opened
 from bench.api.tables import frame, html_table, text_table
 from bench.data.dataset import Dataset
 from bench.data.sources import Sources
-from bench.errors import BenchError
+from bench.errors import BenchError, UsageError
 from bench.evidence import render
 from bench.evidence.compare import Question, compared
-from bench.evidence.contestants import by_dataset
+from bench.evidence.contestants import across_catalogues, by_dataset
 from bench.evidence.report import Comparison as Report
 from bench.evidence.report import Correction, MetricReport
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
+from bench.registry.versions import load_version
+from bench.results.manifest import DatasetIdentity
 from bench.results.units import sample
 from bench.text import clean
 
@@ -107,6 +109,7 @@ def compare(
     slices: Sequence[str] = (),
     moved: int = 5,
     correction: Correction = "holm",
+    across: Literal["catalogues"] | None = None,
     results: str | Path | None = None,
 ) -> Comparison:
     """Compare results with the first one, on the same queries. The same as `bench compare`.
@@ -121,6 +124,8 @@ def compare(
         moved: how many of the queries that moved most are listed, each way.
         correction: of the p-values of everything that is compared with the baseline: `holm` (familywise error rate) or
             `benjamini-hochberg` (false discovery rate).
+        across: `catalogues` compares results on the same queries whose tools were edited, added or removed;
+            `report.datasets[0].catalogues` says how.
         results: the folder in which names are looked up; `$BENCH_RESULTS` or `results` if None.
 
     Returns:
@@ -138,6 +143,8 @@ def compare(
     """
 
     check_choices(correction=correction)
+    if across not in {None, "catalogues"}:
+        raise UsageError(f"across is {across!r}; it must be catalogues or None.")
     wanted = tuple(str(metric) for metric in parse_metrics(names("metrics", metrics)))
     question = Question(wanted, names("slices", slices), whole_number("moved", moved, least=0), correction)
 
@@ -150,5 +157,9 @@ def compare(
                 raise
             return None
 
-    fields = by_dataset([opened(item, results) for item in (baseline, *others)])
+    def version(data: DatasetIdentity) -> Dataset:
+        return load_version(data.spec, data.content_hash, Sources.from_environment())
+
+    found = [opened(item, results) for item in (baseline, *others)]
+    fields = [across_catalogues(found, version)] if across else by_dataset(found)
     return Comparison(compared(fields, question, load))

@@ -14,7 +14,7 @@ from bench.gating.candidate import Candidate, Search
 from bench.gating.judge import judge
 from bench.gating.policy import read_policy
 from bench.gating.report import GateReport, Outcome, RuleReport
-from bench.gating.search_function import baseline_loader, gate_search
+from bench.gating.search_function import dataset_loader, gate_search
 from bench.storage.paths import expanded
 
 if TYPE_CHECKING:
@@ -95,5 +95,5 @@ def gate(
     if callable(candidate):
         return GateResult(gate_search(candidate, baseline_file, policy_file, name))
     rules, blessed = read_policy(policy_file), read_baseline(baseline_file)
-    found = opened(candidate, results, blessed.dataset.spec)
-    return GateResult(judge(Candidate.of(found), blessed, rules, baseline_loader(blessed)))
+    found = Candidate.of(opened(candidate, results, blessed.dataset.spec))
+    return GateResult(judge(found, blessed, rules, dataset_loader(rules, found.dataset, blessed)))

@@ -7,9 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from bench.api.arguments import whole_number
 from bench.api.tables import SHOWN, frame, html_table, interval, number, pandas_module, text_table
+from bench.data.sources import Sources
 from bench.errors import BenchError, UsageError
 from bench.evidence.contestants import open_result
+from bench.evidence.tools import FIRST, counted, tools_report
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result as StoredResult
@@ -19,6 +22,8 @@ from bench.text import clean
 
 if TYPE_CHECKING:
     import pandas
+
+    from bench.api.tools import ToolsReport
 
 _COLUMNS = ("mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high")
 _PARTS = ("within", "between", "error", "share")
@@ -155,6 +160,26 @@ class Result:
         pandas_module()
         found: pandas.DataFrame = self.stored.run.to_pandas()
         return found
+
+    def tools(self, k: int = FIRST, *, repeat: int = 1) -> ToolsReport:
+        """What the ranking did with each tool: found when wanted, shown when not wanted, behind which others.
+
+        The same as `bench tools`. The method is built again to say why the worst tools lose to others.
+
+        Args:
+            k: how many tools of each ranking count as shown.
+            repeat: which repeat of a result with several is counted.
+
+        Raises:
+            ResultError: the dataset has changed since, or the ranking is missing or damaged.
+            UsageError: there is no such repeat, or rankings are shorter than k.
+        """
+        from bench.api.tools import ToolsReport
+        from bench.registry import load_dataset
+
+        dataset = load_dataset(self.dataset, Sources.from_environment())
+        found = counted(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat))
+        return ToolsReport(tools_report(found))
 
     def _value(self, metric: str) -> MetricValue:
         values = self.stored.metrics.metrics

@@ -58,7 +58,7 @@ class Names:
         return list(dict.fromkeys(each for one in close for each in self._named[one]))[:3]
 
 
-def read_queries(path: Path, tools: Sequence[Tool]) -> list[Query]:
+def read_queries(path: Path, tools: Sequence[Tool], unknown: list[tuple[str, str]] | None = None) -> list[Query]:
     """The queries of a file.
 
     Each has `query`, the text, and `tools`: a list, an object of tool and relevance, or in CSV a cell with tools
@@ -74,6 +74,8 @@ def read_queries(path: Path, tools: Sequence[Tool]) -> list[Query]:
     Args:
         path: a file that ends in .csv, .jsonl, .json, .yaml or .yml.
         tools: the catalogue.
+        unknown: takes (query id, name) of each name that means no tool. A requirement without a tool is then left out,
+            and so is a query without a requirement that it had. None: such a name is an error.
 
     Raises:
         UsageError: the file cannot be read, or is too large.
@@ -81,11 +83,16 @@ def read_queries(path: Path, tools: Sequence[Tool]) -> list[Query]:
             faults are listed, each with its line and the candidates.
         UnavailableError: the file is YAML and PyYAML is not installed.
     """
-    return queries_of(_rows(path), tools, str(path))
+    return queries_of(_rows(path), tools, str(path), unknown)
 
 
-def queries_of(rows: Sequence[tuple[str, Any]], tools: Sequence[Tool], where: str) -> list[Query]:
-    """The queries of (place, row) pairs; errors as of `read_queries`."""
+def queries_of(
+    rows: Sequence[tuple[str, Any]],
+    tools: Sequence[Tool],
+    where: str,
+    unknown: list[tuple[str, str]] | None = None,
+) -> list[Query]:
+    """The queries of (place, row) pairs; `unknown` and errors as of `read_queries`."""
     if not rows:
         raise DataError(f"{where} has no queries.")
     if len(rows) > MOST_QUERIES:
@@ -96,10 +103,17 @@ def queries_of(rows: Sequence[tuple[str, Any]], tools: Sequence[Tool], where: st
     faults: list[str] = []
     for number, (place, row) in enumerate(rows, start=1):
         mistakes: list[str] = []
-        query = _query(row, f"q{number:0{width}}", names, mistakes, near=len(faults) < _SHOWN)
+        dropped: list[str] | None = None if unknown is None else []
+        query = _query(row, f"q{number:0{width}}", names, mistakes, dropped, near=len(faults) < _SHOWN)
         faults += [f"{place}: {mistake}" for mistake in mistakes]
-        if query is not None and not mistakes:
-            found.append(query)
+        if query is None or mistakes:
+            continue
+        if unknown is not None and dropped:
+            unknown += [(query.query_id, name) for name in dropped]
+            # Of a query that no tool answers, a forbidden one may have been left out.
+            if not query.gold and str(row["tools"] or "").strip("; "):
+                continue
+        found.append(query)
     if len(faults) == 1:
         raise DataError(f"{where}, {faults[0]}.")
     if faults:
@@ -108,7 +122,9 @@ def queries_of(rows: Sequence[tuple[str, Any]], tools: Sequence[Tool], where: st
     return found
 
 
-def _query(row: Any, identifier: str, names: Names, mistakes: list[str], *, near: bool) -> Query | None:
+def _query(
+    row: Any, identifier: str, names: Names, mistakes: list[str], dropped: list[str] | None, *, near: bool
+) -> Query | None:
     mistake = mistakes.append
     if not isinstance(row, dict):
         mistake("it is not an object with query and tools")
@@ -125,7 +141,7 @@ def _query(row: Any, identifier: str, names: Names, mistakes: list[str], *, near
         mistake("the id is no text")
     if split not in SPLITS:
         mistake(f"the split {one_line(str(split), 40)!r} is none of {', '.join(SPLITS)}")
-    reader = _Reader(names, mistakes, near)
+    reader = _Reader(names, mistakes, dropped, near)
     gold, any_of = reader.requirements(row.get("tools"))
     forbidden = reader.forbidden(row.get("forbidden", []))
     if both := {*gold, *(other for others in any_of.values() for other in others)}.intersection(forbidden):
@@ -159,11 +175,15 @@ def _is_origin(value: Any) -> bool:
 
 
 class _Reader:
-    """Reads the fields of one row; what is wrong with them goes to `mistakes`."""
+    """Reads the fields of one row.
 
-    def __init__(self, names: Names, mistakes: list[str], near: bool) -> None:
+    What is wrong with them goes to `mistakes`; names that mean no tool go to `dropped`, if it is there.
+    """
+
+    def __init__(self, names: Names, mistakes: list[str], dropped: list[str] | None, near: bool) -> None:
         self._names = names
         self._mistakes = mistakes
+        self._dropped = dropped
         self._near = near
 
     def requirements(self, given: Any) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
@@ -265,13 +285,18 @@ class _Reader:
             self._mistakes.append(f"a requirement names no tool: {one_line(str(named), 60)!r}")
             return ()
         found = [self._tool(member) for member in members]
-        return tuple(dict.fromkeys(tool for tool in found if tool is not None)) if None not in found else ()
+        if None in found and self._dropped is None:
+            return ()
+        return tuple(dict.fromkeys(tool for tool in found if tool is not None))
 
     def _tool(self, name: str) -> str | None:
         meant = self._names.find(name, near=self._near and len(self._mistakes) < _SHOWN)
         if isinstance(meant, str):
             return meant
-        self._mistakes.append(_unknown(name, meant))
+        if self._dropped is not None and not self._names.find(name, near=False):
+            self._dropped.append(name)
+        else:
+            self._mistakes.append(_unknown(name, meant))
         return None
 
 

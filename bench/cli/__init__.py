@@ -11,12 +11,14 @@ from bench.errors import EXIT_CODES
 
 #: Verb -> (module, one line of help). The help text is here so that `bench --help` imports no verb.
 _VERBS: dict[str, tuple[str, str]] = {
+    "init": ("init", "Write an example to start from: tools, queries, policy, workflow."),
     "run": ("run", "Run methods on datasets and store the results."),
     "show": ("show", "Show a stored result, or export its run as TREC or JSON lines."),
     "score": ("score", "Score the run file of any system and store it as a result."),
     "rescore": ("rescore", "Bring stored results to the newest rules, without running methods."),
     "compare": ("compare", "Compare systems: differences, intervals, corrected tests, tiers."),
     "explain": ("explain", "Explain the rank of each gold tool of a query."),
+    "tools": ("tools", "Report on each tool: found, missed, shown when not wanted."),
     "bless": ("bless", "Store a result as a baseline for the regression gate."),
     "gate": ("gate", "Check a result against its baseline, with its own exit codes."),
     "list": ("list", "List methods, datasets, metrics or stored results."),

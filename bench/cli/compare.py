@@ -15,7 +15,7 @@ from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.errors import BenchError
 from bench.evidence.compare import Question, compared
-from bench.evidence.contestants import by_dataset, open_result
+from bench.evidence.contestants import across_catalogues, by_dataset, open_result
 from bench.evidence.pictures import draw
 from bench.evidence.render import (
     FEW_DATASETS,
@@ -23,6 +23,7 @@ from bench.evidence.render import (
     LONGEST_TEXT,
     SLICE_SIGNS,
     answer_tokens,
+    catalogue_lines,
     csv_text,
     dagger,
     difference_cells,
@@ -34,10 +35,13 @@ from bench.evidence.render import (
     p_text,
     ranks,
     reversed_orders,
+    tool_lines,
 )
 from bench.evidence.report import Comparison, Correction, DatasetReport, Difference, MetricReport
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
+from bench.registry.versions import load_version
+from bench.results.manifest import DatasetIdentity
 from bench.results.units import sample
 from bench.storage.paths import results_folder, write_text
 from bench.text import one_line
@@ -73,6 +77,11 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
     "--correction", type=click.Choice(["holm", "benjamini-hochberg"]), default="holm", show_default=True,
     help="Multiple-testing correction of the p-values.",
 )  # fmt: skip
+@click.option(
+    "--across",
+    type=click.Choice(["catalogues"]),
+    help="catalogues: compare results on the same queries whose tools were edited, added or removed.",
+)
 @click.option("--format", "form", type=click.Choice(_FORMS), default="table", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option(
@@ -90,6 +99,7 @@ def command(
     moved: int,
     unit: str | None,
     correction: Correction,
+    across: str | None,
     form: str,
     as_json: bool,
     picture: Path | None,
@@ -108,7 +118,9 @@ def command(
 
     Every difference has a 95% interval, a paired randomisation test, and the minimum detectable effect (MDE). Queries
     that share a gold set, a dialogue or a template are resampled together, as their dataset's unit of independence says
-    (`bench data info`). Results on different queries are refused.
+    (`bench data info`). Results on different queries are refused, and on different tools, unless you say so:
+
+      bench compare bm25@mytools bm25@mytools-edited --across catalogues
     """
     use_session(offline=offline)
     folder = results or results_folder()
@@ -123,9 +135,13 @@ def command(
                 raise
             return None
 
+    def version(data: DatasetIdentity) -> Dataset:
+        return load_version(data.spec, data.content_hash, Sources.from_environment(mirror, offline, bars))
+
     found = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
-    report = compared(by_dataset(found), Question(wanted, slices, moved, correction, unit == "none"), load)
+    fields = [across_catalogues(found, version)] if across else by_dataset(found)
+    report = compared(fields, Question(wanted, slices, moved, correction, unit == "none"), load)
     if picture is not None:
         write_text(picture, draw(report))
     if as_json or form == "json":
@@ -196,6 +212,8 @@ def _print_dataset(dataset: DatasetReport, baseline: str) -> None:
         out.print(sentence)
     for warning in [*dataset.warnings, *few_units(dataset), *reversed_orders(dataset)]:
         out.print(Text(f"note: {warning}", style="yellow"))
+    for told in catalogue_lines(dataset):
+        out.print(told, no_wrap=True, overflow="ellipsis")
     _print_metrics(dataset.metrics, dataset.n)
     _print_independent(dataset.metrics)
     for name in dict.fromkeys(item.slice for item in dataset.slices):
@@ -216,6 +234,8 @@ def _print_dataset(dataset: DatasetReport, baseline: str) -> None:
                 text = one_line(move.text or "", LONGEST_TEXT)
                 line = f"  {move.baseline:.2f} → {move.system:.2f}  {move.query_id}  {text}"
                 out.print(line, no_wrap=True, overflow="ellipsis")
+                for told in tool_lines(move):
+                    out.print(f"               {told}", no_wrap=True, overflow="ellipsis")
 
 
 def _print_metrics(metrics: Sequence[MetricReport], n: int) -> None:

@@ -11,6 +11,7 @@ from bench.cli.options import json_option
 from bench.cli.output import print_json
 from bench.data.units import parse_unit
 from bench.errors import UsageError
+from bench.text import one_line
 
 #: The forms of `bench.catalogues.forms`, which `--help` does not wait for.
 _FORMS = ("mcp", "openai", "anthropic", "gemini", "openapi")
@@ -35,6 +36,7 @@ _SHOWN = 5
 )
 @click.option("--as", "form", type=click.Choice(_FORMS), help="Form of all sources [default: recognised].")
 @click.option("--drop-duplicates", is_flag=True, help="Of different tools with the same id, keep the first.")
+@click.option("--drop-unknown-gold", is_flag=True, help="Leave out what queries need of tools that no source has.")
 @click.option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
 @click.option("--unit", help="What makes queries dependent, as in bench data add.  [default: gold]")
 @json_option
@@ -46,6 +48,7 @@ def command(
     queries: Path | None,
     form: Any,
     drop_duplicates: bool,
+    drop_unknown_gold: bool,
     replace: bool,
     unit: str | None,
     as_json: bool,
@@ -68,7 +71,15 @@ def command(
         raise UsageError("there is nothing to import; name a SOURCE, or a server with --mcp or --mcp-config.")
     by = None if unit is None else parse_unit(unit)
     dataset = import_sources(
-        name, sources, queries, servers=live, form=form, drop_duplicates=drop_duplicates, replace=replace, unit=by
+        name,
+        sources,
+        queries,
+        servers=live,
+        form=form,
+        drop_duplicates=drop_duplicates,
+        drop_unknown_gold=drop_unknown_gold,
+        replace=replace,
+        unit=by,
     )
     servers = {tool.tool_id.removesuffix(tool.name) for tool in dataset.tools} - {""}
     if as_json:
@@ -79,6 +90,7 @@ def command(
                 "servers": len(servers),
                 "queries": len(dataset.queries),
                 "content_hash": dataset.content_hash,
+                "dropped_gold": [list(pair) for pair in dataset.unknown_gold],
                 "remarks": [{"place": place, "remark": remark} for place, remark in dataset.remarks],
             }
         )
@@ -86,6 +98,10 @@ def command(
     of = f" of {len(servers)} servers" if len(servers) > 1 else ""
     sizes = f"{len(dataset.tools)} tools{of}, {len(dataset.queries)} queries"
     click.echo(f"imported {name}: {sizes}; next: bench data audit {name}")
+    for query, tool in dataset.unknown_gold[:_SHOWN]:
+        click.echo(f"{one_line(query, 80)}: there is no tool {one_line(tool, 80)!r}; left out", err=True)
+    if len(dataset.unknown_gold) > _SHOWN:
+        click.echo(f"and {len(dataset.unknown_gold) - _SHOWN} more tools that are not there", err=True)
     for place, remark in dataset.remarks[:_SHOWN]:
         click.echo(f"{place}: {remark}", err=True)
     if len(dataset.remarks) > _SHOWN:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from bench.gating.forms import junit, markdown, quoted_for_github, workflow_comm
 from bench.gating.judge import baseline_side, judge, side_of
 from bench.gating.policy import read_policy
 from bench.gating.report import EXIT_CODES, GateReport, Side, not_judged
-from bench.gating.search_function import baseline_loader
+from bench.gating.search_function import dataset_loader
 from bench.gating.wording import text
 from bench.results.store import to_json
 from bench.storage.paths import results_folder, write_text
@@ -50,7 +51,9 @@ class _GateCommand(click.Command):
 @click.argument("candidate", shell_complete=complete_results)
 @click.option("--baseline", type=click.Path(path_type=Path), required=True, help="Baseline file from `bench bless`.")
 @click.option("--policy", type=click.Path(path_type=Path), required=True, help="Policy file (TOML).")
-@click.option("--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the report as Markdown.")
+@click.option(
+    "--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the report as Markdown, for a comment."
+)
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="Write the report as JUnit XML.")
 @click.option("--github", is_flag=True, help="Also print GitHub workflow annotations.")
 @results_option
@@ -86,13 +89,14 @@ def command(
     """
     use_session(offline=offline)
     report = _gated(candidate, baseline, policy, results, mirror, offline)
+    typed = shlex.join(["bench", "gate", candidate, "--baseline", str(baseline), "--policy", str(policy)])
     # Files and exit code first: neither depends on whether the output is read.
     code = report.exit_code
-    for path, form in ((markdown_file, markdown), (junit_file, junit)):
+    for path, shown in ((markdown_file, markdown(report, typed)), (junit_file, junit(report))):
         if path is None:
             continue
         try:
-            write_text(path, form(report))
+            write_text(path, shown)
         except BenchError as error:
             _print(f"bench: {error}\n", to_stderr=True)
             code = code or _NOT_RUN
@@ -127,10 +131,10 @@ def _gated(
         policy = read_policy(policy_file)
         baseline = read_baseline(baseline_file)
         sides[1] = baseline_side(baseline)
-        result = open_result(name, results or results_folder(), baseline.dataset.spec, progress())
-        found = Candidate.of(result)
+        found = Candidate.of(open_result(name, results or results_folder(), baseline.dataset.spec, progress()))
         sides[0] = side_of(found)
-        return judge(found, baseline, policy, baseline_loader(baseline, mirror, offline, progress()))
+        load = dataset_loader(policy, found.dataset, baseline, mirror, offline, progress())
+        return judge(found, baseline, policy, load)
     except BenchError as error:
         return not_judged("not run", [str(error)], *sides)
     except BrokenPipeError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -27,8 +28,10 @@ from bench.evidence.report import (
     SliceReport,
     Standing,
     System,
+    SystemCatalogue,
 )
 from bench.metrics import parse_metric
+from bench.results.catalogues import MovedTool, Ranked, moved_tools, ranks_of
 from bench.results.comparing import ORDER_DEPENDS_ON_GOLD, lenient_mean, marks, reversals, usual_template
 from bench.results.intervals import difference_span
 from bench.results.slices import values_of
@@ -94,7 +97,8 @@ def compared(fields: Sequence[Field], question: Question, load: Callable[[str], 
                 "name the same methods on each dataset, in the same order."
             )
     if len(names) < 2:
-        raise UsageError("a comparison needs two results or more: name another one.")
+        several = ", or give --across catalogues if only their tools differ" if len(fields) > 1 else ""
+        raise UsageError(f"a comparison needs two results or more on a dataset: name another one{several}.")
     metrics = list(question.metrics) or fields[0].shared_metrics(USUAL)
     if not metrics:
         raise UsageError("the results share none of the default metrics: name one with --metric.")
@@ -138,7 +142,9 @@ def _on_dataset(
 ) -> DatasetReport:
     identity = field.results[0].manifest.dataset
     units, effective = unit_counts(field.units[field.judged])
-    dataset = load(identity.spec) if question.slices or question.moved else None
+    dataset = load(identity.spec) if (question.slices or question.moved) and not field.catalogues else None
+    if field.catalogues:
+        dataset = field.catalogues[0].dataset
     if question.slices and dataset is None:
         raise UsageError(f"{identity.spec} is not available, so its slices are unknown; see `bench data info`.")
     if dataset is not None and dataset.content_hash != identity.content_hash:
@@ -163,6 +169,7 @@ def _on_dataset(
                 marks=[
                     *(mark.text for mark in marks(result, template)),
                     *([ORDER_DEPENDS_ON_GOLD] if name in turned else []),
+                    *_other_catalogue(field, name),
                 ],
                 n_failed=result.metrics.n_failed,
                 answer_tokens=result.metrics.tokens.get("answer"),
@@ -173,10 +180,20 @@ def _on_dataset(
         slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, question, dataset)],
         moves=_moves(field, metrics[0], question.moved, dataset),
         warnings=sorted({warning for result in field.results for warning in result.manifest.notes}),
+        catalogues=[
+            SystemCatalogue(system=name, change=catalogue.change)
+            for name, catalogue in zip(field.names[1:], field.catalogues[1:], strict=False)
+        ],
         origin=sorted(
             {f"{mark.text}: {mark.why}" for result in field.results for mark in result.manifest.dataset.marks}
         ),
     )
+
+
+def _other_catalogue(field: Field, name: str) -> list[str]:
+    """The mark of a system on another catalogue than the baseline's."""
+    own = dict(zip(field.names, field.catalogues, strict=False)).get(name)
+    return [f"another catalogue: {own.change.words}"] if own is not None and own.change.size else []
 
 
 def _direction(metric: str) -> float:
@@ -325,6 +342,9 @@ def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> lis
     ids = [field.query_ids[row] for row in rows]
     texts = {} if dataset is None else {name: dataset.queries[dataset.query_codes[name]].text for name in ids}
     sign = _direction(metric)
+    ranked = {}
+    if field.catalogues:
+        ranked = {i: Ranked(item.of_repeat().run) for i, item in enumerate(field.results) if item.has_run}
     found = []
     for i, name in enumerate(field.names[1:], start=1):
         change = sign * (values[:, i] - values[:, 0])
@@ -337,6 +357,7 @@ def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> lis
                     text=texts.get(ids[place]),
                     system=float(values[place, column]),
                     baseline=float(values[place, 0]),
+                    tools=_moved_tools(field, column, ids[place], ranked),
                 )
                 for place in places.tolist()
             ]
@@ -345,6 +366,17 @@ def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> lis
         lost = order[::-1][change[order[::-1]] < 0][:most]
         found.append(Moves(system=name, metric=metric, gained=moved(gained), lost=moved(lost)))
     return found
+
+
+def _moved_tools(field: Field, system: int, query: str, ranked: Mapping[int, Ranked]) -> list[MovedTool]:
+    """Gold tools of a query that a system ranks elsewhere than the first, where both rankings are there."""
+    if not {0, system} <= ranked.keys():
+        return []
+    asked = field.catalogues[0].asked
+    place = bisect_left(field.query_ids, query)
+    before = ranks_of(asked, place, query, ranked[0])
+    removed = frozenset(field.catalogues[system].change.removed)
+    return moved_tools(query, asked, place, before, ranked[system], removed)
 
 
 def _over_datasets(fields: Sequence[Field], metrics: Sequence[str]) -> list[MacroReport]:

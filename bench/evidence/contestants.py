@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.errors import ResultError, UsageError
 from bench.evaluation.external import score_command, score_run_file
 from bench.progress import QUIET, Progress
 from bench.registry import load_dataset
+from bench.results.catalogues import (
+    Asked,
+    CatalogueChange,
+    asked_of,
+    change,
+    question_differences,
+    values_as_asked,
+)
 from bench.results.comparing import differences, metric_difference
+from bench.results.manifest import DatasetIdentity
 from bench.results.store import Result, find_result
 from bench.results.units import numbered
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The tools that a result was asked to find.
+
+    Attributes:
+        dataset: with the tools.
+        asked: its queries, and what they need.
+        change: how it differs from the catalogue of the first result.
+    """
+
+    dataset: Dataset
+    asked: Asked
+    change: CatalogueChange
 
 
 @dataclass(frozen=True)
@@ -29,6 +54,7 @@ class Field:
         query_ids: (queries,) sorted.
         judged: (queries,) whether a query has gold.
         units: (queries,) the unit of independence of each query, by code.
+        catalogues: (systems,) what each was asked of, where they are compared across catalogues; else empty.
     """
 
     results: tuple[Result, ...]
@@ -36,6 +62,7 @@ class Field:
     query_ids: tuple[str, ...]
     judged: NDArray[np.bool_]
     units: NDArray[np.int64]
+    catalogues: tuple[Catalogue, ...] = ()
 
     @property
     def dataset(self) -> str:
@@ -133,16 +160,7 @@ def on_same_queries(results: Sequence[Result]) -> Field:
         ResultError: they are not comparable; says what differs.
     """
     first = results[0]
-    seen: set[str] = set()
-    for result in results:
-        if result.manifest.result_id in seen:
-            raise UsageError(f"{result.label} ({result.manifest.result_id}) is named twice.")
-        seen.add(result.manifest.result_id)
-        for difference in differences(first.manifest, result.manifest):
-            raise ResultError(
-                f"{first.label} and {result.label} cannot be compared: "
-                f"{difference.sentence(first.label, result.label)}."
-            )
+    _check(results, across=False)
     ids = first.per_query["query_id"].to_pylist()
     counts = first.per_query["n_gold"].to_pylist()
     units = first.units
@@ -155,6 +173,73 @@ def on_same_queries(results: Sequence[Result]) -> Field:
                 "independence; `bench rescore` computes them again."
             )
     return Field(tuple(results), _names(results), tuple(ids), np.array(counts, dtype=np.int64) > 0, units)
+
+
+def across_catalogues(results: Sequence[Result], load: Callable[[DatasetIdentity], Dataset]) -> Field:
+    """Results on the same queries and on catalogues that differ, side by side.
+
+    A requirement of a query whose tools were all removed since the first result counts as missed. Units of independence
+    are those of the first result.
+
+    Args:
+        results: the first one is on the catalogue that the others are held against.
+        load: the dataset of an identity, with its content.
+
+    Raises:
+        ResultError: their queries do not agree, or they do not compare for another reason; says what differs.
+    """
+    first = results[0]
+    _check(results, across=True)
+    ids = first.per_query["query_id"].to_pylist()
+    data = first.manifest.dataset
+    catalogues: list[Catalogue] = []
+    brought: list[Result] = []
+    for result in results:
+        dataset = load(result.manifest.dataset)
+        own = result.per_query["query_id"].to_pylist()
+        asked = asked_of(dataset, own)
+        then = catalogues[0].asked if catalogues else asked
+        if differing := question_differences(then, ids, asked, own):
+            raise ResultError(
+                f"{first.label} and {result.label} cannot be compared across catalogues: "
+                f"{'; '.join(differing)} in {result.label}."
+            )
+        found = change(data.spec, data.content_hash, then, asked)
+        catalogues.append(Catalogue(dataset, asked, found))
+        brought.append(_as_asked(result, then, ids) if found.gold_removed or own != ids else result)
+    counts = np.array(first.per_query["n_gold"].to_pylist(), dtype=np.int64)
+    return Field(tuple(brought), _names(results), tuple(ids), counts > 0, first.units, tuple(catalogues))
+
+
+def _as_asked(result: Result, then: Asked, ids: Sequence[str]) -> Result:
+    """A result with the values that it has on the queries as they were asked before tools were removed."""
+    if not result.has_run or result.manifest.repeats > 1:
+        raise ResultError(
+            f"tools that queries need were removed from the catalogue of {result.label}, and it cannot be scored as "
+            "missing them: that takes the ranking of a run without repeats."
+        )
+    table = values_as_asked(result.run, result.per_query, then, ids, list(result.metrics.metrics))
+    one = Result(result.folder, result.manifest, result.metrics.model_copy(update={"lenient": None}))
+    # A cached property looks there first.
+    vars(one).update(per_query=table, run=result.run)
+    return one
+
+
+def _check(results: Sequence[Result], *, across: bool) -> None:
+    """Raise unless the results are different ones that answer the same question."""
+    first = results[0]
+    seen: set[str] = set()
+    for result in results:
+        if result.manifest.result_id in seen:
+            raise UsageError(f"{result.label} ({result.manifest.result_id}) is named twice.")
+        seen.add(result.manifest.result_id)
+        for difference in differences(first.manifest, result.manifest, across=across):
+            other = first.manifest.dataset.content_hash != result.manifest.dataset.content_hash
+            hint = " If only tools were edited: `--across catalogues`." if other and not across else ""
+            raise ResultError(
+                f"{first.label} and {result.label} cannot be compared: "
+                f"{difference.sentence(first.label, result.label)}.{hint}"
+            )
 
 
 def by_dataset(results: Sequence[Result]) -> list[Field]:
@@ -172,6 +257,10 @@ def by_dataset(results: Sequence[Result]) -> list[Field]:
 def _names(results: Sequence[Result]) -> tuple[str, ...]:
     """What tells the systems apart, as short as it can be."""
     plain = [_method(result) for result in results]
+    labels = [result.label for result in results]
+    if len(set(plain)) < len(plain) and len(set(labels)) == len(labels):
+        # The same method on several catalogues.
+        plain = labels
     return tuple(
         f"{name} [{result.manifest.result_id[:6]}]" if plain.count(name) > 1 else name
         for name, result in zip(plain, results, strict=True)

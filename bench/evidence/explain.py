@@ -158,7 +158,7 @@ def explain(
     asked = result.per_query["query_id"].to_pylist().index(query_id)
     ranking, scores = _stored(result, query_id)
     shown = _shown(dataset, query, ranking, scores)
-    answer, missing = None, _unexplainable(result.manifest)
+    answer, missing = None, unexplainable(result.manifest)
     failed = bool(result.per_query["failed"][asked].as_py())
     if failed and not ranking:
         missing = "The method failed on this query or returned nothing: there is nothing to explain."
@@ -219,7 +219,7 @@ def _slices(dataset: Dataset, query: Query) -> dict[str, str]:
     return found
 
 
-def _unexplainable(manifest: Manifest) -> str:
+def unexplainable(manifest: Manifest) -> str:
     """Why a method is not rebuilt, in a sentence; empty if it is."""
     method = manifest.method
     if method.run_file is not None:
@@ -244,18 +244,51 @@ def _answer_today(
     result: Result, dataset: Dataset, row: int, shown: tuple[ShownTool, ...], progress: Progress, repeat: int
 ) -> tuple[ExplainedAnswer | None, str]:
     """What the method answers today; or None, and why that cannot be shown with the stored numbers."""
-    if calls := dataset.queries[row].calls:
-        return None, f"Only the stored numbers can be shown, because the ranking is merged from {len(calls)} searches."
+    (answer,) = answers_today(result, dataset, [Asked(row, shown, _rivals(shown))], progress, repeat)
+    return answer
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query that a method is asked again.
+
+    Attributes:
+        row: of the dataset.
+        shown: the tools that are explained, best first, with their stored positions; all gold tools among them.
+        rivals: as of `Case`.
+    """
+
+    row: int
+    shown: tuple[ShownTool, ...]
+    rivals: Mapping[int, int]
+
+
+def answers_today(
+    result: Result, dataset: Dataset, asked: Sequence[Asked], progress: Progress = QUIET, repeat: int = 1
+) -> list[tuple[ExplainedAnswer | None, str]]:
+    """What a result's method, made again once, answers to each query today, and why.
+
+    Args:
+        result: the result, or one of its repeats.
+        dataset: the data it was made on.
+        asked: the queries.
+        progress: where long work reports to.
+        repeat: which repeat it is.
+
+    Returns:
+        For each query the answer; or None, and in a sentence why it cannot be shown with the stored numbers.
+    """
+    merged = [_merged(dataset.queries[item.row]) for item in asked]
+    if all(merged):
+        return [(None, note) for note in merged]
     identity = result.manifest.dataset
-    library = Library.of(dataset, identity.template)
-    history = History.of(dataset, library, dataset.rows(identity.split))
-    rows = np.array([row])
-    gold = frozenset(entry.tool for entry in shown if entry.gold)
-    tools = tuple(entry.tool for entry in shown)
-    case = Case(library, history, Queries.of(dataset, rows), gold, tools, _rivals(shown))
-    try:
-        # An explanation fetches nothing and spends nothing: what is not on this machine is not explained.
-        with session(offline=True, repeat=repeat):
+    rows = np.array([item.row for item in asked], dtype=np.int64)
+    queries = Queries.of(dataset, rows)
+    # An explanation fetches nothing and spends nothing: what is not on this machine is not explained.
+    with session(offline=True, repeat=repeat):
+        try:
+            library = Library.of(dataset, identity.template)
+            history = History.of(dataset, library, dataset.rows(identity.split))
             method = build_method(result.manifest.method.full_spec, progress=progress)
             with method_errors(method, "being made again"):
                 preflight(method, library, history)
@@ -263,21 +296,51 @@ def _answer_today(
                 if len(history):
                     method.fit(history)
                 method.index(library)
-            with method_errors(method, "ranking the query that is explained"):
-                answer = case.answer(method)
-    except BenchError as error:
-        return None, f"Only the stored numbers can be shown, because the method cannot be made again: {error}"
+        except BenchError as error:
+            return [(None, _not_again(error)) for _ in asked]
+        answers: list[tuple[ExplainedAnswer | None, str]] = []
+        for i, item in enumerate(asked):
+            if merged[i]:
+                answers.append((None, merged[i]))
+                continue
+            gold = frozenset(entry.tool for entry in item.shown if entry.gold)
+            tools = tuple(entry.tool for entry in item.shown)
+            case = Case(library, history, queries.take(np.array([i])), gold, tools, item.rivals)
+            try:
+                with method_errors(method, "ranking the query that is explained"):
+                    answer = case.answer(method)
+            except BenchError as error:
+                answers.append((None, _not_again(error)))
+                continue
+            difference = _difference(answer, item.shown)
+            answers.append((None, difference) if difference else (answer, ""))
+        return answers
+
+
+def _merged(query: Query) -> str:
+    """That the ranking of a query is merged from several, in a sentence; empty if it is not."""
+    if not query.calls:
+        return ""
+    return f"Only the stored numbers can be shown, because the ranking is merged from {len(query.calls)} searches."
+
+
+def _not_again(error: BenchError) -> str:
+    return f"Only the stored numbers can be shown, because the method cannot be made again: {error}"
+
+
+def _difference(answer: ExplainedAnswer, shown: tuple[ShownTool, ...]) -> str:
+    """How an answer differs from the stored one, in a sentence; empty where it does not."""
     for entry in shown:
         now = answer.positions[entry.tool]
         if entry.position.rank is None:
             continue
         scored = entry.position.score is not None and now.score is not None
         if now.rank is None or not (agrees(entry.position, now.score) if scored else now.rank == entry.position.rank):
-            return None, (
+            return (
                 f"Only the stored numbers can be shown: {entry.tool_id} has {_of(entry.position)} in the result and "
                 f"{_of(now)} today, so code, models or packages have changed since; `bench run` makes a new result."
             )
-    return answer, ""
+    return ""
 
 
 def _rivals(shown: tuple[ShownTool, ...]) -> dict[int, int]:

@@ -6,13 +6,15 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from bench.evidence.report import Comparison, DatasetReport, Difference, MetricReport
+from bench.evidence.report import Comparison, DatasetReport, Difference, MetricReport, Move
 from bench.results.units import sample
 from bench.stats.noninferiority import FEWEST_UNITS
 from bench.text import one_line
 
 #: Characters of a query that a report shows.
 LONGEST_TEXT = 160
+#: Moved tools of one query that a report names.
+_MOST_TOOLS = 5
 #: Measured by `benchmarks/calibration.py`.
 FEW_DATASETS = (
     "These intervals resample datasets, and are too narrow for few datasets: if datasets "
@@ -69,6 +71,23 @@ def reversed_orders(dataset: DatasetReport) -> list[str]:
     return found
 
 
+def catalogue_lines(dataset: DatasetReport) -> list[str]:
+    """A line for each of the first tools that a system has otherwise than the baseline."""
+    found = []
+    for item in dataset.catalogues:
+        shown = item.change.lines()
+        lines = [f"{what} {one_line(tool)}{f': {one_line(more)}' if more else ''}" for what, tool, more in shown]
+        lines += [f"{item.change.size - len(shown)} more"] if item.change.size > len(shown) else []
+        found += [f"{item.system}: {line}" for line in [*lines, *item.change.notes]]
+    return found
+
+
+def tool_lines(move: Move) -> list[str]:
+    """Where each gold tool of a query was, where it is, and what is in its place; the first few."""
+    found = [f"{one_line(tool.tool_id)}: {tool.words}" for tool in move.tools[:_MOST_TOOLS]]
+    return [*found, *([f"and {len(move.tools) - len(found)} more"] if len(move.tools) > len(found) else [])]
+
+
 def few_units(dataset: DatasetReport) -> list[str]:
     """What to say where there are too few units for conclusions."""
     few = {metric.units for metric in dataset.metrics if metric.units < FEWEST_UNITS}
@@ -94,6 +113,7 @@ def markdown(report: Comparison) -> str:
         parts.append(f"## {_cell(dataset.dataset)} ({dataset.split}{limit}; {_size(dataset)})")
         notes = [f"{item.name}: {', '.join(item.marks)}" for item in dataset.systems if item.marks]
         notes += [f"{item.name}: {item.n_failed} queries failed" for item in dataset.systems if item.n_failed]
+        notes += catalogue_lines(dataset)
         notes += [*dataset.origin, *answer_tokens(dataset), *few_units(dataset), *reversed_orders(dataset)]
         if notes:
             parts.append("\n".join(f"- {_cell(note)}" for note in notes))
@@ -181,10 +201,16 @@ def _markdown_moves(dataset: DatasetReport, baseline: str) -> list[str]:
             if found:
                 parts.append(f"### Queries that {_cell(moves.system)} {title} most on {moves.metric}")
                 rows = [
-                    [f"{m.baseline:.2f} → {m.system:.2f}", m.query_id, one_line(m.text or "", LONGEST_TEXT)]
+                    [
+                        f"{m.baseline:.2f} → {m.system:.2f}",
+                        m.query_id,
+                        one_line(m.text or "", LONGEST_TEXT),
+                        *(["; ".join(tool_lines(m))] if dataset.catalogues else []),
+                    ]
                     for m in found
                 ]
-                parts.append(_grid([f"{baseline} → {moves.system}", "query", "text"], rows))
+                more = ["tools"] if dataset.catalogues else []
+                parts.append(_grid([f"{baseline} → {moves.system}", "query", "text", *more], rows))
     return parts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from bench.results.catalogues import CatalogueChange, MovedTool
 from bench.storage.records import Record, Sparing
 
 SCHEMA_VERSION = 2
@@ -127,12 +128,18 @@ class SliceReport(Record):
 
 
 class Move(Record):
-    """A query on which a system and the baseline differ. `text` is null if the dataset is not available."""
+    """A query on which a system and the baseline differ.
+
+    Attributes:
+        text: null if the dataset is not available.
+        tools: gold tools that are ranked elsewhere than by the baseline, across catalogues.
+    """
 
     query_id: str
     text: str | None
     system: float
     baseline: float
+    tools: list[MovedTool] = []
 
 
 class Moves(Record):
@@ -144,6 +151,13 @@ class Moves(Record):
     lost: list[Move]
 
 
+class SystemCatalogue(Record):
+    """How the catalogue of a system differs from that of the baseline."""
+
+    system: str
+    change: CatalogueChange
+
+
 class DatasetReport(Record):
     """The systems on one dataset; the first is the baseline.
 
@@ -151,6 +165,7 @@ class DatasetReport(Record):
         n: judged queries.
         unit: what makes queries dependent, such as `gold+group`, or `none`.
         units, effective: units of independence of the judged queries, and how many independent queries they are worth.
+        catalogues: those of the systems after the first, if results are compared across catalogues.
         origin: sentences on where the queries come from, if people did not write them.
     """
 
@@ -166,6 +181,7 @@ class DatasetReport(Record):
     slices: list[SliceReport]
     moves: list[Moves]
     warnings: list[str]
+    catalogues: list[SystemCatalogue] = []
     origin: list[str] = []
 
 

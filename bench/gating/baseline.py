@@ -1,7 +1,7 @@
 """Baselines: reviewed evidence in one small file under version control.
 
-It holds ids and numbers, never a text: per-query values, what they were made of, who blessed them, when and why.
-Values are stored once for each distinct number, and each query's as its position in that list.
+It holds ids, numbers and digests, never a text: per-query values, what they were made of, who blessed them, when and
+why. Values are stored once for each distinct number, and each query's as its position in that list.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from bench.errors import ResultError
+from bench.results.catalogues import Asked, Ranked, gold_ranks
 from bench.results.comparing import without_code
 from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity, ScoringCode
 from bench.results.store import Result
 from bench.storage.paths import write_text
-from bench.storage.records import StrictRecord, first_fault
+from bench.storage.records import Sparing, StrictRecord, first_fault
 from bench.text import slug
 
 BASELINE_VERSION = 2
@@ -68,7 +69,7 @@ class Blessing(StrictRecord):
     bench: str
 
 
-class Baseline(StrictRecord):
+class Baseline(StrictRecord, Sparing):
     """A blessed result.
 
     Attributes:
@@ -82,9 +83,13 @@ class Baseline(StrictRecord):
         units: the unit of independence of each query, by code from 0 in order of first appearance.
         rankings: sha256 over the rankings and sets, so that a candidate that answers the same is known.
         values: metric -> its values.
+        asked: what was asked of which tools, so that the catalogue may change; of datasets that a user added.
+        gold_ranks: the rank of each tool of `asked.gold`, in its form; 0 where it is not ranked.
         sha256: of everything else. It detects accidents (a broken merge, an edit by hand), not deliberate changes,
             which are for the review of a change in version control.
     """
+
+    spared: ClassVar[frozenset[str]] = frozenset({"asked", "gold_ranks"})
 
     schema_name: Literal["baseline"] = "baseline"
     schema_version: Literal[2] = 2
@@ -105,6 +110,8 @@ class Baseline(StrictRecord):
     units: list[Annotated[int, Field(ge=0)]]
     rankings: str
     values: dict[str, Values]
+    asked: Asked | None = None
+    gold_ranks: list[list[list[Annotated[int, Field(ge=0)]]]] | None = None
     sha256: str
 
     @model_validator(mode="after")
@@ -121,6 +128,10 @@ class Baseline(StrictRecord):
                 raise ValueError(f"values.{name} has {len(values.codes)} codes for {queries} queries")
             if max(values.codes) >= len(values.levels):
                 raise ValueError(f"values.{name} has a code without a level")
+        if self.asked is not None and len(self.asked.texts) != queries:
+            raise ValueError(f"asked has {len(self.asked.texts)} texts for {queries} queries")
+        if self.gold_ranks is not None and (self.asked is None or _shape(self.gold_ranks) != _shape(self.asked.gold)):
+            raise ValueError("gold_ranks must have a rank for each tool of asked.gold")
         if lacking := without_code(self.scoring, self.values):
             raise ValueError(f"scoring does not say which code computed {lacking[0]}")
         return self
@@ -143,6 +154,10 @@ class Baseline(StrictRecord):
         """Mean of a metric over the queries that it is taken on."""
         taken = self.values[metric].array()
         return float(np.nanmean(taken)) if not np.isnan(taken).all() else math.nan
+
+
+def _shape(nested: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
+    return [[len(group) for group in own] for own in nested]
 
 
 def in_order(units: NDArray[np.int64]) -> list[int]:
@@ -175,13 +190,16 @@ def label_of(method: MethodIdentity, dataset: DatasetIdentity) -> str:
     return f"{method.spec}{f' + {method.cut}' if method.cut else ''} @ {dataset.spec}"
 
 
-def make_baseline(result: Result, blessing: Blessing, metrics: Sequence[str] = ()) -> Baseline:
+def make_baseline(
+    result: Result, blessing: Blessing, metrics: Sequence[str] = (), asked: Asked | None = None
+) -> Baseline:
     """A result as a baseline.
 
     Args:
         result: a stored result.
         blessing: who, when, why.
         metrics: canonical names of metrics in addition to the usual ones.
+        asked: what was asked of which tools; None where that is not known, or does not change.
 
     Raises:
         UsageError: the result lacks one of these metrics.
@@ -190,6 +208,9 @@ def make_baseline(result: Result, blessing: Blessing, metrics: Sequence[str] = (
     manifest, scored = result.manifest, result.metrics
     kept = [name for name in USUAL_METRICS if name in result.per_query.column_names]
     values = {name: Values.of(result.values(name)) for name in dict.fromkeys([*kept, *metrics])}
+    ranks = None
+    if asked is not None and result.has_run:
+        ranks = gold_ranks(asked, result.per_query["query_id"].to_pylist(), Ranked(result.of_repeat().run))
     made = Baseline(
         result_id=manifest.result_id,
         protocol=manifest.protocol,
@@ -209,6 +230,8 @@ def make_baseline(result: Result, blessing: Blessing, metrics: Sequence[str] = (
         rankings=answers_digest(result.run, result.per_query if result.repeats is None else result.repeats),
         # A metric taken on no query (tracc of a method without sets) has nothing to keep.
         values={name: found for name, found in values.items() if found.levels},
+        asked=asked,
+        gold_ranks=ranks,
         sha256="",
     )
     return made.sealed()
@@ -259,9 +282,9 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     """
     lines = []
     for key, value in baseline.model_dump(mode="json").items():
-        if key == "values":
+        if key in {"values", "asked"}:
             inner = ",\n".join(f"  {json.dumps(name)}: {_compact(found)}" for name, found in value.items())
-            lines.append(f' "values": {{\n{inner}\n }}')
+            lines.append(f" {json.dumps(key)}: {{\n{inner}\n }}")
         else:
             lines.append(f" {json.dumps(key)}: {_compact(value)}")
     write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")

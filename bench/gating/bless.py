@@ -11,9 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import bench
+from bench.data.sources import Sources
 from bench.errors import BenchError, ResultError, UsageError
 from bench.gating.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
 from bench.progress import QUIET, Progress
+from bench.registry.versions import is_added, load_version
+from bench.results.catalogues import Asked, asked_of
 from bench.results.comparing import code_of
 from bench.results.store import Result
 from bench.storage.locks import locked
@@ -83,11 +86,11 @@ def _blessed(
         path = out if as_file else out / file_name(result)
         if any(item.path == path for item in planned):
             raise UsageError(f"two results would be written to {path}; bless them one by one, each to its own file.")
-        fresh = make_baseline(result, blessing, metrics)
+        fresh = make_baseline(result, blessing, metrics, _asked(result))
         before = _standing(path)
         same = before is not None and _evidence(before) == _evidence(fresh)
         if before is not None and reason:
-            same = same and (before.latency, before.hardware) == (fresh.latency, fresh.hardware)
+            same = same and _circumstances(before) == _circumstances(fresh)
         if path.exists() and not same and not reason:
             raise UsageError(f"{path} already exists: give a --reason to replace it.")
         kept = before if same and before is not None else fresh
@@ -118,9 +121,31 @@ def _standing(path: Path) -> Baseline | None:
         return None
 
 
+def _asked(result: Result) -> Asked | None:
+    """What a result was asked: only a dataset that a user added can change, and the others need no such record.
+
+    None also where the dataset is not at hand; the baseline then compares with results on the same data only.
+    """
+    data = result.manifest.dataset
+    if not is_added(data.spec):
+        return None
+    try:
+        dataset = load_version(data.spec, data.content_hash, Sources.from_environment(offline=True))
+    except BenchError:
+        return None
+    return asked_of(dataset, result.per_query["query_id"].to_pylist())
+
+
+def _circumstances(baseline: Baseline) -> tuple[object, ...]:
+    """What is taken over from the same evidence if a reason is given."""
+    return baseline.latency, baseline.hardware, baseline.asked, baseline.gold_ranks
+
+
 def _evidence(baseline: Baseline) -> dict[str, object]:
     """A baseline without its circumstances: who, when, which run, how fast."""
-    found = baseline.model_dump(exclude={"blessed", "result_id", "latency", "hardware", "sha256", "scoring"})
+    found = baseline.model_dump(
+        exclude={"blessed", "result_id", "latency", "hardware", "sha256", "scoring", "asked", "gold_ranks"}
+    )
     # Code that gives the same numbers makes no other evidence; nor does another form of the same mark.
     found["scoring"] = {name: code_of(baseline.scoring, name) for name in baseline.values}
     found["method"]["marks"] = [mark if isinstance(mark, str) else mark.text for mark in baseline.method.marks]

@@ -44,6 +44,9 @@ class Candidate:
         n_failed: judged queries that failed or were not answered.
         rankings: sha256 over rankings and sets (`answers_digest`).
         per_query: a row for each query: query_id, unit, n_gold, and a column for each metric.
+        run: the rankings, with the columns query_id, rank and tool_id, of the first repeat; None where they are not
+            known.
+        repeats: how often each query was answered.
     """
 
     label: str
@@ -59,6 +62,8 @@ class Candidate:
     tokens: dict[str, float]
     rankings: str
     per_query: pa.Table
+    run: pa.Table | None = None
+    repeats: int = 1
 
     @staticmethod
     def of(result: Result) -> Candidate:
@@ -80,6 +85,8 @@ class Candidate:
             # Without its ranking it is not known whether it answers the same.
             rankings=answers_digest(result.run, sets) if result.has_run else "",
             per_query=result.per_query,
+            run=result.of_repeat().run if result.has_run else None,
+            repeats=manifest.repeats,
         )
 
     @property
@@ -146,6 +153,7 @@ def ask_search(
         tokens=scored.metrics.tokens,
         rankings=answers_digest(scored.run, scored.per_query),
         per_query=scored.per_query,
+        run=scored.run,
     )
 
 

@@ -5,6 +5,7 @@ Every id, name and text in a report comes from outside, so each form escapes all
 
 from __future__ import annotations
 
+import hashlib
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -13,6 +14,8 @@ from bench.gating.wording import (
     HEADINGS,
     LONGEST_TEXT,
     blessing,
+    catalogue_lines,
+    catalogue_title,
     cells,
     conclusion,
     explanation,
@@ -20,8 +23,13 @@ from bench.gating.wording import (
     moved_lines,
     name_of_side,
     text,
+    tool_words,
+    tools_of,
 )
 from bench.text import clean, one_line
+
+#: Bytes; a comment on GitHub has at most 65,536 characters.
+_LARGEST_COMMENT = 60_000
 
 # Markdown -----------------------------------------------------------------------------------------------------------
 
@@ -39,10 +47,16 @@ def code(value: str, in_table: bool = False) -> str:
     return f"{fence}{pad}{inner}{pad}{fence}"
 
 
-def markdown(report: GateReport) -> str:
-    """The report as GitHub's and GitLab's Markdown."""
+def markdown(report: GateReport, command: str = "") -> str:
+    """The report as GitHub's and GitLab's Markdown, short enough for a comment: the verdict first.
+
+    Args:
+        report: the report.
+        command: what to type for it.
+    """
     parts = [
         f"## Gate: {report.outcome}",
+        conclusion(report).capitalize() + ".",
         f"{code(name_of_side(report.candidate))} against {code(name_of_side(report.baseline))}",
     ]
     if blessing(report):
@@ -61,18 +75,50 @@ def markdown(report: GateReport) -> str:
                 f"- {code(f'{rule.name}, {limit_of(rule)}')}: {code(found)}" for rule, found in explained if found
             )
         )
+    if report.reasons:
+        parts.append("\n".join(f"- {code(line)}" for line in report.reasons))
     for moved in report.moved:
         for title, count, queries in moved_lines(moved):
             lines = [f"**{title}** ({code(', '.join(moved.rules))}): {count}", ""]
             for query in queries:
                 shown = "" if query.text is None else f" {code(one_line(query.text, LONGEST_TEXT))}"
                 lines.append(f"- {code(query.query_id)}{shown}")
+                lines += [f"  - {code(tool)}{f' {code(where)}' if where else ''}" for tool, where in tools_of(query)]
             lines += [f"- and {count - len(queries)} more"] if count > len(queries) else []
             parts.append("\n".join(lines))
-    if report.notes or report.reasons:
-        parts.append("\n".join(f"- {code(line)}" for line in [*report.reasons, *report.notes]))
-    parts.append(conclusion(report).capitalize() + ".")
-    return "\n\n".join(parts) + "\n"
+    if report.tools:
+        lines = [f"**tools that moved**: {report.n_tools}", ""]
+        lines += [f"- {code(tool.tool_id)} {code(tool_words(tool))}" for tool in report.tools]
+        lines += [f"- and {report.n_tools - len(report.tools)} more"] if report.n_tools > len(report.tools) else []
+        parts.append("\n".join(lines))
+    if report.catalogue:
+        lines = [f"**across catalogues**: {code(catalogue_title(report))}", ""]
+        lines += [
+            f"- {what} {code(tool)}{f' {code(more)}' if more else ''}" for what, tool, more in catalogue_lines(report)
+        ]
+        parts.append("\n".join(lines))
+    if report.notes:
+        parts.append("\n".join(f"- {code(line)}" for line in report.notes))
+    if command:
+        parts.append(f"The same on your machine: {code(command)}")
+    kept, size = [], 0
+    for part in parts:
+        # A part ends what it opens, so that a report can end after each.
+        size += len(part.encode("utf-8")) + 2
+        if size > _LARGEST_COMMENT:
+            kept.append("The report is too long for a comment; the log of the job has the rest.")
+            break
+        kept.append(part)
+    return "\n\n".join([*kept, marker(report)]) + "\n"
+
+
+def marker(report: GateReport) -> str:
+    """The last line of the Markdown, which no reader sees: by it the comment of an earlier run is found.
+
+    Gates with different baselines have different ones.
+    """
+    digest = hashlib.sha256(report.baseline.label.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"<!-- bench gate {digest} -->"
 
 
 # JUnit --------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError
+from bench.gating.across import Across, Moves, across_catalogues, first_tools
 from bench.gating.baseline import DECIMALS, Baseline, rounded_values
 from bench.gating.budgets import latency_rules, token_rules
 from bench.gating.candidate import Candidate
@@ -41,6 +42,11 @@ SEED = 0
 #: Where fewer queries have another value than most, the bootstrap knows little of the tails (`benchmarks/gate.py` shows
 #: how little).
 FEW_DIFFERING = 10
+_UNANSWERED = (
+    "{} judged queries failed or were not answered, and {} in the baseline: they count as missed (max_failed in the "
+    "policy sets a limit)"
+)
+_MAY_CHANGE = 'if only tools were edited, added or removed: `catalogue = "may change"` in the policy compares them'
 
 
 def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader) -> GateReport:
@@ -48,8 +54,8 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
 
     Args:
         candidate, baseline, policy: the three.
-        load: the baseline's dataset, which is asked for where a rule has a slice, and (without downloads) for the
-            texts of queries that moved.
+        load: the dataset, the candidate's where the policy lets catalogues differ: asked for where they do, where a
+            rule has a slice, and (without downloads) for the texts of queries that moved.
 
     Returns:
         The report. What cannot be compared, or not judged, is said in it and is no pass.
@@ -59,12 +65,24 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         BenchError: the dataset of a rule with a slice cannot be loaded.
     """
     sides = (side_of(candidate), baseline_side(baseline))
-    differing = not_comparable(candidate, baseline, [rule.metric for rule in policy.rule])
+    differs = policy.catalogue == "may change" and _other_content(candidate, baseline)
+    differing = not_comparable(candidate, baseline, [rule.metric for rule in policy.rule], across=differs)
+    changed = None
+    if differs and not differing:
+        found = across_catalogues(candidate, baseline, load(True))
+        if isinstance(found, Across):
+            candidate, changed = found.candidate, found.change
+        else:
+            differing = found
     differing = differing or _other_queries(candidate, baseline)
+    if differing and not differs and baseline.asked is not None and _other_content(candidate, baseline):
+        differing = [*differing, _MAY_CHANGE]
     if differing:
         return not_judged("not comparable", differing, *sides)
     allowed = baseline.n_failed if policy.max_failed is None else policy.max_failed
-    if candidate.n_failed > allowed:
+    more_failed = candidate.n_failed > allowed
+    # An edited tool may leave a query without an answer: what the edit has done, and no fault of the run.
+    if more_failed and (changed is None or policy.max_failed is not None):
         reason = (
             f"{candidate.n_failed} of {baseline.n} judged queries failed or were not answered, but at "
             f"most {allowed} may: find the cause and run it again (max_failed in the policy raises "
@@ -73,11 +91,13 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         return not_judged("not run", [reason], *sides)
     rows = _Rows(baseline, load)
     rules: list[RuleReport] = []
-    moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Rule]] = {}
     for rule in policy.rule:
         rules += _judged(rule, policy, candidate, baseline, rows, moves)
     rules += latency_rules(policy, candidate, baseline) + token_rules(policy, candidate, baseline)
     outcome = outcome_of(rules)
+    moved_tools = Moves(candidate, baseline, changed)
+    tools, n_tools = first_tools(moved_tools)
     return GateReport(
         outcome=outcome,
         exit_code=EXIT_CODES[outcome],
@@ -86,9 +106,16 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         dataset=baseline.dataset.spec,
         content_hash=baseline.dataset.content_hash,
         power=policy.power,
+        catalogue=changed,
         rules=rules,
-        moved=_moved(moves, load, baseline),
-        notes=_notes(candidate, baseline, rules),
+        moved=_moved(moves, load, candidate, baseline, moved_tools),
+        tools=tools,
+        n_tools=n_tools,
+        notes=[
+            *_notes(candidate, baseline, rules),
+            *([_UNANSWERED.format(candidate.n_failed, baseline.n_failed)] if more_failed else []),
+            *(changed.notes if changed else []),
+        ],
     )
 
 
@@ -109,14 +136,20 @@ def baseline_side(baseline: Baseline) -> Side:
     )
 
 
-def not_comparable(candidate: Scored, baseline: Baseline, metrics: Sequence[str]) -> list[str]:
+def _other_content(candidate: Candidate, baseline: Baseline) -> bool:
+    return candidate.dataset.content_hash != baseline.dataset.content_hash
+
+
+def not_comparable(candidate: Scored, baseline: Baseline, metrics: Sequence[str], *, across: bool = False) -> list[str]:
     """Why two do not compare (rule 8 of the protocol), each in a sentence; nothing where they do.
 
     Args:
         candidate, baseline: the two.
         metrics: that are judged. If other code computed one of them, its rules are not run; if it is all, nothing is.
+        across: whether the content of the dataset may differ.
     """
-    found = [difference.sentence("the candidate", "the baseline") for difference in differences(candidate, baseline)]
+    differing = differences(candidate, baseline, across=across)
+    found = [difference.sentence("the candidate", "the baseline") for difference in differing]
     if found:
         return found
     other = [_other_code(candidate, baseline, metric) for metric in metrics]
@@ -193,20 +226,25 @@ class _Rows:
         return ", ".join(found[:20]) + (", ..." if len(found) > 20 else "")
 
 
+def _name_of(rule: Rule) -> str:
+    return rule.metric if rule.slice is None else f"{rule.metric} where {rule.slice.name} = {rule.slice.value}"
+
+
 def _judged(
     rule: Rule,
     policy: Policy,
     candidate: Candidate,
     baseline: Baseline,
     rows: _Rows,
-    moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]],
+    moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Rule]],
 ) -> list[RuleReport]:
-    """A rule's margin and floor; queries that failed or were fixed are entered into `moves`."""
-    name = rule.metric if rule.slice is None else f"{rule.metric} where {rule.slice.name} = {rule.slice.value}"
+    """A rule's margin, floor and count; queries that failed or were fixed are entered into `moves`."""
+    name = _name_of(rule)
     higher = parse_metric(rule.metric).measure.higher_is_better
     margin, level = policy.margin_of(rule), policy.level_of(rule)
     demands: list[tuple[str, float]] = [] if margin is None else [("margin", margin)]
     demands += [] if rule.floor is None else [("floor", rule.floor)]
+    demands += [] if rule.max_broken is None else [("broken", rule.max_broken)]
 
     def without(note: str) -> list[RuleReport]:
         return [
@@ -260,7 +298,19 @@ def _judged(
     }
     common["difference"] = round(float(now[taken].mean() - then[taken].mean()), 12) + 0.0
     found = []
+    failing, fixed = taken & (then > 0) & (now == 0), taken & (then == 0) & (now > 0)
+    if not higher:
+        failing, fixed = fixed, failing
     for kind, limit in demands:
+        if kind == "broken":
+            count = int(failing.sum())
+            read: dict[str, object] = {
+                "verdict": "pass" if count <= limit else "regression",
+                "level": None,
+                "broken": count,
+            }
+            found.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
+            continue
         if kind == "margin":
             span = difference_span(parse_metric(rule.metric))
             (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED, units=units, span=span)
@@ -281,12 +331,10 @@ def _judged(
         found.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
     whole = rule.slice is None or all(other.metric != rule.metric or other.slice for other in policy.rule)
     # Of a metric that another rule judges on all queries, the slice moves nothing that is not named there.
-    if margin is not None and higher and whole:
+    told = (margin is not None and higher) or rule.max_broken is not None
+    if told and whole and (failing | fixed).any():
         ids = np.array(baseline.query_ids, dtype=object)
-        failing = tuple(ids[taken & (then > 0) & (now == 0)])
-        fixed = tuple(ids[taken & (then == 0) & (now > 0)])
-        if failing or fixed:
-            moves.setdefault((failing, fixed), []).append(name)
+        moves.setdefault((tuple(ids[failing]), tuple(ids[fixed])), []).append(rule)
     return found
 
 
@@ -358,21 +406,44 @@ def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], difference
 
 
 def _moved(
-    moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]], load: Loader, baseline: Baseline
+    moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Rule]],
+    load: Loader,
+    candidate: Candidate,
+    baseline: Baseline,
+    tools: Moves,
 ) -> list[Moved]:
-    texts = _texts(load, baseline) if moves else {}
+    texts = _texts(load) if moves else {}
+    found = []
+    for (failing, fixed), rules in moves.items():
+        metric = rules[0].metric
+        now = candidate.values(metric)
+        assert now is not None
+        before = dict(zip(baseline.query_ids, baseline.values[metric].array().tolist(), strict=True))
+        after = dict(zip(baseline.query_ids, rounded_values(now).tolist(), strict=True))
+        named = {
+            query: MovedQuery(
+                query_id=query,
+                text=texts.get(query),
+                before=before[query],
+                after=after[query],
+                tools=tools.of(query),
+            )
+            for query in (*failing[:MOST_NAMED], *fixed[:MOST_NAMED])
+        }
+        found.append(
+            Moved(
+                rules=[_name_of(rule) for rule in rules],
+                n_failing=len(failing),
+                n_fixed=len(fixed),
+                failing=[named[query] for query in failing[:MOST_NAMED]],
+                fixed=[named[query] for query in fixed[:MOST_NAMED]],
+            )
+        )
+    return found
 
-    def named(ids: tuple[str, ...]) -> list[MovedQuery]:
-        return [MovedQuery(query_id=query, text=texts.get(query)) for query in ids[:MOST_NAMED]]
 
-    return [
-        Moved(rules=rules, n_failing=len(failing), n_fixed=len(fixed), failing=named(failing), fixed=named(fixed))
-        for (failing, fixed), rules in moves.items()
-    ]
-
-
-def _texts(load: Loader, baseline: Baseline) -> dict[str, str]:
-    """Texts of queries, if the baseline's dataset is available."""
+def _texts(load: Loader) -> dict[str, str]:
+    """Texts of queries, if the dataset is available."""
     try:
         dataset = load(True)
     except BenchError:

@@ -3,12 +3,14 @@
 level = 0.05            # chance of each error of each rule
 power = 0.8             # of which the report says what it could have seen
 margin = 0.02           # of every rule that does not give its own
+catalogue = "may change"  # tools may be edited, if the queries and the tools that they need stay; else they must agree
 max_failed = 0          # judged queries that may fail; without it, as many as in the baseline
 
 [[rule]]
 metric = "recall@5"
 margin = 0.03           # the largest loss of the mean that is acceptable
 floor = 0.60            # the worst mean that is acceptable
+max_broken = 0          # queries whose value may fall to 0 (rise from 0, where less is better)
 
 [[rule]]
 metric = "pass@5"
@@ -26,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
@@ -56,7 +58,7 @@ class SliceOf(StrictRecord):
 
 
 class Rule(StrictRecord):
-    """What one metric must keep: its loss within `margin`, its mean at `floor` or better.
+    """What one metric must keep: its loss within `margin`, its mean at `floor` or better, its queries unbroken.
 
     For a metric of which less is better (`size_diff`) the loss is a rise, and the floor the largest mean allowed. For
     all others both are shares: a margin below 1, a floor above 0 and at most 1.
@@ -65,6 +67,7 @@ class Rule(StrictRecord):
     metric: Annotated[str, AfterValidator(_canonical)]
     margin: Margin | None = None
     floor: float | None = None
+    max_broken: Annotated[int, Field(ge=0)] | None = None
     level: Level | None = None
     slice: SliceOf | None = None
 
@@ -91,6 +94,7 @@ class Policy(StrictRecord):
     power: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
     margin: Margin | None = None
     max_failed: Annotated[int, Field(ge=0)] | None = None
+    catalogue: Literal["must agree", "may change"] = "must agree"
     rule: list[Rule] = []
     latency: LatencyBudget = LatencyBudget()
     tokens: TokenBudget = TokenBudget()
@@ -102,8 +106,8 @@ class Policy(StrictRecord):
             raise ValueError("it has no rule; add a [[rule]], or a budget under [latency] or [tokens]")
         seen = set()
         for rule in self.rule:
-            if self.margin_of(rule) is None and rule.floor is None:
-                raise ValueError(f"the rule for {rule.metric} has neither a margin nor a floor")
+            if self.margin_of(rule) is None and rule.floor is None and rule.max_broken is None:
+                raise ValueError(f"the rule for {rule.metric} has no margin, no floor and no max_broken")
             if rule.slice is not None and parse_metric(rule.metric).measure.kind == "confidence":
                 raise ValueError(f"{rule.metric} compares queries of all slices with one another; remove the slice")
             self._can_be_broken_and_kept(rule)
@@ -114,7 +118,10 @@ class Policy(StrictRecord):
 
     def _can_be_broken_and_kept(self, rule: Rule) -> None:
         """Refuse limits that no value comes near: a metric lies between 0 and 1, unless it is a difference."""
-        if not parse_metric(rule.metric).measure.higher_is_better:
+        measure = parse_metric(rule.metric).measure
+        if rule.max_broken is not None and measure.kind == "confidence":
+            raise ValueError(f"{rule.metric} has no value of a single query, so that max_broken counts nothing")
+        if not measure.higher_is_better:
             return
         margin = self.margin_of(rule)
         if margin is not None and margin >= 1:

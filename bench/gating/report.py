@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bench.results.catalogues import CatalogueChange, MovedTool
 from bench.storage.records import Record
 
 RuleVerdict = Literal["pass", "regression", "inconclusive", "not run"]
@@ -11,7 +12,7 @@ Outcome = Literal["pass", "regression", "inconclusive", "not comparable", "not r
 
 #: Exit codes of `bench gate`, which are its own. What was not run has not passed.
 EXIT_CODES: dict[Outcome, int] = {"pass": 0, "regression": 1, "inconclusive": 2, "not comparable": 2, "not run": 3}
-#: Moved queries that a report names.
+#: Moved queries, and moved tools, that a report names.
 MOST_NAMED = 10
 
 
@@ -21,8 +22,8 @@ class RuleReport(Record):
     Attributes:
         name: `recall@5`, `recall@5 where gold = 2`, `latency p95`, `tokens top_5`.
         kind: `margin` is judged by the bounds of the difference, `floor` by those of the candidate's mean, `ratio` and
-            `budget` by a number that has no interval.
-        threshold: the margin, the floor, or the budget.
+            `budget` by a number that has no interval, `broken` by a count of queries.
+        threshold: the margin, the floor, the budget, or the largest count.
         higher_is_better: False where a rise is a loss.
         level: of each one-sided bound.
         n, units: queries, and their units of independence.
@@ -31,11 +32,12 @@ class RuleReport(Record):
         detectable: how far beyond the threshold a true change must be to be decided with the policy's power.
         needed: units that would decide with that power.
         better, worse: queries whose value is better or worse than the baseline's.
+        broken: queries whose value fell to 0, or rose from 0 where less is better; only of `broken`.
         note: why it could not be judged, or what a reader must know.
     """
 
     name: str
-    kind: Literal["margin", "floor", "ratio", "budget"]
+    kind: Literal["margin", "floor", "ratio", "budget", "broken"]
     verdict: RuleVerdict
     threshold: float
     higher_is_better: bool = True
@@ -51,14 +53,41 @@ class RuleReport(Record):
     needed: int | None = None
     better: int | None = None
     worse: int | None = None
+    broken: int | None = None
     note: str = ""
 
 
 class MovedQuery(Record):
-    """A query that fails now or no longer; its text if the dataset is available."""
+    """A query that fails now or no longer.
+
+    Attributes:
+        text: if the dataset is available.
+        before, after: its value of the first metric that sees it move.
+        tools: its gold tools that are ranked elsewhere than before, if the baseline has their ranks.
+    """
 
     query_id: str
     text: str | None = None
+    before: float | None = None
+    after: float | None = None
+    tools: list[MovedTool] = []
+
+
+class ToolMove(Record):
+    """A gold tool that is ranked elsewhere than before.
+
+    Attributes:
+        tool_id: the tool.
+        lower, higher: queries in which it is ranked lower (or not any more), and higher.
+        edited: its fields that were edited.
+        removed: whether the catalogue does not have it any more.
+    """
+
+    tool_id: str
+    lower: int
+    higher: int
+    edited: list[str] = []
+    removed: bool = False
 
 
 class Moved(Record):
@@ -86,7 +115,13 @@ class Side(Record):
 
 
 class GateReport(Record):
-    """The whole report; `reasons` say why it is not comparable or was not run."""
+    """The whole report.
+
+    Attributes:
+        catalogue: how the candidate's tools differ from the baseline's, where the policy lets them; else None.
+        tools: gold tools that moved, those first that lost most; `n_tools` counts all.
+        reasons: why it is not comparable or was not run.
+    """
 
     schema_name: Literal["gate-report"] = "gate-report"
     schema_version: Literal[1] = 1
@@ -97,8 +132,11 @@ class GateReport(Record):
     dataset: str | None = None
     content_hash: str | None = None
     power: float | None = None
+    catalogue: CatalogueChange | None = None
     rules: list[RuleReport] = []
     moved: list[Moved] = []
+    tools: list[ToolMove] = []
+    n_tools: int = 0
     notes: list[str] = []
     reasons: list[str] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from bench.data.dataset import Dataset
@@ -12,12 +13,13 @@ from bench.evaluation.scoring import scoring_code
 from bench.gating.baseline import Baseline, read_baseline
 from bench.gating.candidate import Search, ask_search
 from bench.gating.judge import Loader, baseline_side, judge, not_comparable
-from bench.gating.policy import read_policy
+from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.metrics import parse_metrics
 from bench.progress import QUIET, Progress
 from bench.protocol import version_for
 from bench.registry import load_dataset
+from bench.registry.versions import load_version
 from bench.results.manifest import DatasetIdentity, ScoringCode
 
 
@@ -47,7 +49,9 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     metrics = parse_metrics(rule.metric for rule in policy.rule)
     names = [str(metric) for metric in metrics]
     now = baseline.dataset.model_copy(update={"content_hash": dataset.content_hash})
-    if reasons := not_comparable(_Here(now, version_for(dataset.gold), scoring_code(names)), baseline, names):
+    across = policy.catalogue == "may change"
+    here = _Here(now, version_for(dataset.gold), scoring_code(names))
+    if reasons := not_comparable(here, baseline, names, across=across):
         # Said before a search is asked that may take long.
         return not_judged("not comparable", reasons, Side(label=name), baseline_side(baseline))
 
@@ -55,6 +59,26 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
         return dataset
 
     return judge(ask_search(search, dataset, baseline, metrics, name), baseline, policy, load)
+
+
+def dataset_loader(
+    policy: Policy,
+    candidate: DatasetIdentity,
+    baseline: Baseline,
+    mirror: Path | None = None,
+    offline: bool = False,
+    progress: Progress = QUIET,
+) -> Loader:
+    """What loads the dataset that `judge` asks for: the candidate's where the policy lets catalogues differ."""
+    if policy.catalogue == "must agree" or candidate.content_hash == baseline.dataset.content_hash:
+        return baseline_loader(baseline, mirror, offline, progress)
+
+    @cache
+    def load(at_hand: bool) -> Dataset:
+        sources = Sources.from_environment(mirror, offline or at_hand, progress)
+        return load_version(candidate.spec, candidate.content_hash, sources)
+
+    return load
 
 
 def baseline_loader(

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.gating.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleReport, Side
+from bench.gating.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleReport, Side, ToolMove
 from bench.stats.noninferiority import FEWEST_UNITS
 from bench.text import one_line
 
 HEADINGS = ("verdict", "rule", "limit", "baseline", "candidate", "difference", "one-sided bounds", "detectable", "n")
 #: Longest text of a query in a report.
 LONGEST_TEXT = 200
+#: Moved tools of one query that are named.
+_MOST_TOOLS = 5
 #: Largest number of queries that is suggested.
 _MOST_QUERIES = 10_000_000
 
@@ -42,6 +44,8 @@ def blessing(report: GateReport) -> str:
 
 def limit_of(rule: RuleReport) -> str:
     """`margin 0.02`, `floor 0.6`; for a metric of which less is better, a floor is a ceiling."""
+    if rule.kind == "broken":
+        return f"at most {rule.threshold:g} broken"
     kind = {"floor": "floor" if rule.higher_is_better else "ceiling", "ratio": "at most", "budget": "at most"}
     return f"{kind.get(rule.kind, rule.kind)} {rule.threshold:g}"
 
@@ -85,6 +89,8 @@ def explanation(rule: RuleReport) -> str:
     if rule.verdict == "regression":
         if rule.kind == "margin":
             words.append(f"the loss is shown to be larger than {rule.threshold:g}; {_counts(rule)}")
+        elif rule.kind == "broken":
+            words.append(f"{_queries(rule.broken or 0)} broke; {_counts(rule)}")
         elif rule.kind == "floor":
             words.append(f"the mean is shown to be {'below' if rule.higher_is_better else 'above'} {rule.threshold:g}")
         else:
@@ -110,6 +116,43 @@ def _needed(rule: RuleReport) -> str:
     return f"with the same mean and spread, {number} {what} would decide (there are {rule.units or rule.n})"
 
 
+def _queries(count: int) -> str:
+    return f"{count} quer{'y' if count == 1 else 'ies'}"
+
+
+def catalogue_title(report: GateReport) -> str:
+    """`1 tool edited, 0 added, 0 removed since mytools (a1b2c3d4e5f6)`; empty for one catalogue."""
+    found = report.catalogue
+    if found is None:
+        return ""
+    return f"{found.words} since {one_line(found.dataset)} ({found.content_hash[:12]})"
+
+
+def catalogue_lines(report: GateReport) -> list[tuple[str, str, str]]:
+    """(`edited`, tool, its fields) of the first tools that differ; the last entry counts the others."""
+    found = report.catalogue
+    if found is None:
+        return []
+    shown = found.lines()
+    more = found.size - len(shown)
+    return [*shown, *([("and", f"{more} more", "")] if more else [])]
+
+
+def tools_of(query: MovedQuery) -> list[tuple[str, str]]:
+    """(tool, where it was and is) of the first tools of a query that moved."""
+    found = [(one_line(tool.tool_id), tool.words) for tool in query.tools[:_MOST_TOOLS]]
+    more = len(query.tools) - len(found)
+    return [*found, *([(f"{more} more", "")] if more else [])]
+
+
+def tool_words(tool: ToolMove) -> str:
+    """In how many queries a tool moved, and what became of it in the catalogue."""
+    words = [f"lower in {_queries(tool.lower)}, higher in {tool.higher}"]
+    words += ["removed"] if tool.removed else []
+    words += [f"edited: {one_line(', '.join(tool.edited))}"] if tool.edited else []
+    return "; ".join(words)
+
+
 def moved_lines(moved: Moved) -> list[tuple[str, int, Sequence[MovedQuery]]]:
     """The two lists of moved queries that are not empty: their title, how many there are, and those named."""
     both = [("newly failing", moved.n_failing, moved.failing), ("newly fixed", moved.n_fixed, moved.fixed)]
@@ -125,6 +168,11 @@ def text(report: GateReport) -> str:
     """The report as plain text."""
     lines = [f"gate: {name_of_side(report.candidate)} against {name_of_side(report.baseline)}"]
     lines += [f"      {blessing(report)}"] if blessing(report) else []
+    lines += [f"      across catalogues: {catalogue_title(report)}"] if report.catalogue else []
+    lines += [
+        f"        {what} {one_line(tool)}{f': {one_line(more)}' if more else ''}"
+        for what, tool, more in catalogue_lines(report)
+    ]
     if report.rules:
         rows = [list(HEADINGS), *(cells(rule) for rule in report.rules)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
@@ -140,8 +188,14 @@ def text(report: GateReport) -> str:
     for moved in report.moved:
         for title, count, queries in moved_lines(moved):
             lines += ["", f"{title} ({one_line(', '.join(moved.rules))}): {count}"]
-            lines += [f"  {one_line(query.query_id)}{_text_of(query)}" for query in queries]
+            for query in queries:
+                lines.append(f"  {one_line(query.query_id)}{_text_of(query)}")
+                lines += [f"    {tool}{f': {where}' if where else ''}" for tool, where in tools_of(query)]
             lines += [f"  and {count - len(queries)} more"] if count > len(queries) else []
+    if report.tools:
+        lines += ["", f"tools that moved: {report.n_tools}"]
+        lines += [f"  {one_line(tool.tool_id)}: {tool_words(tool)}" for tool in report.tools]
+        lines += [f"  and {report.n_tools - len(report.tools)} more"] if report.n_tools > len(report.tools) else []
     if report.notes:
         lines += ["", *(f"note: {one_line(note)}" for note in report.notes)]
     lines += ["", *(one_line(reason) for reason in report.reasons), conclusion(report)]

@@ -15,6 +15,7 @@ from bench.data.parquet import MANIFEST, read_dataset, write_dataset
 from bench.data.tables import Tables
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.registry.datasets import DatasetEntry, installed_entries
+from bench.registry.versions import keep_earlier
 from bench.storage.locks import locked, recover, replaced_folder
 from bench.storage.paths import data_folder
 
@@ -159,6 +160,7 @@ def keep(dataset: Dataset, replace: bool) -> Dataset:
     with locked(data_folder() / ".locks" / f"{folder.name}.lock", f"adding {folder.name}"):
         recover(folder)
         check_absent(dataset.card.id, replace)
+        keep_earlier(folder, dataset.content_hash)
         with replaced_folder(folder) as fresh:
             write_dataset(dataset, fresh)
     return dataset

@@ -35,6 +35,7 @@ def import_sources(
     servers: Sequence[Server] = (),
     form: Form | None = None,
     drop_duplicates: bool = False,
+    drop_unknown_gold: bool = False,
     replace: bool = False,
     unit: Sequence[Relation] | None = None,
 ) -> Dataset:
@@ -48,6 +49,7 @@ def import_sources(
         servers: MCP servers, which are started or asked for their tools, one after the other.
         form: read all sources as this form; None to recognise it.
         drop_duplicates: of different tools with the same id, keep the first.
+        drop_unknown_gold: leave out what queries need of tools that no source has, instead of an error.
         replace: put the new dataset in the place of one that was added under the same id.
         unit: the relations that make queries dependent; None for the default.
 
@@ -67,7 +69,7 @@ def import_sources(
     found = catalogue_of([*documents, *asked], form, drop_duplicates=drop_duplicates)
     names = [place.path.name for place in places] + [document.label for document, _ in asked]
     named = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    return _kept(name, found, queries, f"Imported from {named}.", replace, unit)
+    return _kept(name, found, queries, f"Imported from {named}.", drop_unknown_gold, replace, unit)
 
 
 def import_values(
@@ -77,6 +79,7 @@ def import_values(
     *,
     form: Form | None = None,
     drop_duplicates: bool = False,
+    drop_unknown_gold: bool = False,
     replace: bool = False,
     unit: Sequence[Relation] | None = None,
 ) -> Dataset:
@@ -87,7 +90,7 @@ def import_values(
     _check(name, replace)
     document = Document(checked(as_json(tools), _PASSED), _PASSED, _PASSED)
     found = catalogue_of([(document, Source(Path()))], form, drop_duplicates=drop_duplicates)
-    return _kept(name, found, queries, "Imported from a Python program.", replace, unit)
+    return _kept(name, found, queries, "Imported from a Python program.", drop_unknown_gold, replace, unit)
 
 
 def _listed(servers: Sequence[Server]) -> list[tuple[Document, Source]]:
@@ -130,6 +133,7 @@ def _kept(
     found: Catalogue,
     queries: Path | Sequence[Any] | None,
     summary: str,
+    drop_unknown_gold: bool,
     replace: bool,
     unit: Sequence[Relation] | None,
 ) -> Dataset:
@@ -140,17 +144,25 @@ def _kept(
             f"{': '.join(found.remarks[0])}."
         )
     asked: list[Query] = []
+    unknown: list[tuple[str, str]] = []
+    dropped = unknown if drop_unknown_gold else None
     if isinstance(queries, Path) and queries.is_dir():
         asked, _, left_out = import_queries(queries, {tool.tool_id for tool in found.tools})
         if left_out:
             issues.append(f"{len(left_out)} queries were omitted on import, because no split contains them.")
     elif isinstance(queries, Path):
-        asked = read_queries(queries, found.tools)
+        asked = read_queries(queries, found.tools, dropped)
     elif isinstance(queries, str) or not isinstance(queries, Sequence | None):
         raise UsageError("queries must be a path, or a list of objects with query and tools.")
     elif queries is not None:
         rows = checked(list(queries), "the queries")
-        asked = queries_of([(f"entry {n}", row) for n, row in enumerate(rows, start=1)], found.tools, "the queries")
+        placed = [(f"entry {n}", row) for n, row in enumerate(rows, start=1)]
+        asked = queries_of(placed, found.tools, "the queries", dropped)
+    if unknown:
+        issues.append(
+            f"{len(unknown)} judgements of tools outside the library were dropped on import; a query that needs no "
+            "other tool was omitted."
+        )
     fields = {
         "id": name,
         "title": name,
@@ -161,4 +173,6 @@ def _kept(
         "known_issues": issues,
     }
     card = with_unit(cards_from(fields, name)[0], unit)
-    return keep(Dataset.build(name, card, Tables(found.tools, asked, remarks=found.remarks)), replace)
+    return keep(
+        Dataset.build(name, card, Tables(found.tools, asked, unknown_gold=unknown, remarks=found.remarks)), replace
+    )

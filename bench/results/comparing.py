@@ -3,7 +3,8 @@
 Two results compare if they answer the same question: the same content of the dataset, split, limit of queries and
 version of the protocol, and unit of independence. One of their metrics compares if the same code computed it.
 `differences` and `metric_difference` are the only places that decide this; everything that compares results
-uses them.
+uses them. Where a user asks for it, results on the same queries compare across catalogues of tools
+(`bench.results.catalogues`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Protocol, TypeVar
 
 from bench.data.template import template_name
 from bench.metrics.measure import DEFAULT_DEPTH
+from bench.protocol import CURRENT_VERSIONS
 from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode
 
 #: Versions of the scoring code that are known to give the same numbers, made by
@@ -104,11 +106,14 @@ _RESCORE = "`bench rescore` brings a stored result to the rules of today, withou
 _SAME_QUERIES = "run both on the same queries of the same data"
 
 
-def differences(first: Identified, second: Identified) -> list[Difference]:
-    """Why two results do not compare; nothing where they answer the same question."""
+def differences(first: Identified, second: Identified, *, across: bool = False) -> list[Difference]:
+    """Why two results do not compare; nothing where they answer the same question.
+
+    With `across`, they may be on other contents: `bench.results.catalogues` says whether their queries agree.
+    """
     one, other = Question.of(first), Question.of(second)
     return [
-        *data_differences(first, second),
+        *(_rules_differ(one, other) if across else data_differences(first, second)),
         *_differing("the split", one.split, other.split, _SAME_QUERIES),
         *_differing("the limit of queries", one.limit or "none", other.limit or "none", _SAME_QUERIES),
     ] or _differing("the unit of independence", one.unit or "none", other.unit or "none", _RESCORE)
@@ -125,7 +130,16 @@ def data_differences(first: Identified, second: Identified) -> list[Difference]:
     else:
         again = "the data has changed between them: run the older one again"
         found += _differing("the content of the dataset", one.content_hash[:12], other.content_hash[:12], again)
-    return found + _differing("the version of the protocol", one.protocol, other.protocol, _RESCORE)
+    return found + _protocol_difference(one, other)
+
+
+def _protocol_difference(one: Question, other: Question) -> list[Difference]:
+    return _differing("the version of the protocol", one.protocol, other.protocol, _RESCORE)
+
+
+def _rules_differ(one: Question, other: Question) -> list[Difference]:
+    """Versions that have the same rules do not differ: a catalogue may have lost all alternatives of its gold."""
+    return [] if {one.protocol, other.protocol} <= CURRENT_VERSIONS else _protocol_difference(one, other)
 
 
 def metric_difference(first: Scored, second: Scored, metric: str) -> Difference | None:

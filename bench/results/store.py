@@ -35,6 +35,7 @@ from pydantic import BaseModel, ValidationError
 from bench.errors import ResultError, UsageError
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
+from bench.registry.versions import current_content
 from bench.results.comparing import Question, without_code
 from bench.results.manifest import SCHEMA_VERSION, Manifest, Metrics
 from bench.storage.locks import locked, replaced_folder, standing
@@ -353,7 +354,7 @@ def find_result(results: Path, name: str) -> Result:
         readable = (item for item in find_results(results) if isinstance(item, Result))
         found = [item for item in readable if label in {item.label, _uncut(item.manifest)}]
         exact = [item for item in found if item.label == label]
-        found = exact or found
+        found = _on_current_data(exact or found, name)
     elif len(name) < _SHORTEST_ID:
         raise UsageError(f"{name!r} is too short for a result id: give at least {_SHORTEST_ID} characters.")
     else:
@@ -373,6 +374,25 @@ def find_result(results: Path, name: str) -> Result:
     if not found:
         raise UsageError(f"there is no result {name!r} in {results}; `bench list results` lists them.")
     return latest(found)[0]
+
+
+def _on_current_data(found: list[Result], name: str) -> list[Result]:
+    """Of results on a dataset that its user has replaced, those on the data as they are now.
+
+    Raises:
+        UsageError: there are only results on the data as they were before.
+    """
+    today = current_content(found[0].manifest.dataset.spec) if found else None
+    if today is None:
+        return found
+    current = [item for item in found if item.manifest.dataset.content_hash == today]
+    if not current:
+        ids = ", ".join(item.manifest.result_id for item in latest(found))
+        raise UsageError(
+            f"{name!r} was run on {found[0].manifest.dataset.spec} as it was before it was replaced; run it again, or "
+            f"name the earlier result by its id ({ids})."
+        )
+    return current
 
 
 def _is_folder(name: str) -> bool:

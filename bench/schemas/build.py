@@ -15,6 +15,7 @@ from bench.evaluation.experiment import Experiment
 from bench.evaluation.runfile import RunLine
 from bench.evidence.export import Export
 from bench.evidence.report import Comparison
+from bench.evidence.tools import ToolsReport
 from bench.gating.baseline import Baseline
 from bench.gating.policy import Policy
 from bench.gating.report import GateReport
@@ -43,6 +44,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "reproduction": Reproduction,
         "run-line": RunLine,
         "submission": Submission,
+        "tools-report": ToolsReport,
     }
     found = {name: _titled(name, model.model_json_schema()) for name, model in models.items()}
     own = {"run": RUN_SCHEMA, "per_query": PER_QUERY_SCHEMA, "repeats": REPEATS_SCHEMA}

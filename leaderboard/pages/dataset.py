@@ -57,6 +57,7 @@ def write_dataset(
     board: Board,
     data: Data,
     explorer: Explorer | None,
+    tools: Sequence[Row],
     query_ids: Sequence[str],
     bundles: tuple[int, int] | None,
     writer: Writer,
@@ -67,6 +68,7 @@ def write_dataset(
         board: the board.
         data: its dataset, as far as it is available.
         explorer: what `write_explorer` made.
+        tools: the rows that have a page of their tools.
         query_ids: of the judged queries, in the order of the rows' values.
         bundles: how many of them have a gold set that occurs in train, of how many; None where that is not known.
         writer: writes.
@@ -104,6 +106,7 @@ def write_dataset(
         cached=any(_cached(row) for row in board.rows),
         uncounted=sum(_cached(row) for row in board.rows) if len(_timed(board)) < _with_latency(board) else 0,
         paid=_left_out_of_costs(board),
+        tools=tools,
         curves=recall,
         slices=slices,
         why_not=data.why_not,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,22 +31,23 @@ _MOST_VALUES = 40
 ENDINGS = (".html", "-manifest.json", ".run.gz", ".csv.gz")
 
 
-def write_results(board: Board, slices: Slices, downloads: bool, writer: Writer) -> None:
+def write_results(board: Board, slices: Slices, tools: Collection[str], downloads: bool, writer: Writer) -> None:
     """Write the pages and downloads of all results of a board, those included that a newer one has taken the place of.
 
     Args:
         board: the board.
         slices: slice -> value -> (judged queries,).
+        tools: ids of the results that have a page of their tools.
         downloads: whether rankings and per-query values are written.
         writer: writes.
     """
     for row in board.rows:
         tables = _tables(row, slices, board.units)
-        _write(row.result, row.name, row.family, row.marks, "", tables, board, downloads, writer)
+        _write(row.result, row.name, row.family, row.marks, "", tables, row.id in tools, board, downloads, writer)
     for item in board.superseded:
         method = item.result.manifest.method
         family = method.spec if method.run_file else family_of(method.spec)
-        _write(item.result, label(method.spec), family, item.marks, item.newer, [], board, downloads, writer)
+        _write(item.result, label(method.spec), family, item.marks, item.newer, [], False, board, downloads, writer)
 
 
 def _write(
@@ -56,6 +57,7 @@ def _write(
     marks: Sequence[Any],
     newer: str,
     slices: Sequence[Mapping[str, Any]],
+    tools: bool,
     board: Board,
     downloads: bool,
     writer: Writer,
@@ -71,6 +73,7 @@ def _write(
         marks=marks,
         newer=newer,
         slices=slices,
+        tools=tools,
         ranked=RANKED,
         board_name=board.name,
         board_slug=board.slug,

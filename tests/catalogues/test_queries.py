@@ -213,3 +213,26 @@ def test_a_malformed_file_is_said_in_a_sentence(tmp_path: Path, name: str, data:
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(UsageError, match=r"cannot read gone\.csv"):
         read_queries(Path("gone.csv"), TOOLS)
+
+
+def test_names_of_tools_that_are_not_there_can_be_left_out() -> None:
+    rows = [
+        {"id": "part", "query": "Send it, then burn it", "tools": ["post/send", "burn"]},
+        {"id": "whole", "query": "Burn it", "tools": ["burn"]},
+        {"id": "other", "query": "Send or burn", "tools": [["burn", "post/send", "archive/send"]]},
+        {"id": "harm", "query": "Send it", "tools": ["post/send"], "forbidden": ["burn", "getPet"]},
+        {"id": "none", "query": "Nothing", "tools": [], "forbidden": ["burn"]},
+    ]
+    unknown: list[tuple[str, str]] = []
+    placed = [(f"line {number}", row) for number, row in enumerate(rows, start=1)]
+    assert queries_of(placed, TOOLS, "f", unknown) == [
+        Query("part", "Send it, then burn it", {"post/send": 1}),
+        Query("other", "Send or burn", {"post/send": 1}, any_of={"post/send": ("archive/send",)}),
+        Query("harm", "Send it", {"post/send": 1}, forbidden=("api/getPet",)),
+        # No tool answers it, which is something else.
+        Query("none", "Nothing", {}),
+    ]
+    assert unknown == [(name, "burn") for name in ("part", "whole", "other", "harm", "none")]
+    # A name that several tools have stays an error.
+    with pytest.raises(DataError, match="'send' may mean archive/send, post/send; use the id"):
+        queries_of([("line 1", {"query": "Send it", "tools": ["send", "burn"]})], TOOLS, "f", unknown)

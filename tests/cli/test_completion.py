@@ -44,6 +44,7 @@ def completed(*words: str) -> set[str]:
     ("words", "expected"),
     [
         (["s"], {"show", "score", "schema", "submit"}),
+        (["to"], {"tools"}),
         (["data", "f"], {"fetch", "from-traffic"}),
         (["run", "--method", "bm"], {"bm25", "bm25-okapi"}),
         (["run", "-m", "bm25", "-d", "meta"], {"metatool", "metatool-single"}),

@@ -1,10 +1,11 @@
-"""Comparisons made by hand, so that drawings and printed output can be compared with their values."""
+"""The fixtures of the tiny dataset; comparisons made by hand, to compare drawings and printed output with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import pytest
+from tiny import instance, notes, run, runner, tiny
 
 from bench.evidence.report import (
     Comparison,
@@ -19,6 +20,8 @@ from bench.evidence.report import (
     Standing,
     System,
 )
+
+__all__ = ["instance", "make", "notes", "run", "runner", "tiny"]
 
 Make = Callable[..., Comparison]
 

@@ -10,8 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.gating.forms import code, junit, markdown, quoted_for_github, workflow_commands
-from bench.gating.report import EXIT_CODES, GateReport, Moved, MovedQuery, Outcome, RuleReport, Side, not_judged
+from bench.gating.report import (
+    EXIT_CODES,
+    GateReport,
+    Moved,
+    MovedQuery,
+    Outcome,
+    RuleReport,
+    Side,
+    ToolMove,
+    not_judged,
+)
 from bench.gating.wording import text
+from bench.results.catalogues import CatalogueChange, EditedTool, MovedTool
 
 NASTY = (
     "</testcase><script>alert(1)</script>",
@@ -54,13 +65,19 @@ def report(value: str, outcome: Outcome = "regression") -> GateReport:
         )
         for verdict in ("regression", "inconclusive", "not run", "pass")
     ]
+    fallen = MovedTool(tool_id=value, before=1, after=None, instead=value)
     moved = Moved(
-        rules=[value], n_failing=3, n_fixed=1, failing=[MovedQuery(query_id=value, text=value)],
+        rules=[value], n_failing=3, n_fixed=1, failing=[MovedQuery(query_id=value, text=value, tools=[fallen])],
         fixed=[MovedQuery(query_id=value)],
+    )  # fmt: skip
+    change = CatalogueChange(
+        dataset=value, content_hash="0" * 64, added=[value], removed=[value], gold_removed=[value], notes=[value],
+        edited=[EditedTool(tool_id=value, fields=[value])],
     )  # fmt: skip
     return GateReport(
         outcome=outcome, exit_code=1, candidate=side, baseline=side, rules=rules, moved=[moved], notes=[value],
-        reasons=[value],
+        reasons=[value], catalogue=change, n_tools=2,
+        tools=[ToolMove(tool_id=value, lower=1, higher=0, edited=[value])],
     )  # fmt: skip
 
 
@@ -92,12 +109,15 @@ def test_annotations_are_one_line_each_and_their_properties_end_where_they_shoul
 @given(ANY)
 @settings(max_examples=100, deadline=None)
 def test_every_row_of_a_markdown_table_has_its_cells_and_text_stays_in_code_spans(value: str) -> None:
-    shown = markdown(report(value))
+    shown = markdown(report(value), value)
     table = [line for line in shown.splitlines() if line.startswith("| ")]
     assert len(table) == 6
     for line in table:
         assert len(re.findall(r"(?<!\\)\|", line)) == 10
-    outside = _outside_code(shown)
+    *lines, marker = shown.splitlines()
+    # What no reader sees is made of a digest.
+    assert re.fullmatch("<!-- bench gate [0-9a-f]{16} -->", marker)
+    outside = _outside_code("\n".join(lines))
     for sign in ("<", "@", "#1", "http", "](", "\x1b", "\u202e", "\x00"):
         assert sign not in outside
     assert "\x1b" not in shown
@@ -161,3 +181,20 @@ def test_the_number_of_queries_that_would_decide_is_said() -> None:
     assert "with the same mean and spread, 90 queries would decide (there are 9)" in shown
     assert "newly failing (x): 3" in shown
     assert "and 2 more" in shown
+
+
+def test_a_report_that_is_too_long_for_a_comment_ends_after_a_whole_part() -> None:
+    long = report("x" * 500)
+    rules = [rule.model_copy(update={"note": "`" * 3 + "<b>" * 300}) for rule in long.rules * 40]
+    shown = markdown(long.model_copy(update={"rules": rules}))
+    assert len(shown.encode()) < 65_000
+    *lines, last, _, marker = shown.splitlines()
+    assert last == "The report is too long for a comment; the log of the job has the rest."
+    assert marker.startswith("<!-- bench gate ")
+    assert lines[0] == "## Gate: regression"
+    assert "<" not in _outside_code("\n".join(lines))
+
+
+def test_gates_with_different_baselines_have_comments_of_their_own() -> None:
+    markers = {markdown(report(name)).splitlines()[-1] for name in ("a @ x", "b @ x", "a @ x")}
+    assert len(markers) == 2

@@ -1,0 +1,24 @@
+"""`bench init`: a folder to start from."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+
+@click.command("init")
+@click.argument("folder", default="tool-search", type=click.Path(path_type=Path))
+def command(folder: Path) -> None:
+    """Write an example to start from into FOLDER  [default: tool-search].
+
+    It has the tools of two MCP servers, queries, a gate policy, a workflow for GitHub, and a README with the commands
+    from here to a gate that fails on a worsened description. Nothing is overwritten.
+    """
+    from bench.gating.example import FIRST_COMMAND, write_example
+
+    written = write_example(folder)
+    click.echo(f"wrote {len(written)} files to {folder}: start with README.md, or with")
+    enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "
+    click.echo(f"  {enter}{FIRST_COMMAND}")

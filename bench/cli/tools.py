@@ -1,0 +1,288 @@
+"""`bench tools`: which tools are found when wanted, which are shown when not wanted, and behind which others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
+from bench.cli.output import console, number, plain_table, print_json
+from bench.errors import UsageError
+from bench.storage.paths import results_folder, write_text
+from bench.text import one_line
+
+if TYPE_CHECKING:
+    from bench.evidence.tools import Confusion, ToolDetail, ToolRow, ToolsReport
+
+#: Rows of the table, and of how many of them the pair is explained.
+_MOST_ROWS, _MOST_WHYS = 15, 8
+#: Queries of one tool that are printed.
+_MOST_QUERIES = 20
+#: A tool's id takes no more of a line; a longer one goes on below.
+_ID_WIDTH = 34
+#: Rivals in a cell, names in a list, characters of a query.
+_MOST_RIVALS, _MOST_NAMES, _MOST_TEXT = 2, 12, 240
+
+
+@click.command("tools")
+@click.argument("result", shell_complete=complete_results)
+@click.option(
+    "--k", "k", type=click.IntRange(min=1), default=5, show_default=True, help="Tools of each ranking that are shown."
+)
+@click.option("--tool", metavar="ID", default=None, help="One tool, with the queries that miss it.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Write the report to this file, a page that needs no other.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Which repeat of a result with repeats is counted [default: the first].",
+)
+@results_option
+@source_options
+@json_option
+def command(
+    result: str,
+    k: int,
+    tool: str | None,
+    html: Path | None,
+    repeat: int,
+    results: Path | None,
+    mirror: Path | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Report on each tool: found when wanted, shown when not wanted, behind which other tools and why.
+
+    RESULT is a folder, a result id or its prefix, METHOD@DATASET, or a run file as FILE@DATASET. The tools that are
+    missed most often come first. For the reasons, the method is rebuilt, as for `bench explain`; where that is not
+    possible, the texts of the tools are compared with the query. --json has all tools of the library.
+    """
+    from bench.cli.bars import progress
+    from bench.data.sources import Sources
+    from bench.evidence.contestants import open_result
+    from bench.evidence.tools import counted, tools_report
+    from bench.registry import load_dataset
+
+    if tool is not None and html is not None:
+        raise UsageError("--html writes a page of all tools; leave out --tool.")
+    use_session(offline=offline)
+    bars = progress()
+    found = open_result(result, results or results_folder(), progress=bars)
+    dataset = load_dataset(found.manifest.dataset.spec, Sources.from_environment(mirror, offline, bars))
+    counts = counted(found, dataset, k, repeat)
+    if html is not None:
+        from bench.leaderboard.pages.tools import page_alone
+
+        write_text(html, page_alone(counts, progress=bars))
+    if as_json:
+        print_json(tools_report(counts, tool=tool, progress=bars).model_dump(mode="json"))
+    elif html is not None:
+        console().print(f"written to {html}", soft_wrap=True)
+    elif tool is not None:
+        _print_tool(tools_report(counts, tool=tool, progress=bars))
+    else:
+        _print_all(tools_report(counts, most=_MOST_ROWS, explained=_MOST_WHYS, progress=bars))
+
+
+def _plain(text: str, most: int = 200) -> str:
+    """A text from outside, without what a terminal would obey."""
+    return one_line(text, most)
+
+
+def _print_head(report: ToolsReport) -> None:
+    from rich.text import Text
+
+    out = console()
+    which = "" if report.repeat is None else f", repeat {report.repeat}"
+    out.print(Text(f"{_plain(report.label)} ({report.split}{which})", style="bold"))
+    out.print(
+        f"{report.library} tools, {report.wanted_tools} of them wanted by {report.judged} of {report.queries} queries; "
+        f"found in the first {report.k}: {report.found} of {report.requirements}"
+    )
+    for note in report.warnings:
+        out.print(Text(f"note: {_plain(note, 600)}", style="yellow"))
+
+
+def _print_all(report: ToolsReport) -> None:
+    from rich.text import Text
+
+    out = console()
+    _print_head(report)
+    rows = [row for row in report.tools if row.missed or row.unwanted]
+    if rows:
+        _print_rows(rows)
+        out.print(
+            Text(
+                "found: of the queries that want the tool; share: its 95% interval, for 20 groups of queries or more; "
+                "rank: median; unwanted: queries that show it and do not want it",
+                style="dim",
+            )
+        )
+    pairs = [(row, row.loses_to[0]) for row in rows if row.loses_to and row.loses_to[0].why]
+    if pairs:
+        out.print(Text("\nWhy, in one query of each pair", style="bold"))
+        for row, pair in pairs:
+            _print_why(row, pair)
+        _print_sources(report, [pair for _, pair in pairs])
+    out.print()
+    never = len(report.never_found)
+    if never:
+        names = ", ".join(_plain(name, 60) for name in report.never_found[:_MOST_NAMES])
+        more = f" and {never - _MOST_NAMES} more" if never > _MOST_NAMES else ""
+        out.print(f"never found, though wanted (not among the first {report.depth}): {never}: {names}{more}")
+    unwanted = report.library - report.wanted_tools
+    out.print(f"wanted by no query: {unwanted}; with a near-duplicate: {report.near_duplicate_tools}")
+    if report.forbidden_shown:
+        out.print(f"shown to queries that forbid them: {report.forbidden_shown}")
+    left = report.library - len(report.tools)
+    rest = f"{left} more tools: --json, --html FILE; " if left > 0 else ""
+    out.print(Text(f"{rest}one tool with its queries: --tool ID", style="dim"))
+
+
+def _print_rows(rows: list[ToolRow]) -> None:
+    grouped = any(row.groups != row.wanted for row in rows)
+    sure = any(row.low is not None for row in rows)
+    banned = any(row.forbidden for row in rows)
+    counted = any(row.tokens is not None for row in rows)
+    heads = ["tool", "found", *(["groups"] if grouped else []), *(["share"] if sure else []), "rank", "unwanted"]
+    heads += [*(["forbidden"] if banned else []), *(["tokens"] if counted else [])]
+    table = plain_table(*heads, "loses to", right=range(1, len(heads)))
+    for place, column in enumerate(table.columns):
+        column.no_wrap = 0 < place < len(heads)
+    table.columns[0].width = min(_ID_WIDTH, max(len("tool"), *(len(_plain(row.tool_id)) for row in rows)))
+    for row in rows:
+        cells = [_plain(row.tool_id), f"{row.found}/{row.wanted}", *([str(row.groups)] if grouped else [])]
+        cells += [_share(row)] if sure else []
+        cells += [_rank(row), str(row.unwanted)]
+        cells += [f"{row.forbidden_shown}/{row.forbidden}"] if banned else []
+        cells += [str(row.tokens)] if counted else []
+        rivals = [f"{_plain(pair.tool_id, 60)} {pair.queries}" for pair in row.loses_to[:_MOST_RIVALS]]
+        table.add_row(*cells, "\n".join(rivals))
+    console().print(table)
+
+
+def _share(row: ToolRow) -> str:
+    """The interval of the share that is found, where there is one."""
+    if row.low is None or row.high is None:
+        return ""
+    return "-".join(f"{end:.2f}".removeprefix("0") for end in (row.low, row.high))
+
+
+def _rank(row: ToolRow) -> str:
+    """The median rank; a dash where it lies beyond the ranking."""
+    return "-" if row.median_rank is None else f"{row.median_rank:g}"
+
+
+def _print_why(row: ToolRow, pair: Confusion) -> None:
+    from rich.text import Text
+
+    out = console()
+    place = "not ranked" if pair.rank is None else f"rank {pair.rank}"
+    alike = f"; the texts read nearly the same ({number(pair.cosine, 2)})" if _alike(pair) else ""
+    out.print(
+        Text(f"{_plain(row.tool_id)} behind {_plain(pair.tool_id)} (query {_plain(pair.example)}, {place}){alike}")
+    )
+    _print_below(_plain(pair.why or "", 600))
+
+
+def _print_below(text: str) -> None:
+    """A line that belongs to the one above."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console().print(Padding(Text(text, style="dim"), (0, 0, 0, 2)))
+
+
+def _alike(pair: Confusion) -> bool:
+    from bench.data.nearcopies import COSINE
+
+    return pair.cosine >= COSINE
+
+
+def _print_sources(report: ToolsReport, pairs: list[Confusion]) -> None:
+    """Whose reasons these are, where they are not all the method's."""
+    from rich.text import Text
+
+    by_words = [pair.why_by == "words" for pair in pairs]
+    if any(by_words):
+        which = "Reasons" if all(by_words) else "Some reasons"
+        note = f" {_plain(report.why_note, 400)}" if report.why_note else ""
+        console().print(Text(f"{which} compare the words of the texts with those of the query.{note}", style="dim"))
+
+
+def _print_tool(report: ToolsReport) -> None:
+    from rich.text import Text
+
+    out = console()
+    (row,), detail = report.tools, report.detail
+    assert detail is not None
+    _print_head(report)
+    out.print(Text(f"\n{_plain(row.tool_id)}", style="bold"))
+    out.print(_plain(_sentence(row, detail, report.k), 1000))
+    if row.loses_to:
+        table = plain_table("loses to", "queries", "cosine", "why, in one query", right=(1, 2))
+        for pair in row.loses_to:
+            why = f"{_plain(pair.example)}: {_plain(pair.why or '', 400)}"
+            table.add_row(_plain(pair.tool_id), str(pair.queries), number(pair.cosine, 2), why)
+        table.columns[0].width = min(_ID_WIDTH, max(len("loses to"), *(len(pair.tool_id) for pair in row.loses_to)))
+        out.print(table)
+        _print_sources(report, row.loses_to)
+    if detail.missed:
+        out.print(Text(f"\nMissed: queries that want it, and what they show ({row.missed})", style="bold"))
+        for query in detail.missed[:_MOST_QUERIES]:
+            rank = "not ranked" if query.rank is None else f"rank {query.rank}"
+            out.print(Text(f"{_plain(query.query_id)} ({rank}): {_plain(query.text, _MOST_TEXT)}"))
+            first = ", ".join(("*" if place.wanted else "") + _plain(place.tool_id, 60) for place in query.first)
+            _print_below(f"first: {first or 'nothing'}")
+            if query.why:
+                _print_below(_plain(query.why, 400))
+        _print_rest(row.missed, len(detail.missed))
+    if detail.unwanted:
+        out.print(Text(f"\nNot wanted: queries that show it and want something else ({row.unwanted})", style="bold"))
+        for wrong in detail.unwanted[:_MOST_QUERIES]:
+            wanted = ", ".join(_plain(name, 60) for name in wrong.wanted) or "no tool"
+            banned = ", forbidden" if wrong.forbidden else ""
+            out.print(Text(f"{_plain(wrong.query_id)} (rank {wrong.rank}{banned}): {_plain(wrong.text, _MOST_TEXT)}"))
+            _print_below(f"wanted: {wanted}")
+        _print_rest(row.unwanted, len(detail.unwanted))
+    if detail.missed:
+        out.print(Text("* wanted by the query", style="dim"))
+
+
+def _print_rest(count: int, listed: int) -> None:
+    if count > min(listed, _MOST_QUERIES):
+        more = f"; --json lists {listed}" if listed > _MOST_QUERIES else ""
+        console().print(f"and {count - min(listed, _MOST_QUERIES)} more{more}")
+
+
+def _sentence(row: ToolRow, detail: ToolDetail, k: int) -> str:
+    """All counts of a tool in words."""
+    if row.wanted:
+        groups = f" in {row.groups} groups" if row.groups != row.wanted else ""
+        share = f" (95% interval of the share {_share(row)})" if row.low is not None else ""
+        told = [f"Wanted by {row.wanted} queries{groups}, found in the first {k} of {row.found}{share}"]
+        told[0] += f", {row.by_other} of them by another tool of the requirement" if row.by_other else ""
+        told.append(f"Median rank {_rank(row)}" + (f", not ranked at all in {row.absent}" if row.absent else ""))
+    else:
+        told = ["Wanted by no query"]
+    if row.accepted:
+        told.append(f"It may stand in for another tool in {row.accepted}")
+    told.append(f"Shown in {row.shown} queries, {row.unwanted} of which do not want it")
+    if row.forbidden:
+        told.append(f"Forbidden by {row.forbidden}, {row.forbidden_shown} of which show it")
+    if detail.alternatives:
+        told.append(f"The same words under another parent: {', '.join(detail.alternatives[:_MOST_NAMES])}")
+    if row.nearest is not None and row.nearest_cosine is not None:
+        more = f", the nearest of {row.near_duplicates}" if row.near_duplicates > 1 else ""
+        told.append(f"Near-duplicate: {row.nearest} (cosine {row.nearest_cosine:.2f}{more})")
+    if row.tokens is not None:
+        told.append(f"{row.tokens} tokens")
+    return ". ".join(told) + "."

@@ -1,0 +1,129 @@
+"""Contents of a dataset before its user replaced it: results on them can still be compared.
+
+Replacing an added dataset keeps its earlier tables under `earlier/` in the user's data folder, the last few of each.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from bench.data.card import ID_PATTERN
+from bench.data.dataset import Dataset
+from bench.data.parquet import MANIFEST, read_dataset
+from bench.data.queryviews import ViewOptions, with_view
+from bench.data.sources import Sources
+from bench.errors import BenchError, UnavailableError
+from bench.registry.datasets import checked, load_dataset
+from bench.specs.parameters import check_parameters
+from bench.specs.spec import parse
+from bench.storage.locks import replaced_folder
+from bench.storage.paths import data_folder
+from bench.text import one_line
+
+#: Earlier contents that are kept of a dataset.
+MOST_EARLIER = 10
+_HASH = re.compile("[0-9a-f]{64}")
+
+
+def is_added(spec: str) -> bool:
+    """Whether a spec names a dataset that a user added, and so may replace."""
+    return _added(spec) is not None
+
+
+def current_content(spec: str) -> str | None:
+    """The content hash of a dataset that a user added, as it is now; None for every other dataset."""
+    folder = _added(spec)
+    if folder is None:
+        return None
+    if folder.name == spec:
+        return _content_of(folder)
+    try:
+        # A view of its queries has a content of its own.
+        return load_dataset(spec).content_hash
+    except BenchError:
+        return None
+
+
+def _added(spec: str) -> Path | None:
+    """The folder of an added dataset."""
+    try:
+        folder = data_folder() / "datasets" / parse(spec).name
+        # A name of a plug-in may have a colon or a path; a result from elsewhere any spec.
+        return folder if re.fullmatch(ID_PATTERN, folder.name) and (folder / MANIFEST).is_file() else None
+    except (BenchError, OSError, ValueError):
+        return None
+
+
+def _content_of(folder: Path) -> str | None:
+    try:
+        found = json.loads((folder / MANIFEST).read_text("utf-8"))["content_hash"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, str) and _HASH.fullmatch(found) else None
+
+
+def keep_earlier(folder: Path, content_hash: str) -> None:
+    """Copy an added dataset that is about to be replaced, unless its new content is the same.
+
+    The caller holds the dataset's lock.
+
+    Args:
+        folder: where the dataset is.
+        content_hash: of what comes in its place.
+
+    Raises:
+        StorageError: the copy cannot be written; the dataset is as it was.
+    """
+    earlier = _content_of(folder)
+    if earlier is None or earlier == content_hash:
+        return
+    with replaced_folder(_place(folder.name) / earlier) as fresh:
+        shutil.copytree(folder, fresh, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    for path in _earlier(folder.name)[MOST_EARLIER:]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _place(name: str) -> Path:
+    return data_folder() / "earlier" / name
+
+
+def _earlier(name: str) -> list[Path]:
+    """Folders of the earlier contents of a dataset, the last one first."""
+    place = _place(name)
+    kept = [path for path in place.iterdir() if _HASH.fullmatch(path.name)] if place.is_dir() else []
+    return sorted(kept, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+
+
+def load_version(spec: str, content_hash: str, sources: Sources) -> Dataset:
+    """A dataset with a certain content: as it is now, or as it was before its user replaced it.
+
+    Raises:
+        UnavailableError: neither has this content.
+    """
+    for dataset in _versions(spec, sources):
+        if dataset.content_hash == content_hash:
+            return dataset
+    raise UnavailableError(
+        f"{one_line(spec, 80)} with the content {one_line(content_hash, 12)} is not on this machine: import these "
+        "tools and queries again, or run the method again on what is there."
+    )
+
+
+def _versions(spec: str, sources: Sources) -> Iterator[Dataset]:
+    """The contents of a dataset, in the view that the spec names; those that cannot be read are left out."""
+    with suppress(BenchError):
+        yield load_dataset(spec, sources)
+    try:
+        wanted = parse(spec)
+        folders = _earlier(wanted.name) if re.fullmatch(ID_PATTERN, wanted.name) else []
+        view = check_parameters(ViewOptions, wanted, "dataset").view if folders else "request"
+    except BenchError:
+        return
+    for folder in folders:
+        with suppress(BenchError):
+            yield with_view(checked(read_dataset(folder)), view)

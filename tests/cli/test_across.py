@@ -1,0 +1,364 @@
+"""Catalogue against catalogue: what a team types after a description was edited, a tool added, removed or renamed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import bench as api
+from bench.data.sources import Sources
+from bench.errors import UnavailableError, UsageError
+from bench.gating.baseline import read_baseline, write_baseline
+from bench.registry import load_dataset
+from bench.registry.versions import MOST_EARLIER, current_content, load_version
+from bench.results.catalogues import asked_of, values_as_asked
+from bench.results.store import Result, find_result
+from bench.schemas import shipped_schema
+
+Bench = Callable[..., Any]
+Write = Callable[..., None]
+
+TOOLS = {
+    "forecast": "Tells the weather of tomorrow, such as rain and wind.",
+    "route": "Finds the shortest way between two places.",
+    "letter": "Writes and posts a letter to an address.",
+    "invoice": "Prints an invoice for a customer.",
+    "calendar": "Shows appointments of a day.",
+    "parcel": "Tracks where a parcel is.",
+    "translate": "Translates a text into another language.",
+}
+QUERIES: list[dict[str, Any]] = [
+    {"id": "rain", "query": "Will there be rain or wind tomorrow?", "tools": ["forecast"]},
+    {"id": "mill", "query": "Which is the shortest way to the mill?", "tools": ["route"], "forbidden": ["parcel"]},
+    {"id": "mail", "query": "Post a letter with the invoice", "tools": ["letter", "invoice"]},
+    {"id": "where", "query": "On which way is my parcel?", "tools": [["parcel", "route"]]},
+    {"id": "none", "query": "How old is the universe?", "tools": []},
+]
+RULES = '[[rule]]\nmetric = "mrr@10"\nmax_broken = 0\n[[rule]]\nmetric = "pass@1"\nmax_broken = 0\n'
+POLICY = f'catalogue = "may change"\n{RULES}'
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write the catalogue, with other descriptions or without tools (None), and the queries."""
+
+    def write(queries: list[dict[str, Any]] = QUERIES, **edited: str | None) -> None:
+        tools = {name: text for name, text in (TOOLS | edited).items() if text is not None}
+        listed = [
+            {"name": name, "description": text, "inputSchema": {"type": "object"}} for name, text in tools.items()
+        ]
+        Path("tools.json").write_text(json.dumps({"tools": listed}))
+        Path("queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
+
+    return write
+
+
+def run(bench: Bench, name: str, *more: str) -> None:
+    bench("data", "import", name, "tools.json", "--queries", "queries.jsonl", *more)
+    bench("run", "-q", "-m", "bm25", "-d", name, "--metric", "pass@1")
+
+
+@pytest.fixture
+def blessed(bench: Bench, write: Write) -> None:
+    """A baseline of bm25 on the catalogue, and a policy by which it may change."""
+    write()
+    run(bench, "mine")
+    bench("bless", "bm25@mine", "--out", "b.json", "--by", "a person", "--metric", "pass@1")
+    Path("gate.toml").write_text(POLICY)
+
+
+def gate(bench: Bench, *more: object, code: int, candidate: str = "bm25@mine") -> Any:
+    return bench("gate", candidate, "--baseline", "b.json", "--policy", "gate.toml", *more, code=code)
+
+
+def test_a_worsened_description_fails_and_the_report_names_the_tool_and_the_queries(
+    bench: Bench, write: Write, blessed: None
+) -> None:
+    gate(bench, code=0)
+    write(forecast="Does things.")
+    bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace")
+    # Not the numbers of before, which would pass.
+    assert "as it was before it was replaced; run it again" in gate(bench, code=3).out
+    bench("run", "-q", "-m", "bm25", "-d", "mine", "--metric", "pass@1")
+    said = gate(bench, "--json", "--markdown", "c.md", code=1)
+    jsonschema.validate(said.json, shipped_schema("gate-report"))
+    report = said.json
+    assert report["catalogue"]["edited"] == [{"tool_id": "forecast", "fields": ["description"]}]
+    assert (report["catalogue"]["added"], report["catalogue"]["removed"]) == ([], [])
+    assert [(rule["verdict"], rule["broken"]) for rule in report["rules"]] == [("regression", 1)] * 2
+    (query,) = report["moved"][0]["failing"]
+    assert (query["query_id"], query["text"]) == ("rain", QUERIES[0]["query"])
+    assert (query["before"], query["after"]) == (1, 0)
+    (moved,) = query["tools"]
+    assert (moved["tool_id"], moved["before"], moved["removed"]) == ("forecast", 1, False)
+    assert moved["after"] is None or moved["after"] > 1
+    assert moved["instead"] != "forecast"
+    assert report["tools"][0] == {
+        "tool_id": "forecast", "lower": 1, "higher": 0, "edited": ["description"], "removed": False,
+    }  # fmt: skip
+    shown = gate(bench, code=1).out
+    for words in (
+        "across catalogues: 1 tool edited, 0 added, 0 removed since mine",
+        "edited forecast: description",
+        "newly failing (mrr@10, pass@1): 1",
+        "forecast: rank 1 to",
+        "forecast: lower in 1 query, higher in 0; edited: description",
+    ):
+        assert words in shown
+    comment = Path("c.md").read_text()
+    assert comment.startswith("## Gate: regression\n\nRegression: a rule is violated")
+    assert "- edited `forecast` `description`" in comment
+    assert "The same on your machine: `bench gate bm25@mine --baseline b.json --policy gate.toml`" in comment
+
+
+def test_the_catalogue_as_it_was_passes_again_and_a_better_description_is_told(
+    bench: Bench, write: Write, blessed: None
+) -> None:
+    write(forecast="Does things.")
+    run(bench, "mine", "--replace")
+    bench("bless", "bm25@mine", "--out", "b.json", "--reason", "to see it become better", "--metric", "pass@1")
+    write()
+    run(bench, "mine", "--replace")
+    report = gate(bench, "--json", code=0).json
+    assert [query["query_id"] for query in report["moved"][0]["fixed"]] == ["rain"]
+    assert report["moved"][0]["fixed"][0]["tools"][0]["instead"] is None
+    assert report["tools"][0]["higher"] == 1
+
+
+def test_without_the_line_in_the_policy_another_catalogue_is_not_comparable(
+    bench: Bench, write: Write, blessed: None
+) -> None:
+    Path("gate.toml").write_text(RULES)
+    write(forecast="Does things.")
+    run(bench, "mine", "--replace")
+    said = gate(bench, code=2).out
+    assert "the content of the dataset differs" in said
+    assert '`catalogue = "may change"` in the policy compares them' in said
+
+
+def test_queries_that_differ_do_not_compare(bench: Bench, write: Write, blessed: None) -> None:
+    write([{**QUERIES[0], "query": "Sunny?"}, *QUERIES[1:]], forecast="Does things.")
+    run(bench, "mine", "--replace")
+    assert "the queries differ: 1 query is worded differently (rain); a catalogue may" in gate(bench, code=2).out
+
+
+def test_a_removed_tool_is_named_and_what_needs_it_is_missed(bench: Bench, write: Write, blessed: None) -> None:
+    write(forecast=None, invoice=None, parcel=None)
+    refused = bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace", code=3)
+    assert "there is no tool 'forecast'" in refused.err
+    said = bench(
+        "data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace", "--drop-unknown-gold"
+    )
+    assert "rain: there is no tool 'forecast'; left out" in said.err
+    bench("run", "-q", "-m", "bm25", "-d", "mine", "--metric", "pass@1")
+    Path("gate.toml").write_text('catalogue = "may change"\n[[rule]]\nmetric = "recall@5"\nmax_broken = 0\n')
+    report = gate(bench, "--json", code=1).json
+    assert report["catalogue"]["removed"] == ["forecast", "invoice", "parcel"]
+    assert report["catalogue"]["gold_removed"] == ["forecast", "invoice", "parcel"]
+    # rain needs the forecast alone; mail finds one of two; route still meets what parcel did.
+    assert [query["query_id"] for query in report["moved"][0]["failing"]] == ["rain"]
+    assert report["rules"][0]["candidate"] == pytest.approx((0 + 1 + 0.5 + 1) / 4)
+    assert report["rules"][0]["n"] == 4
+    assert "removed forecast: a query needs it" in gate(bench, code=1).out
+
+
+def test_a_renamed_tool_is_removed_and_added(bench: Bench, write: Write, blessed: None) -> None:
+    write(forecast=None, weather=TOOLS["forecast"])
+    run(bench, "mine", "--replace", "--drop-unknown-gold")
+    report = gate(bench, "--json", code=1).json
+    assert (report["catalogue"]["removed"], report["catalogue"]["added"]) == (["forecast"], ["weather"])
+    assert report["moved"][0]["failing"][0]["tools"][0]["removed"]
+
+
+def test_a_new_tool_that_takes_the_place_of_another_is_named(bench: Bench, write: Write, blessed: None) -> None:
+    write(storm="Rain and wind tomorrow: will there be rain, will there be wind?")
+    run(bench, "mine", "--replace")
+    report = gate(bench, "--json", code=1).json
+    assert report["catalogue"]["added"] == ["storm"]
+    (moved,) = report["moved"][0]["failing"][0]["tools"]
+    assert moved == {"tool_id": "forecast", "before": 1, "after": 2, "instead": "storm", "removed": False}
+
+
+def test_two_datasets_compare_across_catalogues(bench: Bench, write: Write) -> None:
+    write()
+    run(bench, "mine")
+    write(forecast="Does things.")
+    run(bench, "edited")
+    names = ("bm25@mine", "bm25@edited")
+    assert "give --across catalogues if only their tools differ" in bench("compare", *names, code=2).err
+    said = bench("compare", *names, "--across", "catalogues", "-m", "pass@1", "--json")
+    jsonschema.validate(said.json, shipped_schema("comparison"))
+    (dataset,) = said.json["datasets"]
+    assert [system["name"] for system in dataset["systems"]] == ["bm25 @ mine", "bm25 @ edited"]
+    assert dataset["systems"][1]["marks"] == ["another catalogue: 1 tool edited, 0 added, 0 removed"]
+    (found,) = dataset["catalogues"]
+    assert found["change"]["edited"] == [{"tool_id": "forecast", "fields": ["description"]}]
+    (lost,) = dataset["moves"][0]["lost"]
+    assert (lost["query_id"], lost["baseline"], lost["system"]) == ("rain", 1, 0)
+    assert lost["tools"][0]["before"] == 1
+    for form in ("table", "markdown"):
+        shown = bench("compare", *names, "--across", "catalogues", "-m", "pass@1", "--format", form).out
+        assert "bm25 @ edited: another catalogue: 1 tool edited, 0 added, 0 removed" in shown
+        assert "forecast: rank 1 to" in shown
+    turned = bench("compare", *reversed(names), "--across", "catalogues", "-m", "pass@1", "--json").json
+    assert [move["query_id"] for move in turned["datasets"][0]["moves"][0]["gained"]] == ["rain"]
+
+
+def test_results_from_before_and_after_a_replacement_compare(bench: Bench, write: Write, tmp_path: Path) -> None:
+    write()
+    run(bench, "mine")
+    write(forecast="Does things.")
+    run(bench, "mine", "--replace")
+    ids = {item["id"] for item in bench("list", "results", "--json").json["results"]}
+    now = find_result(tmp_path / "results", "bm25@mine").manifest.result_id
+    (before,) = ids - {now}
+    assert "`--across catalogues`" in bench("compare", before, now, code=6).err
+    found = bench("compare", before, now, "--across", "catalogues", "-m", "pass@1", "--json").json["datasets"][0]
+    assert found["moves"][0]["lost"][0]["text"] == QUERIES[0]["query"]
+    assert found["catalogues"][0]["change"]["content_hash"] != current_content("mine")
+    # Removed gold is missed, whichever way it is compared.
+    write(forecast=None)
+    run(bench, "mine", "--replace", "--drop-unknown-gold")
+    last = find_result(tmp_path / "results", "bm25@mine").manifest.result_id
+    found = bench("compare", before, last, "--across", "catalogues", "-m", "recall@5", "--json").json["datasets"][0]
+    assert found["moves"][0]["lost"][0]["tools"][0]["removed"]
+    assert found["metrics"][0]["standings"][1]["mean"] == 0.75
+    assert "1 query is new (rain)" in bench("compare", last, before, "--across", "catalogues", code=6).err
+
+
+def test_a_name_means_the_result_on_the_data_of_today(bench: Bench, write: Write, tmp_path: Path) -> None:
+    write()
+    run(bench, "mine")
+    first = find_result(tmp_path / "results", "bm25@mine")
+    write(forecast="Does things.")
+    run(bench, "mine", "--replace")
+    second = find_result(tmp_path / "results", "bm25@mine")
+    assert second.manifest.dataset.content_hash == current_content("mine") != first.manifest.dataset.content_hash
+    assert find_result(tmp_path / "results", first.manifest.result_id).folder == first.folder
+    write(route="Does things, too.")
+    bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace")
+    with pytest.raises(UsageError, match="as it was before it was replaced"):
+        find_result(tmp_path / "results", "bm25@mine")
+
+
+def test_a_baseline_without_a_catalogue_says_so(bench: Bench, write: Write, blessed: None) -> None:
+    bench("run", "-q", "-m", "bm25", "-d", "starter")
+    bench("bless", "bm25@starter", "--out", "starter.json")
+    assert '"asked"' not in Path("starter.json").read_text()
+    older = read_baseline(Path("b.json")).model_copy(update={"asked": None, "gold_ranks": None}).sealed()
+    write_baseline(Path("b.json"), older)
+    gate(bench, code=0)
+    write(forecast="Does things.")
+    run(bench, "mine", "--replace")
+    assert "does not record its catalogue" in gate(bench, code=2).out
+
+
+def test_a_query_that_an_edit_leaves_without_an_answer_is_a_regression_unless_the_policy_limits_failures(
+    bench: Bench, write: Write, blessed: None
+) -> None:
+    write(**dict.fromkeys(TOOLS, "x"))
+    run(bench, "mine", "--replace")
+    said = gate(bench, code=1).out
+    assert "judged queries failed or were not answered, and 0 in the baseline: they count as missed" in said
+    Path("gate.toml").write_text("max_failed = 0\n" + POLICY)
+    assert "find the cause and run it again" in gate(bench, code=3).out
+
+
+def test_a_baseline_has_ids_and_digests_and_no_text(bench: Bench, write: Write, blessed: None) -> None:
+    text = Path("b.json").read_text()
+    jsonschema.validate(json.loads(text), shipped_schema("baseline"))
+    for words in [*TOOLS.values(), *(str(query["query"]) for query in QUERIES)]:
+        assert words not in text
+    asked = read_baseline(Path("b.json")).asked
+    assert asked is not None
+    assert asked.tools == sorted(TOOLS)
+    assert asked.requirements(4) == [frozenset({"parcel", "route"})]
+
+
+def test_scoring_by_what_was_asked_gives_a_run_s_own_values(bench: Bench, write: Write, tmp_path: Path) -> None:
+    write()
+    run(bench, "mine")
+    (path,) = (tmp_path / "results").glob("mine/*")
+    result = Result.read(path)
+    ids = result.per_query["query_id"].to_pylist()
+    asked = asked_of(load_dataset("mine"), ids)
+    metrics = list(result.metrics.metrics)
+    again = values_as_asked(result.run, result.per_query, asked, ids, metrics)
+    assert {"auroc", "forbidden@5", "recall@5"} <= set(metrics)
+    for metric in metrics:
+        assert again[metric].to_pylist() == result.per_query[metric].to_pylist(), metric
+    assert again["n_gold"].to_pylist() == result.per_query["n_gold"].to_pylist()
+
+
+def test_the_last_earlier_contents_are_kept_and_others_are_said_to_be_gone(bench: Bench, write: Write) -> None:
+    sources = Sources.from_environment(offline=True)
+    contents = []
+    for number in range(MOST_EARLIER + 2):
+        write(forecast=f"Edition {number}.")
+        bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", *["--replace"][: number > 0])
+        contents.append(current_content("mine") or "")
+    texts = [load_version("mine", content, sources).tools[1].description for content in contents[1:]]
+    assert texts == [f"Edition {number}." for number in range(1, MOST_EARLIER + 2)]
+    for gone in (contents[0], "0" * 64, "../../etc", ""):
+        with pytest.raises(UnavailableError, match="is not on this machine"):
+            load_version("mine", gone, sources)
+
+
+def test_views_of_queries_compare_across_catalogues_too(bench: Bench, write: Write, blessed: None) -> None:
+    queries = [{**query, "searches": [f"search {query['query']}", "again"]} for query in QUERIES]
+    write(queries)
+    for number in (0, 1):
+        bench("data", "import", "seen", "tools.json", "--queries", "queries.jsonl", *["--replace"][: number > 0])
+        bench("run", "-q", "-m", "bm25", "-d", "seen(view=searches)", "--metric", "pass@1")
+        if not number:
+            bench("bless", "bm25@seen(view=searches)", "--out", "b.json", "--metric", "pass@1", "--reason", "views")
+            write(queries, forecast="Does things.")
+    report = gate(bench, "--json", code=1, candidate="bm25@seen(view=searches)").json
+    assert report["catalogue"]["edited"] == [{"tool_id": "forecast", "fields": ["description"]}]
+    assert [query["query_id"] for query in report["moved"][0]["failing"]] == ["rain"]
+    write(queries, forecast="Does other things.")
+    bench("data", "import", "seen", "tools.json", "--queries", "queries.jsonl", "--replace")
+    said = gate(bench, code=3, candidate="bm25@seen(view=searches)").out
+    assert "as it was before it was replaced" in said
+    first, second = [
+        item["id"] for item in bench("list", "results", "--json").json["results"] if "seen" in item["dataset"]
+    ]
+    assert "another catalogue: 1 tool edited" in bench("compare", first, second, "--across", "catalogues").out
+
+
+def test_run_files_and_search_functions_are_gated_across_catalogues(
+    bench: Bench, write: Write, blessed: None, tmp_path: Path
+) -> None:
+    answers = {str(query["query"]): ["forecast", "parcel", "letter", "invoice", "route"] for query in QUERIES}
+    answers[QUERIES[4]["query"]] = []
+    write(forecast="Does things.")
+    bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace")
+    lines = [{"query_id": query["id"], "tools": answers[query["query"]]} for query in QUERIES]
+    Path("run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    Path("gate.toml").write_text('catalogue = "may change"\n[[rule]]\nmetric = "mrr@10"\nmax_broken = 0\n')
+    report = gate(bench, "--json", code=0, candidate="run.jsonl").json
+    assert report["catalogue"]["edited"] == [{"tool_id": "forecast", "fields": ["description"]}]
+    found = api.gate(answers.__getitem__, "b.json", "gate.toml").report
+    assert found.catalogue is not None
+    assert (found.catalogue.edited[0].tool_id, found.outcome) == ("forecast", "pass")
+    # The ranks of the run and of the function are the same ones.
+    assert [tool.model_dump() for tool in found.tools] == report["tools"]
+    Path("gate.toml").write_text('[[rule]]\nmetric = "mrr@10"\nmax_broken = 0\n')
+    assert api.gate(answers.__getitem__, "b.json", "gate.toml").outcome == "not comparable"
+
+
+def test_python_compares_across_catalogues_as_the_command_does(bench: Bench, write: Write, tmp_path: Path) -> None:
+    write()
+    run(bench, "mine")
+    write(forecast="Does things.")
+    run(bench, "edited")
+    told = bench("compare", "bm25@mine", "bm25@edited", "--across", "catalogues", "--json").json
+    found = api.compare("bm25@mine", "bm25@edited", across="catalogues", results=tmp_path / "results")
+    assert json.loads(found.report.model_dump_json()) == told
+    with pytest.raises(UsageError, match="across is 'tools'"):
+        api.compare("bm25@mine", "bm25@edited", across="tools")  # type: ignore[arg-type]

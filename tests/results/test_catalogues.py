@@ -1,0 +1,163 @@
+"""Whether queries agree while tools differ, and what became of the tools."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from bench.data.card import cards_from
+from bench.data.dataset import Dataset
+from bench.data.tables import Parameter, Query, Tables, Tool
+from bench.results.catalogues import Asked, asked_of, change, gold_ranks, moved_tools, question_differences
+from bench.results.catalogues import Ranked as Rankings
+
+(CARD,) = cards_from(
+    {"id": "made", "title": "Made", "summary": "x", "licence": "x", "redistribution": False, "template": "description"},
+    "made",
+)
+TOOLS = tuple(Tool(name, name, f"does {name}") for name in "abcde")
+QUERIES = (
+    Query("1", "one", {"a": 1}),
+    Query("2", "two", {"a": 1, "b": 2}, forbidden=("d",)),
+    Query("3", "three", {"c": 1}, any_of={"c": ("d", "e")}),
+    Query("4", "four", {}),
+)
+
+
+def asked(tools: tuple[Tool, ...] = TOOLS, queries: tuple[Query, ...] = QUERIES) -> tuple[Asked, list[str]]:
+    data = Dataset.build("made", CARD, Tables(tools, queries))
+    ids = [query.query_id for query in data.queries if query.split == "test"]
+    return asked_of(data, ids), ids
+
+
+def differences(queries: tuple[Query, ...], tools: tuple[Tool, ...] = TOOLS) -> list[str]:
+    return question_differences(*asked(), *asked(tools, queries))
+
+
+def test_queries_agree_whatever_is_edited_or_added() -> None:
+    edited = (replace(TOOLS[0], description="something else"), *TOOLS[1:], Tool("f", "f", "new"))
+    assert differences(QUERIES, edited) == []
+    # Slices, groups and who wrote a query are no part of what is asked.
+    assert differences((replace(QUERIES[0], slices={"x": "y"}, group="g", origin="traces"), *QUERIES[1:])) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "query", "said"),
+    [
+        (0, replace(QUERIES[0], text="Sunny?"), "1 query is worded differently (1)"),
+        (0, replace(QUERIES[0], calls=("one", "1")), "1 query is worded differently (1)"),
+        (0, replace(QUERIES[0], gold={"b": 1}), "1 query is given other tools (1)"),
+        (0, replace(QUERIES[0], gold={"a": 2}), "1 query is given other tools (1)"),
+        (0, replace(QUERIES[0], any_of={"a": ("b",)}), "1 query is given other tools (1)"),
+        (1, replace(QUERIES[1], gold={"a": 2, "b": 1}), "1 query is given other tools (2)"),
+        (1, replace(QUERIES[1], forbidden=()), "1 query is given other tools (2)"),
+        (2, replace(QUERIES[2], any_of={"c": ("d",)}), "1 query is given other tools (3)"),
+        (3, replace(QUERIES[3], gold={"a": 1}), "1 query is given other tools (4)"),
+        (3, replace(QUERIES[3], split="dev"), "1 query is missing (4)"),
+    ],
+)
+def test_what_makes_queries_differ(place: int, query: Query, said: str) -> None:
+    assert differences((*QUERIES[:place], query, *QUERIES[place + 1 :])) == [said]
+
+
+def test_which_tool_of_a_requirement_is_called_gold_makes_no_difference() -> None:
+    turned = replace(QUERIES[2], gold={"e": 1}, any_of={"e": ("c", "d")})
+    assert differences((*QUERIES[:2], turned, QUERIES[3])) == []
+
+
+def test_new_queries_are_no_part_of_the_question_and_many_differences_are_counted() -> None:
+    more = tuple(Query(f"n{i}", "new", {"a": 1}) for i in range(5))
+    assert differences((*QUERIES, *more)) == ["5 queries are new (n0, n1, n2, ...)"]
+
+
+def test_removed_tools_leave_what_remains_of_the_gold() -> None:
+    left = (
+        replace(QUERIES[1], gold={"b": 2}, forbidden=()),
+        replace(QUERIES[2], gold={"c": 1}, any_of={"c": ("e",)}),
+        QUERIES[3],
+    )
+    tools = tuple(tool for tool in TOOLS if tool.tool_id not in "ad")
+    assert differences(left, tools) == []
+    found = change("made", "0" * 64, asked()[0], asked(tools, left)[0])
+    assert (found.removed, found.gold_removed, found.added, found.edited) == (["a", "d"], ["a", "d"], [], [])
+    # A query that still needs a tool must be there.
+    assert differences(left[1:], tools) == ["1 query is missing (2)"]
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"name": "z"}, "name"),
+        ({"title": "z"}, "title"),
+        ({"description": "z"}, "description"),
+        ({"parent": "z"}, "server"),
+        ({"parameters": (Parameter("p"),)}, "parameters"),
+        ({"input_schema": "{}"}, "parameters"),
+        ({"returns": "{}"}, "returns"),
+        ({"annotations": '{"a": 1}'}, "annotations"),
+        ({"deprecated": True}, "deprecated"),
+        ({"source": "z"}, "source"),
+    ],
+)
+def test_every_field_of_a_tool_is_told_by_name(more: dict[str, Any], field: str) -> None:
+    edited = (replace(TOOLS[0], **more), *TOOLS[1:])
+    found = change("made", "0" * 64, asked()[0], asked(edited)[0])
+    assert [(item.tool_id, item.fields) for item in found.edited] == [("a", [field])]
+    assert change("made", "0" * 64, asked(edited)[0], asked()[0]).edited == found.edited
+    # And nothing else has a field that no digest is taken of.
+    before, after = (Dataset.build("made", CARD, Tables(tools, ())) for tools in (TOOLS, edited))
+    assert before.content_hash != after.content_hash
+
+
+def test_queries_from_which_methods_learn_are_told() -> None:
+    learnt = (*QUERIES, Query("t", "train", {"a": 1}, "train"))
+    found = change("made", "0" * 64, asked()[0], asked(queries=learnt)[0])
+    assert found.notes == ["queries of the other splits, from which methods may learn, differ, too"]
+    assert found.size == 0
+
+
+@given(st.permutations("abcde"), st.permutations("abcde"), st.integers(0, 5), st.integers(0, 5))
+def test_moved_tools_are_those_with_another_rank(first: list[str], second: list[str], n: int, m: int) -> None:
+    def ranked(order: list[str]) -> Rankings:
+        ranks = list(range(1, len(order) + 1))
+        return Rankings(pa.table({"query_id": ["2"] * len(order), "rank": ranks, "tool_id": order}))
+
+    one, _ = asked()
+    before, after = first[:n], second[:m]
+    ranks = gold_ranks(one, ["1", "2", "3", "4"], ranked(before))
+    found = {item.tool_id: item for item in moved_tools("2", one, 1, ranks[1], ranked(after), frozenset())}
+    place = lambda tool, order: order.index(tool) + 1 if tool in order else None  # noqa: E731
+    assert set(found) == {tool for tool in "ab" if place(tool, before) != place(tool, after)}
+    for tool, item in found.items():
+        assert (item.before, item.after) == (place(tool, before), place(tool, after))
+        fell = item.before is not None and (item.after is None or item.after > item.before)
+        there = after[item.before - 1] if item.before is not None and item.before <= len(after) else None
+        assert item.instead == (there if fell else None)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"tools": ["b", "a"]},
+        {"tools": ["a", "a"]},
+        {"fields": {"name": ["x"]}},
+        {"texts": ["x"]},
+        {"gold": [[[9]], [], [], []]},
+        {"gold": [[[]], [], [], []]},
+        {"gold": [[[-1]], [], [], []]},
+        {"grades": [[1, 1], [], [], []]},
+        {"forbidden": [[0]]},
+        {"forbidden": [[9], [], [], []]},
+    ],
+)
+def test_a_record_that_does_not_fit_together_is_refused(broken: dict[str, Any]) -> None:
+    whole = asked()[0].model_dump()
+    assert Asked.model_validate(whole).tools == list("abcde")
+    with pytest.raises(ValidationError):
+        Asked.model_validate(whole | broken)
