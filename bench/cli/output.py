@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
-from bench.results.costs import break_even
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result
@@ -190,6 +189,8 @@ def _band(value: MetricValue) -> str:
 
 
 def _print_costs(out: Console, result: Result) -> None:
+    from bench.results.costs import break_even
+
     manifest, scored = result.manifest, result.metrics
     if manifest.timings:
         stages = " · ".join(f"{name} {seconds(value)}" for name, value in manifest.timings.items())
