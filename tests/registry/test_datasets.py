@@ -257,7 +257,7 @@ def added() -> Path:
 def test_an_added_dataset_is_listed_and_loaded(added: Path) -> None:
     assert dataset_entries()["made"].card == CARD
     assert load_dataset("made").tools == tuple(TABLES.tools)
-    with pytest.raises(UsageError, match="dataset made has no parameter 'seed'; its parameters: none"):
+    with pytest.raises(UsageError, match="dataset made has no parameter 'seed'; its parameters: view"):
         load_dataset("made(seed=1)")
     shutil.rmtree(added)
     assert "made" not in dataset_entries()
