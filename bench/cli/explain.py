@@ -137,6 +137,9 @@ def _print_query(explained: Explained, others: Sequence[Explained]) -> None:
     out.print(Text(_plain(query.text)))
     count = len(query.gold)
     facts = [f"{count} gold tool{'s' * (count != 1)}"]
+    if query.any_of:
+        facts += [f"{len(query.any_of)} of them with other tools that would do"]
+    facts += [f"forbidden: {_plain(tool)}{_where(tool, others)}" for tool in query.forbidden]
     facts += [f"{_plain(name)} {_plain(value)}" for name, value in sorted(explained.slices.items())]
     out.print(Text("; ".join(facts), style="dim"))
     for name, item in zip(_names(others), others, strict=True):
@@ -154,6 +157,12 @@ def _names(explained: Sequence[Explained]) -> list[str]:
     if len(set(names)) < len(names):
         names = [f"{name} {item.result.manifest.result_id[:6]}" for name, item in zip(names, explained, strict=True)]
     return names
+
+
+def _where(tool: str, others: Sequence[Explained]) -> str:
+    """At which rank each result has a forbidden tool, if one has it."""
+    ranks = [str(item.ranking.index(tool) + 1) if tool in item.ranking else "-" for item in others]
+    return f" (rank {' against '.join(ranks)})" if set(ranks) != {"-"} else ""
 
 
 def _gold_table(explained: Explained) -> Table | str:

@@ -108,3 +108,9 @@ def test_a_rule_on_a_slice_of_what_compares_all_queries_is_refused(bench: Bench,
     )
     said = bench("gate", f"bm25@{imported}", "--baseline", "b.json", "--policy", "gate.toml", code=3)
     assert "auroc compares queries of all slices with one another; remove the slice" in said.out
+
+
+def test_an_explanation_tells_of_alternatives_and_forbidden_tools(bench: Bench, imported: str) -> None:
+    bench("run", "-q", "-m", "bm25", "-d", imported)
+    said = " ".join(bench("explain", f"bm25@{imported}", "q01").out.split())
+    assert "1 gold tool; 1 of them with other tools that would do; forbidden: south/drop_invoice (rank " in said
