@@ -54,6 +54,7 @@ def test_the_slips_of_upstream_are_what_the_cards_say(mirror: Path) -> None:
     assert "/tracks/{id}" in paths[1]
     solutions = [record["solution"] for record in read(mirror, "datasets/tmdb.json")]
     assert sum(call != call.strip() for calls in solutions for call in calls) == 4
+    assert sum(any("/search/" in call for call in calls) for calls in solutions) == 74
     assert sum(len({call.strip() for call in calls}) < len(calls) for calls in solutions) == 1
 
 

@@ -124,7 +124,7 @@ def test_the_known_issues_are_what_the_card_says(linked: Dataset, mirror: Path) 
     assert sum(count for count in texts.values() if count > 1) == 17
 
 
-TOOLS = [
+TOOLS: list[dict[str, object]] = [
     {
         "name": "post",
         "description": "Posts.",
