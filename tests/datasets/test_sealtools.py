@@ -1,0 +1,156 @@
+"""Seal-Tools: counts against upstream's files, how a record is read, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.data.dataset import Dataset
+from bench.data.files import Files
+from bench.data.tables import Parameter, Tables
+from bench.errors import DataError
+from bench.registry import load_dataset
+from bench.registry.datasets import NoOptions, dataset_entry
+
+loader = import_module("bench.datasets.sealtools.loader")
+FOLDER = "fairyshine/Seal-Tools/ce753ecd60ed08dd376984035de531ab8421f1c6/Seal-Tools_Dataset"
+
+
+def lines(mirror: Path, name: str) -> list[Any]:
+    with open(mirror / FOLDER / f"{name}.jsonl", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+@pytest.fixture
+def sealtools(mirror: Path) -> Dataset:
+    return load_dataset("sealtools")
+
+
+def test_counts(sealtools: Dataset) -> None:
+    assert [len(sealtools.rows(split)) for split in ("train", "dev", "test")] == [0, 700, 1354]
+    assert Counter(query.slices.get("domain") for query in sealtools.queries) == {
+        None: 700,
+        "in-domain": 700,
+        "out-of-domain": 654,
+    }
+    assert len(sealtools.tools) == 4076
+    assert len({tool.category for tool in sealtools.tools}) == 146
+    assert len({(tool.category, tool.parent) for tool in sealtools.tools}) == 2276
+
+
+def test_tools_are_those_of_upstream(sealtools: Dataset, mirror: Path) -> None:
+    upstream = {record["api_name"]: record for record in lines(mirror, "tool")}
+    assert upstream.keys() == sealtools.tool_codes.keys()
+    for tool in sealtools.tools:
+        record = upstream[tool.tool_id]
+        assert (tool.name, tool.description) == (record["api_name"], record["api_description"])
+        assert f"{tool.category}/{tool.parent}" == record["field"]
+        assert [p.name for p in tool.parameters] == list(record["parameters"])
+        assert {p.name for p in tool.parameters if p.required} == set(record["required"])
+        assert json.loads(tool.returns or "") == record["responses"]
+        assert set(tool.return_names()) >= record["responses"].keys()
+
+
+def test_queries_are_those_of_upstream(sealtools: Dataset, mirror: Path) -> None:
+    upstream = {q["id"]: q for name in ("dev", "test_in_domain", "test_out_domain") for q in lines(mirror, name)}
+    assert len(upstream) == len(sealtools.queries) == 2054
+    for query in sealtools.queries:
+        record = upstream[query.query_id]
+        assert query.text == record["query"]
+        assert set(query.gold) == {call["api"] for call in record["calling"]}
+        assert set(query.gold.values()) == {1}
+
+
+def test_the_known_issues_are_what_the_card_says(sealtools: Dataset) -> None:
+    gold = {query.query_id: frozenset(query.gold) for query in sealtools.queries}
+    assert len(set(gold.values())) == 2054
+    used = {
+        name: {tool for query in sealtools.queries if query.query_id.startswith(name) for tool in query.gold}
+        for name in ("dev", "test_in", "test_out")
+    }
+    assert [len(tools) for tools in used.values()] == [1355, 1341, 1034]
+    assert (len(used["test_in"] & used["test_out"]), len(used["dev"] & used["test_out"])) == (382, 399)
+    assert len(sealtools.tools) - len(set.union(*used.values())) == 1489
+    single = Counter(query.slices.get("domain") for query in sealtools.queries if len(query.gold) == 1)
+    assert single == {None: 200, "in-domain": 200, "out-of-domain": 94}
+    category = {tool.tool_id: tool.category for tool in sealtools.tools}
+    several = [(len({category[tool] for tool in tools}), len(tools)) for tools in gold.values() if len(tools) > 1]
+    assert (len(several), sum(found > 1 for found, _ in several)) == (1560, 1534)
+    assert sum(found == size for found, size in several) == 1178
+    shared: dict[str, list[str]] = {}
+    for tool in sealtools.tools:
+        shared.setdefault(tool.description, []).append(tool.tool_id)
+    groups = [tools for tools in shared.values() if len(tools) > 1]
+    found = Counter(len(set.union(*used.values()).intersection(tools)) for tools in groups)
+    assert (sum(map(len, groups)), found) == (41, {0: 5, 1: 10, 2: 5})
+    assert sum(not tool.parameters for tool in sealtools.tools) == 226
+    assert sum(query.text != query.text.strip() for query in sealtools.queries) == 17
+    assert sum(" api" in query.text.lower() for query in sealtools.queries) == 50
+    assert sum("/" in tool.parent for tool in sealtools.tools) == 16
+
+
+@pytest.mark.parametrize("alias", ["Seal-Tools", "SEAL-TOOLS"])
+def test_aliases(alias: str) -> None:
+    assert dataset_entry(alias).card.id == "sealtools"
+
+
+TOOL = {
+    "api_name": "bake",
+    "api_description": "Bakes.",
+    "field": "Food/Bread/Rolls",
+    "parameters": {
+        "flour": {"type": "str", "description": "kind", "example": "rye"},
+        "minutes": {"type": "int", "description": "time", "default": 8},
+    },
+    "required": ["flour"],
+    "responses": {"loaf": {"type": "str", "description": "the loaf"}},
+}
+CALL = {"api": "bake", "parameters": {}, "responses": []}
+QUERY = {"id": "q", "query": "Two loaves.", "calling": [CALL, CALL]}
+
+
+def small(folder: Path, tool: object = TOOL, query: object = QUERY) -> Tables:
+    paths = {name: folder / Path(name).name for name in (loader.LIBRARY, *loader.QUERIES)}
+    for name, path in paths.items():
+        row = tool if name == loader.LIBRARY else query
+        text = row if isinstance(row, str) else json.dumps(row)
+        path.write_text(text + "\n" if name in {loader.LIBRARY, min(loader.QUERIES)} else "", "utf-8")
+    tables = loader.load(Files(paths, folder), NoOptions(), dataset_entry("sealtools").card)
+    assert isinstance(tables, Tables)
+    return tables
+
+
+def test_a_record_is_read(tmp_path: Path) -> None:
+    tables = small(tmp_path)
+    (tool,) = tables.tools
+    assert (tool.tool_id, tool.category, tool.parent) == ("bake", "Food", "Bread/Rolls")
+    assert tool.parameters == (
+        Parameter("flour", "str", "kind", True),
+        Parameter("minutes", "int", "time", False, "8"),
+    )
+    assert tool.return_names() == ("loaf",)
+    (query,) = tables.queries
+    assert (query.gold, query.split, query.slices) == ({"bake": 1}, "dev", {})
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"tool": "{"}, "tool.jsonl, line 1: Invalid JSON"),
+        ({"tool": {**TOOL, "field": "Food"}}, "tool.jsonl, line 1: field: String should match pattern"),
+        ({"tool": {**TOOL, "required": ["salt"]}}, "the required parameter 'salt' is not among the parameters"),
+        ({"tool": {**TOOL, "parameters": []}}, "tool.jsonl, line 1: parameters: Input should be"),
+        ({"query": {**QUERY, "calling": []}}, "dev.jsonl, line 1: calling: List should have at least 1 item"),
+        ({"query": {**QUERY, "more": 1}}, "dev.jsonl, line 1: more: Extra inputs"),
+        ({"query": {**QUERY, "query": ""}}, "dev.jsonl, line 1: query: String should have at least 1 character"),
+    ],
+)
+def test_a_malformed_record_is_named(tmp_path: Path, changed: dict[str, object], sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        small(tmp_path, **changed)
+    assert sentence in str(caught.value)
