@@ -8,8 +8,6 @@ from bench.search.words import words
 
 #: Where a name in camelCase falls apart: `getUser` before the U, `HTMLPage` before the P.
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-#: Names come from outside; no real one is longer.
-_LONGEST = 1000
 
 
 def name_parts(name: str) -> list[str]:
@@ -17,7 +15,7 @@ def name_parts(name: str) -> list[str]:
 
     `getUserToken`, `get_user_token`, `get-user.token` and `Get user token` have the same parts.
     """
-    return words(_HUMP.sub(" ", name[:_LONGEST]))
+    return words(_HUMP.sub(" ", name))
 
 
 def name_words(name: str) -> list[str]:
@@ -26,7 +24,7 @@ def name_words(name: str) -> list[str]:
     A request for `youtube` or `getusertoken` then finds `YouTube` and `getUserToken`, as one for `you tube` does.
     """
     found = name_parts(name)
-    return found + [word for word in words(name[:_LONGEST]) if word not in found]
+    return found + [word for word in words(name) if word not in found]
 
 
 def singular(word: str) -> str:
