@@ -66,6 +66,7 @@ ADDITIVE = [
     *("tgr", "tgr(graph=manual, direction=prerequisite, alpha=3.0)", "tgr(layers=2, base=dense(similarity=dot))"),
     *("tgr(base=bm25)", "tgr(base=nearest-query)", "nearest-query", "nearest-query(neighbours=3)"),
     *("rrf", "rrf(methods=[bm25, nearest-query], pool=7)"),
+    *("hybrid", "hybrid(methods=[bm25, nearest-query], pool=7, learn=false, weight=0.3)"),
     *("names", "names(prefix=0.0)"),
     *("bm25-fields", "bm25-fields(parent=0.0, b_name=1.0)"),
 ]
