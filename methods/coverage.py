@@ -21,7 +21,8 @@ class Coverage(Method):
     Each step adds the tool whose text has the greatest weight of words that no tool before it has; of equals, the first
     by `base`. The steps end when the tools cover `share` of the weight: they are the recommended set, and the ranking
     begins with them. All other tools that `base` returns follow in its order. A query that shares no word with any
-    tool has an empty set.
+    tool has an empty set. The default of `share` has the best F1 on past queries of starter, metatool and rectools, of
+    0.3, 0.4, 0.5, 0.6, 0.8 and 1.
 
     The greedy cover weighs at least 1 - (1 - 1/k)^k of the heaviest that k tools can have (Nemhauser, Wolsey & Fisher
     1978). The order has no scores: what a tool adds depends on the tools before it.
