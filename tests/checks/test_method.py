@@ -77,7 +77,7 @@ def with_models(name: str, models: dict[str, str]) -> str:
 def test_every_built_in_method_passes(name: str, tiny_models: dict[str, str]) -> None:
     found = checked(lambda: build_method(with_models(name, tiny_models)))
     assert {check: outcome.problem for check, outcome in found.items() if outcome.problem} == {}
-    recommends = name in {"oracle", "nearest-bundle", "nearest-query", "ptr", "random-bundle"}
+    recommends = name in {"coverage", "oracle", "nearest-bundle", "nearest-query", "ptr", "random-bundle"}
     assert {check for check, outcome in found.items() if outcome.skipped} == (set() if recommends else {"sets"})
 
 

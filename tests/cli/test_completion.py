@@ -46,7 +46,7 @@ def completed(*words: str) -> set[str]:
         (["s"], {"show", "score", "schema", "submit"}),
         (["to"], {"tools"}),
         (["data", "f"], {"fetch", "from-traffic"}),
-        (["run", "--method", "bm"], {"bm25", "bm25-okapi"}),
+        (["run", "--method", "bm"], {"bm25", "bm25-fields", "bm25-okapi"}),
         (["run", "-m", "bm25", "-d", "meta"], {"metatool", "metatool-single"}),
         (["run", "--cut", "g"], {"gap"}),
         (["run", "--template", "name"], {"name_description", "name_parameters"}),

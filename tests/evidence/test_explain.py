@@ -66,6 +66,9 @@ ADDITIVE = [
     *("tgr", "tgr(graph=manual, direction=prerequisite, alpha=3.0)", "tgr(layers=2, base=dense(similarity=dot))"),
     *("tgr(base=bm25)", "tgr(base=nearest-query)", "nearest-query", "nearest-query(neighbours=3)"),
     *("rrf", "rrf(methods=[bm25, nearest-query], pool=7)"),
+    *("hybrid", "hybrid(methods=[bm25, nearest-query], pool=7, learn=false, weight=0.3)"),
+    *("names", "names(prefix=0.0)"),
+    *("bm25-fields", "bm25-fields(parent=0.0, b_name=1.0)"),
 ]
 
 
@@ -94,6 +97,8 @@ def test_the_parts_of_a_tool_sum_to_its_stored_score(run: Run, method: str) -> N
     [
         *("dense", "dense(similarity=l1)", "tgr(base=dense(similarity=l2))", "nearest-bundle", "popularity"),
         *("nearest-bundle(base=bm25)", "query-generation", "query-generation(base=bm25, include_utterance=false)"),
+        *("coverage", "coverage(base=nearest-query, share=1.0)"),
+        *("server-first", "server-first(base=bm25, servers=best, tools=2)"),
         *("ptr", "ptr(retriever=nearest-query)", "ptr(retriever=none)", "ptr(retriever=random, coverage=false)"),
     ],
 )

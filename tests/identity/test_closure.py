@@ -70,6 +70,7 @@ RUNNABLE = {name: name for name in method_names() if name not in _NEEDY}
 RUNNABLE |= {
     "tgr": "tgr(base=bm25)",
     "rrf": "rrf(methods=[bm25, tfidf])",
+    "hybrid": "hybrid(methods=[bm25, tfidf])",
     "nearest-bundle": "nearest-bundle(base=bm25)",
 }
 RUNNABLE |= {"query-generation": "query-generation(base=bm25)"}

@@ -39,6 +39,8 @@ def row(spec: str, *, history: int = 100, needs_llm: bool = False, **method: Any
         ("tgr(base=nearest-query)", True),
         ("rrf(methods=[bm25, tfidf])", False),
         ("rrf(methods=[bm25, nearest-query])", True),
+        # It learns a weight of its own.
+        ("hybrid(methods=[bm25, tfidf])", True),
         ("not a spec (", False),
         ("nobody-knows-it", False),
     ],

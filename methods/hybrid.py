@@ -1,0 +1,218 @@
+"""Weighted sum of the normalised scores of two methods."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.data.gold import Gold
+from bench.data.tables import SPLITS
+from bench.errors import UsageError
+from bench.protocol import Context, History, Library, Method, Queries, Ranking
+from bench.protocol.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, listed
+from bench.protocol.learning import learns
+from bench.protocol.parts import methods_of
+from bench.search.topk import top_k
+from bench.specs.parameters import MethodSpec, ParameterSet
+from bench.specs.spec import Spec
+
+#: More past queries do not make the weight better, only slower to learn.
+_MOST_HELD_OUT = 300
+_HELD_OUT = 0.2
+#: The weights that are tried: steps of 0.05.
+_GRID = np.arange(21) / 20
+#: NDCG is taken at this depth.
+_DEPTH = 10
+
+
+class Hybrid(Method):
+    """score = weight · first + (1 - weight) · second, each method's scores scaled to [0, 1] per query.
+
+    The best of the first `pool` tools of a method gets 1, the last one 0 (min-max), and so do all tools that it does
+    not return. Min-max and not z-scores: a lexical method often returns few tools, or many of nearly equal scores, and
+    then the deviation says nothing. Equal scores are all 1. A method without scores counts by places. Bruch et al.
+    (2023, "An Analysis of Fusion Functions for Hybrid Retrieval") find that such a sum depends little on the
+    normalisation, beats reciprocal ranks, and needs few queries for its weight.
+
+    Where the dataset has past queries, the weight is the one of 0, 0.05, ..., 1 with the best mean NDCG@10 on at most
+    300 dev queries, or as many of a fifth of the train queries; of equals, the nearest to `weight`. Methods that learn
+    from past queries are fitted on the others for this. Without past queries, `weight` is used.
+    """
+
+    class Parameters(ParameterSet):
+        methods: tuple[MethodSpec, ...] = Field(
+            (Spec("bm25-fields"), Spec("dense")), description="the two methods, the first with the weight"
+        )
+        weight: float = Field(0.5, ge=0, le=1, description="weight of the first method where none is learnt")
+        learn: bool = Field(True, description="learn the weight if there are past queries")
+        pool: int = Field(100, ge=1, description="number of tools each method contributes")
+
+    parameters: Parameters
+    #: It learns a weight, whatever its parts do.
+    learns = True
+
+    def __init__(self, parameters: Parameters, context: Context) -> None:
+        super().__init__(parameters, context)
+        if len(parameters.methods) != 2:
+            raise UsageError("hybrid needs two methods, as in hybrid(methods=[bm25-fields, dense]).")
+        self._parts = [context.build(spec) for spec in parameters.methods]
+        self._history: History | None = None
+        self._weight = parameters.weight
+        self._learnt_on = 0
+
+    def fit(self, history: History) -> None:
+        self._history = history if self.parameters.learn else None
+        for part in self._parts:
+            part.fit(history)
+
+    def index(self, library: Library) -> None:
+        self._tools = len(library)
+        for part in self._parts:
+            part.index(library)
+        if self._history is not None:
+            self._learn(self._history, library)
+            self._history = None
+
+    def _learn(self, history: History, library: Library) -> None:
+        seen, held = _held_out(history)
+        if not len(held):
+            return
+        parts = self._parts
+        if any(learns(type(method)) for part in parts for method in methods_of(part)):
+            if not len(seen):
+                return
+            parts = [self.context.build(spec) for spec in self.parameters.methods]
+            for part in parts:
+                part.fit(history.take(seen))
+                part.index(library)
+        asked = history.take(held)
+        means = np.zeros((len(held), len(_GRID)))
+        for start in range(0, len(held), self.batch_size):
+            rows = np.arange(start, min(start + self.batch_size, len(held)))
+            texts = tuple(asked.texts[row] for row in rows)
+            first, second = self._scaled(parts, Queries(texts, np.arange(len(rows))))
+            for column, weight in enumerate(_GRID):
+                means[rows, column] = _ndcg(_sum(first, second, float(weight)), asked.gold.take(rows))
+        mean = means.mean(axis=0)
+        # Means that differ by rounding alone are equal; of equals the nearest to the default.
+        best = np.flatnonzero(mean >= mean.max() - 1e-9)
+        distance = np.abs(_GRID[best] - self.parameters.weight)
+        self._weight = float(_GRID[best[np.argmin(distance)]])
+        self._learnt_on = len(held)
+
+    def _scaled(self, parts: list[Method], queries: Queries) -> tuple[_Scaled, _Scaled]:
+        first, second = (_Scaled.of(part.rank(queries, self.parameters.pool), self._tools) for part in parts)
+        return first, second
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        first, second = self._scaled(self._parts, queries)
+        found = top_k(_sum(first, second, self._weight), depth)
+        return Ranking(found.tools, found.scores, first.failed & second.failed, found.tied_beyond)
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        return {"weight_used": self._weight, "weight_learnt_on": self._learnt_on}
+
+    def explain(self, case: Case) -> Explanation:
+        """What each method adds, its weight times its scaled score, and why it put the tool there."""
+        answers = tuple(case.answer(part) for part in self._parts)
+        scaled = self._scaled(self._parts, case.query)
+        weights = (self._weight, 1 - self._weight)
+        reasons = {}
+        for tool in case.tools:
+            parts = tuple(
+                Contribution(f"{answer.label} rank {answer.positions[tool].rank}", weight * float(part.values[0, tool]))
+                for answer, part, weight in zip(answers, scaled, weights, strict=True)
+                if part.returned[0, tool]
+            )
+            because = _in_words(tool, case, answers, parts) if tool in case.gold else ""
+            reasons[tool] = Reason(sum(part.value for part in parts), parts, (), "", because)
+        learnt = f"learnt on {self._learnt_on} past queries" if self._learnt_on else "not learnt"
+        notes = (f"Weights: {answers[0].label} {weights[0]:.2f}, {answers[1].label} {weights[1]:.2f} ({learnt}).",)
+        return Explanation("what each method adds", (), reasons, notes=notes, bases=answers)
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """One method's scores of all tools, scaled to [0, 1] per query.
+
+    Attributes:
+        values: (queries, tools) scaled scores, 0 for tools that were not returned.
+        returned: (queries, tools) whether the method returned the tool.
+        failed: (queries,) whether the method failed.
+    """
+
+    values: NDArray[np.float64]
+    returned: NDArray[np.bool_]
+    failed: NDArray[np.bool_]
+
+    @staticmethod
+    def of(ranking: Ranking, tools: int) -> _Scaled:
+        row, column = np.nonzero(ranking.tools >= 0)
+        places = -np.broadcast_to(np.arange(ranking.tools.shape[1], dtype=np.float64), ranking.tools.shape)
+        scores = (places if ranking.scores is None else ranking.scores)[row, column].astype(np.float64)
+        low, high = np.full(len(ranking), np.inf), np.full(len(ranking), -np.inf)
+        np.minimum.at(low, row, scores)
+        np.maximum.at(high, row, scores)
+        span = high[row] - low[row]
+        values, returned = np.zeros((len(ranking), tools)), np.zeros((len(ranking), tools), dtype=np.bool_)
+        values[row, ranking.tools[row, column]] = np.divide(
+            scores - low[row], span, out=np.ones_like(scores), where=span > 0
+        )
+        returned[row, ranking.tools[row, column]] = True
+        failed = np.zeros(len(ranking), dtype=np.bool_) if ranking.failed is None else ranking.failed
+        return _Scaled(values, returned, failed)
+
+
+def _sum(first: _Scaled, second: _Scaled, weight: float) -> NDArray[np.float64]:
+    """(queries, tools) weighted sums, -inf where neither method returned the tool."""
+    total = weight * first.values + (1 - weight) * second.values
+    total[~(first.returned | second.returned)] = -np.inf
+    return total
+
+
+def _ndcg(scores: NDArray[np.float64], gold: Gold) -> NDArray[np.float64]:
+    """(queries,) NDCG@10 with binary gains."""
+    discounts = 1 / np.log2(np.arange(_DEPTH) + 2)
+    ranked = top_k(scores, _DEPTH).tools
+    found = []
+    for row, tools in enumerate(ranked):
+        right = gold.row(row)
+        gained = discounts[: len(tools)][np.isin(tools, right)].sum()
+        found.append(gained / discounts[: len(right)].sum())
+    return np.array(found)
+
+
+def _held_out(history: History) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of the history to fit methods on, and rows to learn the weight on, each ascending; either may be empty.
+
+    The dev split is held out. Without one a fifth of the train split is, chosen by the hash of the text, so that the
+    same queries are held out whatever their order; equal texts stay on one side.
+    """
+    rows = np.flatnonzero(history.gold.counts)
+    keys = np.array([_key(history.texts[row]) for row in rows], dtype=np.float64)
+    held = history.split[rows] == SPLITS.index("dev")
+    if not held.any():
+        held = keys < _HELD_OUT
+    chosen = np.flatnonzero(held)
+    few = chosen[np.argsort(keys[chosen], kind="stable")[:_MOST_HELD_OUT]]
+    return rows[~held], rows[np.sort(few)]
+
+
+def _key(text: str) -> float:
+    """A number in [0, 1) that depends on the text alone."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:6], "big") / 2**48
+
+
+def _in_words(tool: int, case: Case, answers: tuple[ExplainedAnswer, ...], parts: tuple[Contribution, ...]) -> str:
+    """Why a gold tool does not rank higher."""
+    has = listed(parts) or "no method has it in its pool"
+    rival = case.rivals.get(tool)
+    if rival is None:
+        return has
+    others = ", ".join(f"{answer.label} rank {answer.positions[rival].rank or '-'}" for answer in answers)
+    return f"{has}; {case.id_of(rival)}: {others}"
