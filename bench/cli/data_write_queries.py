@@ -108,13 +108,17 @@ def _check_output(output: Path, origin: str) -> None:
         if not output.exists():
             return
         with output.open("rb") as file:
-            line = file.readline(1_000_000)
+            own = all(_is_of(line, origin) for line in iter(lambda: file.readline(1_000_000), b""))
+    if not own:
+        raise UsageError(f"the file {output} exists and holds something else; name a new one.")
+
+
+def _is_of(line: bytes, origin: str) -> bool:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
-        row = None
-    if not isinstance(row, dict) or row.get("origin") != origin:
-        raise UsageError(f"the file {output} exists and holds something else; name a new one.")
+        return False
+    return isinstance(row, dict) and row.get("origin") == origin
 
 
 def _write(output: Path, queries: Sequence[Query]) -> None:

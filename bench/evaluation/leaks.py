@@ -59,7 +59,8 @@ def training_leaks(
         DataError: a training card cannot be read.
     """
     judged = [row for row in rows if dataset.gold.counts[row]]
-    queries = [dataset.queries[row].text for row in judged]
+    # Of a query that is asked in several calls, each call.
+    queries = [text for row in judged for text in dataset.queries[row].calls or (dataset.queries[row].text,)]
     gold = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).members().tools)
     tools = [dataset.tools[tool] for tool in gold]
     found = Leaks()

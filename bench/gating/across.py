@@ -56,7 +56,10 @@ def across_catalogues(candidate: Candidate, baseline: Baseline, dataset: Dataset
     known = baseline.dataset
     found = change(known.spec, known.content_hash, baseline.asked, now)
     table = candidate.per_query
-    if found.gold_removed or ids != baseline.query_ids:
+    removed = frozenset(found.removed)
+    harmless = any(baseline.asked.harmful(place) & removed for place in range(len(baseline.query_ids)))
+    # With a forbidden tool gone, a query is one less that a metric is taken on: the baseline's questions stay.
+    if found.gold_removed or harmless or ids != baseline.query_ids:
         if candidate.run is None or candidate.repeats > 1:
             return [
                 "tools that queries need were removed, and the candidate cannot be scored as missing them: that takes "

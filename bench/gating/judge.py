@@ -28,6 +28,7 @@ from bench.gating.report import (
 )
 from bench.metrics import parse_metric
 from bench.metrics.measure import DEFAULT_DEPTH
+from bench.results.catalogues import CatalogueChange
 from bench.results.comparing import Scored, differences, metric_difference
 from bench.results.intervals import difference_span
 from bench.results.slices import NO_VALUE, slice_values
@@ -89,7 +90,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
             "the limit)"
         )
         return not_judged("not run", [reason], *sides)
-    rows = _Rows(baseline, load)
+    rows = _Rows(baseline, load, changed)
     rules: list[RuleReport] = []
     moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Rule]] = {}
     for rule in policy.rule:
@@ -203,8 +204,10 @@ def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) ->
 class _Rows:
     """Which queries a rule is about; the dataset is loaded when the first slice is asked for."""
 
-    def __init__(self, baseline: Baseline, load: Loader) -> None:
+    def __init__(self, baseline: Baseline, load: Loader, changed: CatalogueChange | None = None) -> None:
         self.baseline = baseline
+        #: Queries that lost a tool may have left their slice with it, and would no longer count.
+        self.torn = changed is not None and bool(changed.gold_removed)
         self.load = load
         self.known: dict[str, NDArray[np.object_]] = {}
 
@@ -255,6 +258,10 @@ def _judged(
             for kind, limit in demands
         ]
 
+    if rule.slice is not None and rows.torn:
+        return without(
+            "tools that queries need were removed, so that it is not known which queries are in this slice; bless again"
+        )
     now = candidate.values(rule.metric)
     stored = baseline.values.get(rule.metric)
     if now is None:

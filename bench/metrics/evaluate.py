@@ -62,7 +62,7 @@ def evaluate(
         sets: recommended sets of the same queries.
         unanswered: (queries,) True where the query failed. It has the worst value (rule 2): nothing was found of the
             gold, and for a query without gold, and for forbidden tools, everything that is wrong was returned. A query
-            with an empty ranking scores 0 on rankings in any case.
+            with gold and an empty answer has failed in any case.
         confidence: (queries,) the score of the first tool, -inf where there is none.
 
     Returns:
@@ -79,6 +79,9 @@ def evaluate(
         sizes = set_sizes(sets, gold, len(gold))
         # Whatever came with a failure is no recommendation.
         chosen = SetSizes(np.where(failed, 0, sizes.size)[rows], np.where(failed, 0, sizes.hits)[rows], sizes.n[rows])
+    # A query that has gold and got no answer has failed (rule 2), as the stored result will say of it.
+    nothing = empty if sets is None else empty & (np.diff(sets.starts) == 0)
+    silent = failed | (nothing & judged)
     for column, metric in enumerate(metrics):
         taken = np.flatnonzero(metric.measure.taken(gold))
         if not len(taken) or (metric.needs_sets and sets is None):
@@ -87,12 +90,11 @@ def evaluate(
             if confidence is not None:
                 first = np.full(len(gold), MISSING, dtype=np.int64)
                 first[rows] = MISSING if hits is None else hits.ranks[:, 0]
-                worst = np.where(judged, -np.inf, np.inf)
-                answers = Confidence(np.where(failed, worst, confidence), judged, np.where(failed, MISSING, first))
+                answers = Confidence(confidence, judged, np.where(silent, MISSING, first), silent)
                 values[:, column] = metric.measure.confident(answers, metric.depths(gold.counts))
         elif metric.measure.kind == "forbidden" or metric.measure.on_no_gold:
             assert metric.measure.chosen is not None
-            values[taken, column] = metric.measure.chosen(_wrong(tools, gold, metric, sets, failed, taken))
+            values[taken, column] = metric.measure.chosen(_wrong(tools, gold, metric, sets, silent, taken))
         elif metric.needs_sets:
             assert metric.measure.chosen is not None
             assert chosen is not None

@@ -46,15 +46,16 @@ class Confidence:
     """What measures of confidence need of an answer, per query.
 
     Attributes:
-        score: (queries,) float64, the score of the first tool; -inf where nothing was returned. A query that failed has
-            the worst: -inf with gold, inf without.
+        score: (queries,) float64, the score of the first tool; -inf where nothing was returned.
         has_gold: (queries,) whether a tool of the library answers the query.
         first: (queries,) int64, the rank of the first gold tool; `MISSING` without one.
+        failed: (queries,) whether the query failed; its score is the worst that a measure knows.
     """
 
     score: Values
     has_gold: NDArray[np.bool_]
     first: Counts
+    failed: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

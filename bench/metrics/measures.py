@@ -165,11 +165,13 @@ def separation(answers: Confidence, k: Counts) -> Values:
     The mean of the values is the area; their variance over the number of queries is that of DeLong et al. 1988, and
     over sums of units that of Obuchowski 1997.
     """
-    with_gold, without = answers.score[answers.has_gold], answers.score[~answers.has_gold]
+    # A query that failed is on the wrong side of all others.
+    score = np.where(answers.failed, np.where(answers.has_gold, -np.inf, np.inf), answers.score)
+    with_gold, without = score[answers.has_gold], score[~answers.has_gold]
     # The share of the other kind's scores that a query is on the right side of; ties count a half.
     below, at_most = (np.searchsorted(np.sort(without), with_gold, side) for side in ("left", "right"))
     above, at_least = (np.searchsorted(np.sort(with_gold), without, side) for side in ("right", "left"))
-    own = np.empty(len(answers.score))
+    own = np.empty(len(score))
     own[answers.has_gold] = (below + at_most) / (2 * len(without))
     own[~answers.has_gold] = 1 - (above + at_least) / (2 * len(with_gold))
     area = own[answers.has_gold].mean()
@@ -186,8 +188,10 @@ def risk_coverage(answers: Confidence, k: Counts) -> Values:
     area is the mean of the risk at each query's own score; a value is the area plus its derivative by the query's
     weight at equal weights (the infinitesimal jackknife of Jaeckel 1972), so that the mean of the values is the area.
     """
-    wrong = np.where(answers.has_gold, answers.first > k, answers.score > -np.inf).astype(np.float64)
-    levels, place, sizes = np.unique(-answers.score, return_inverse=True, return_counts=True)
+    # A query that failed is a wrong answer of the highest confidence: a failure is no decision to stay silent.
+    score = np.where(answers.failed, np.inf, answers.score)
+    wrong = np.where(answers.has_gold, answers.first > k, score > -np.inf).astype(np.float64)
+    levels, place, sizes = np.unique(-score, return_inverse=True, return_counts=True)
     answered = np.cumsum(sizes)
     risk = np.cumsum(np.bincount(place, wrong, minlength=len(levels))) / answered
     weights = sizes / answered
@@ -426,8 +430,8 @@ MEASURES: tuple[Measure, ...] = (
         "forbidden",
         _K_OR_BARE,
         "over the queries that name forbidden tools: 1 if one of them is among the first k, else 0",
-        "Lower is better. Bare `forbidden` is taken on recommended sets. A query that failed scores 1; one that is "
-        "answered with nothing scores 0.",
+        "Lower is better. Bare `forbidden` is taken on recommended sets. A query that failed, or has gold and got no "
+        "answer, scores 1; one without gold that is answered with nothing scores 0.",
         "this protocol, rule 9",
         chosen=touched,
         formula=_either("1", r"F \cap \{h_1, \dots, h_k\} \neq \emptyset"),

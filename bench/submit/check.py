@@ -24,7 +24,7 @@ from bench.data.tables import TEMPLATES
 from bench.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity, views
-from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION, OracleMethod
+from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION, OracleMethod, version_for
 from bench.registry import method_class, method_names
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Metrics
@@ -320,6 +320,11 @@ def _content_faults(
             f"it was made on other data: {dataset.spec} has the content hash {dataset.content_hash[:12]} here and "
             f"{quoted(data.content_hash[:12])} in the submission; `bench data fetch {dataset.card.id}` gets the data "
             "of this bench, and the method must be run on it."
+        ], None
+    if manifest.protocol != version_for(dataset.gold):
+        return [
+            f"it follows the protocol {manifest.protocol}, and results on {dataset.spec} follow "
+            f"{version_for(dataset.gold)}."
         ], None
     if data.template not in TEMPLATES:
         return [f"its tool text is a template of its own; a submission uses one of {', '.join(TEMPLATES)}."], None

@@ -17,7 +17,7 @@ from bench.evaluation.lenient import alternative_counts, lenient_gold, lenient_m
 from bench.evaluation.rescore import repeated_answers, repeated_values
 from bench.evaluation.scoring import score_repeats, scoring_code, unit_names
 from bench.identity.measures import lenient_hash
-from bench.metrics import DEFAULT_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
+from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
 from bench.metrics.measures import MEASURES
 from bench.results.comparing import code_of, interval_code, lenient_code, token_code
 from bench.results.intervals import means_and_intervals
@@ -309,7 +309,13 @@ def _impossible(
     if (np.isnan(values) == taken).any():
         return f"{table} has values of {metric} for other queries than those that are judged by it."
     if metric.measure.kind == "confidence":
-        return ""  # an influence has no bounds
+        # Single values are influences, which have no bounds.
+        inside = not taken.any() or 0 <= float(values[taken].mean()) <= 1
+        return "" if inside else f"{table} has values of {metric} whose mean is not between 0 and 1."
+    if metric.measure.kind == "abstention" and metric.measure.on_no_gold and metric.measure in MEASURES:
+        worst_of = metric.depths(gold.counts) if not metric.measure.higher_is_better else np.zeros(len(values))
+        if np.any(values[taken & failed] != worst_of[taken & failed]):
+            return f"{table} has values of {metric} other than the worst for queries that failed."
     worst = 1.0 if metric.measure.kind == "forbidden" else 0.0
     if (metric.on_gold_ranks or worst) and np.any(values[taken & failed] != worst):
         return f"{table} has values of {metric} other than {worst:g} for queries that failed."
@@ -325,7 +331,8 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
         for name in ("n", "n_no_gold", "n_failed", "n_tied")
         if getattr(stored, name) != getattr(made, name)
     ]
-    faults += [f"{METRICS} lacks the metric {name}." for name in made.metrics if name not in stored.metrics]
+    lacking = [name for name in made.metrics if name not in stored.metrics and not _may_lack(name)]
+    faults += [f"{METRICS} lacks the metric {name}." for name in lacking]
     for name, value in stored.metrics.items():
         if name not in made.metrics:
             faults.append(f"{METRICS} has the metric {quoted(name)}, which its ranking cannot have.")
@@ -401,8 +408,13 @@ def _shown(value: float | None) -> str:
     return "none" if value is None else f"{value:.10g}"
 
 
+def _may_lack(name: str) -> bool:
+    """Whether results of older versions lack a metric that is computed today; all have those of forbidden tools."""
+    return name in FURTHER_METRICS and not name.startswith("forbidden")
+
+
 def _value_faults(stored: pa.Table, made: pa.Table, table: str) -> list[str]:
-    lacking = [name for name in made.column_names if name not in stored.column_names]
+    lacking = [name for name in made.column_names if name not in stored.column_names and not _may_lack(name)]
     faults = [f"{table} lacks the values of {name}." for name in lacking]
     ids = made["query_id"].to_pylist()
     for name in stored.column_names:

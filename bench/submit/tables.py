@@ -178,7 +178,7 @@ def _list_faults(column: pa.ChunkedArray, name: str, asked: Asked) -> list[str]:
     twice = np.flatnonzero(keys[1:] == keys[:-1])
     if len(twice):
         return [f"{PER_QUERY} has a tool twice in {name} of the query {_query(asked, keys[twice[0]] // library)}."]
-    gold = dataset.gold.take(asked.rows)
+    gold = dataset.gold.take(asked.rows).members()
     wrong = np.setdiff1d(keys, np.repeat(np.arange(len(gold)), gold.counts) * library + gold.tools)
     if name == "tied_beyond_gold" and len(wrong):
         query = _query(asked, wrong[0] // library)

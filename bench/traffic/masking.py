@@ -40,7 +40,7 @@ _RANDOM = re.compile(r"[A-Za-z0-9+/_=-]{32,}+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])")
 #: Digits, alone or in groups: a space, a dot, a hyphen, a slash or parentheses between two groups.
-_DIGITS = re.compile(r"(?:\+|\()?\d++(?:(?:[ .\-/]|\) ?|[ -]\()\d++)*+")
+_DIGITS = re.compile(r"(?:\+|\()?\d++(?:(?:[ \u00a0\u2009\u202f]{1,2}|[._\-/]|\) ?|[ -]\()\d++)*+")
 _DATE = re.compile(r"(?<!\d)(?:\d{4}-\d\d?-\d\d?|\d\d?[./-]\d\d?[./-]\d{4}|\d{4}/\d\d?/\d\d?)(?!\d)")
 #: Digits that stand together, and digits in groups, from which on a number is masked.
 _MOST_DIGITS, _MOST_GROUPED = 7, 8

@@ -52,9 +52,9 @@ def test_the_means_are_the_statistics(rows: list[tuple[float, bool, bool]]) -> N
     found = values(scores, has_gold, right)
     finite = [max(score, -9.0) for score in scores]
     assert found[:, 0].mean() == pytest.approx(roc_auc_score(has_gold, finite), abs=1e-12)
-    wrong = [not good if own else score > -np.inf for score, own, good in rows]
-    # An empty answer is right for a query without gold, and wrong for others.
-    wrong = [bad or (own and score == -np.inf) for bad, (score, own, _) in zip(wrong, rows, strict=True)]
+    # An empty answer is right for a query without gold. With gold it is a failure: wrong with the highest confidence.
+    wrong = [not good or score == -np.inf if own else score > -np.inf for score, own, good in rows]
+    scores = [np.inf if own and score == -np.inf else score for score, own, _ in rows]
     risks = [np.mean([bad for bad, other in zip(wrong, scores, strict=True) if other >= score]) for score in scores]
     assert found[:, 1].mean() == pytest.approx(float(np.mean(risks)), abs=1e-12)
 
@@ -94,13 +94,19 @@ def test_without_queries_of_both_kinds_there_is_no_value() -> None:
     assert np.isnan(values([1.0, 2.0], [False, False], [True, True])).all()
 
 
-def test_to_fail_is_never_the_better_answer() -> None:
-    scores, has_gold, right = [3.0, 1.0, 2.0, 0.0], [True, True, False, False], [True, True, True, True]
-    before = values(scores, has_gold, right).mean(axis=0)
-    for query in range(4):
-        after = values(scores, has_gold, right, [query == i for i in range(4)]).mean(axis=0)
-        assert after[0] <= before[0]
-        assert after[1] >= before[1]
+@checked
+@given(st.lists(st.tuples(SCORES, st.booleans(), st.booleans()), min_size=2, max_size=9), st.data())
+def test_to_fail_is_never_the_better_answer(rows: list[tuple[float, bool, bool]], data: st.DataObject) -> None:
+    scores, has_gold, right = (list(column) for column in zip(*rows, strict=True))
+    assume(any(has_gold) and not all(has_gold))
+    failed = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
+    query = data.draw(st.integers(0, len(rows) - 1))
+    failed[query] = False
+    before = values(scores, has_gold, right, failed).mean(axis=0)
+    failed[query] = True
+    after = values(scores, has_gold, right, failed).mean(axis=0)
+    assert after[0] <= before[0] + 1e-12
+    assert after[1] >= before[1] - 1e-12
 
 
 def test_what_is_returned_where_no_tool_fits() -> None:

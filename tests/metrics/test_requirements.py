@@ -84,9 +84,10 @@ def test_to_fail_shows_no_care() -> None:
     nothing = Ranking.empty(2).tools
     found = evaluate(nothing, gold, metrics, ToolSets.of([[], []]), np.array([True, True]))
     np.testing.assert_array_equal(found.values, [[1.0, 1.0, 0.0], [1.0, 1.0, np.nan]])
-    # An empty answer shows nothing forbidden.
+    # No answer to a query with gold is a failure (rule 2), whether or not the method says so: what is stored is scored
+    # again to the same values. Without gold it is the right answer.
     found = evaluate(nothing, gold, metrics, ToolSets.of([[], []]))
-    np.testing.assert_array_equal(found.values, [[0.0, 0.0, 0.0], [0.0, 0.0, np.nan]])
+    np.testing.assert_array_equal(found.values, [[1.0, 1.0, 0.0], [0.0, 0.0, np.nan]])
 
 
 # Against gold without alternatives ----------------------------------------------------------------------------------

@@ -268,6 +268,9 @@ def test_an_unknown_column_is_refused(made: Any, checked: Checked) -> None:
 
 def test_another_protocol_is_refused(made: Any, checked: Checked) -> None:
     assert "follows the protocol '0.9'" in reasons(checked(made.members(manifest=put("protocol", value="0.9"))))
+    # Nor a version of its own choice, which would make a board of its own.
+    said = reasons(checked(made.members(manifest=put("protocol", value="2.1"))))
+    assert "follows the protocol 2.1, and results on starter follow 2.0" in said
 
 
 def test_other_data_is_refused_with_the_way_to_get_it(made: Any, checked: Checked) -> None:
