@@ -94,5 +94,8 @@ def test_a_result_of_other_data_is_not_cut_by_todays_slices(bench: Bench, folder
     bench("run", "-m", "bm25", "-d", "mine")
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tpost.send\t1\n")
     bench("data", "add", "mine", "--from", folder, "--replace")
-    said = bench("show", "bm25@mine", "--by", "gold", code=6)
+    said = bench("show", "bm25@mine", "--by", "gold", code=2)
+    found = re.search(r"name the earlier result by its id \((\w{12})\)", said.err)
+    assert found is not None
+    said = bench("show", found[1], "--by", "gold", code=6)
     assert re.search(r"was made on mine at that time \(content hash .{12}, now .{12}\); run it again\.", said.err)
