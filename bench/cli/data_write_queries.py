@@ -108,8 +108,8 @@ def _check_output(output: Path, origin: str) -> None:
         if not output.exists():
             return
         with output.open("rb") as file:
-            own = all(_is_of(line, origin) for line in iter(lambda: file.readline(1_000_000), b""))
-    if not own:
+            found = {_is_of(line, origin) for line in iter(lambda: file.readline(1_000_000), b"")}
+    if found != {True}:
         raise UsageError(f"the file {output} exists and holds something else; name a new one.")
 
 

@@ -392,6 +392,10 @@ def test_another_model_does_not_replace_the_queries_of_the_first(
     before = output.read_bytes()
     given = ("data", "write-queries", "office", "--llm", "other", "--output", output)
     assert "holds something else" in bench(*given, code=2).err
+    # Nor does the same model replace a file to which somebody has added a line.
+    output.write_bytes(before + b'{"query": "mine", "tools": []}\n')
+    assert "holds something else" in write(code=2).err
+    output.write_bytes(before)
     assert output.read_bytes() == before
 
 
