@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.catalogues.reading import Budget, Document, parsed
 from bench.catalogues.tools import MOST_NAME
+from bench.data.origins import TRACES, is_synthetic, written_by
 from bench.data.tables import SPLITS, Query, Tool
 from bench.errors import DataError
 from bench.text import one_line
@@ -23,6 +24,9 @@ _OPTIONAL = frozenset(_FIELDS) - {"query", "tools"}
 _SHOWN = 5
 #: Of one query: tools that are named, searches, earlier turns.
 _MOST_NAMED = 1_000
+#: Of one file: each tag is a column of the table of queries.
+_MOST_TAGS = 200
+_LONGEST_MODEL = 200
 _ROLES = frozenset({"role", "content"})
 MOST_QUERIES = 1_000_000
 
@@ -114,6 +118,8 @@ def queries_of(
             if not query.gold and str(row["tools"] or "").strip("; "):
                 continue
         found.append(query)
+    if len(tags := {name for query in found for name in query.slices}) > _MOST_TAGS:
+        raise DataError(f"{where} has {len(tags)} different tags; at most {_MOST_TAGS} are allowed.")
     if len(faults) == 1:
         raise DataError(f"{where}, {faults[0]}.")
     if faults:
@@ -169,9 +175,8 @@ def _query(
 def _is_origin(value: Any) -> bool:
     if not isinstance(value, str):
         return False
-    return value in {"", "traces"} or (
-        value.startswith("model ") and 0 < len(value.removeprefix("model ").strip()) < 200
-    )
+    model = value.removeprefix(written_by("")).strip()
+    return value in {"", TRACES} or (is_synthetic(value) and 0 < len(model) < _LONGEST_MODEL)
 
 
 class _Reader:

@@ -162,6 +162,13 @@ def test_a_requirement_with_one_tool_keeps_it() -> None:
     assert (query.gold, query.any_of) == ({"post/send": 1, "archive/send": 1}, {"archive/send": ("post/send",)})
 
 
+def test_a_file_cannot_make_a_column_of_every_query() -> None:
+    rows = [(f"line {n}", {"query": "x", "tools": [], "tags": [f"tag{n}"]}) for n in range(201)]
+    with pytest.raises(DataError, match="f has 201 different tags; at most 200 are allowed"):
+        queries_of(rows, TOOLS, "f")
+    assert len(queries_of(rows[:200], TOOLS, "f")) == 200
+
+
 def test_a_name_with_a_bar_is_a_name_if_there_is_such_a_tool() -> None:
     tools = [Tool("a | b", "a | b", ""), Tool("a", "a", ""), Tool("b", "b", "")]
     (query,) = queries_of([("a", {"query": "x", "tools": ["a | b"]})], tools, "f")

@@ -71,6 +71,18 @@ def test_a_model_that_knew_test_queries_is_marked_with_their_number(tmp_path: Pa
     assert f"was trained on 2 of these {len(judged)} queries" in found[LEAKED]
 
 
+def test_every_call_of_a_query_is_looked_at(tmp_path: Path, starter: Dataset) -> None:
+    rows = starter.rows("test")
+    name = next(starter.queries[row].query_id for row in rows if starter.gold.counts[row])
+    queries = [
+        replace(query, calls=("first search", "second search")) if query.query_id == name else query
+        for query in starter.queries
+    ]
+    asked = Dataset.build("starter", starter.card, replace(starter.rows_again(), queries=queries))
+    write_card(tmp_path, card(["Second  search"], []))
+    assert list(leaks([str(tmp_path)], asked, rows).marks) == [LEAKED]
+
+
 def test_a_model_that_knew_the_gold_tools_is_marked_with_their_number(tmp_path: Path, starter: Dataset) -> None:
     rows = starter.rows("test")
     gold = [starter.tools[tool] for tool in np.unique(starter.gold.take(rows).tools)]
