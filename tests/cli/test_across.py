@@ -167,6 +167,17 @@ def test_a_removed_tool_is_named_and_what_needs_it_is_missed(bench: Bench, write
     assert "removed forecast: a query needs it" in gate(bench, code=1).out
 
 
+def test_a_rule_on_a_slice_is_not_run_if_a_query_may_have_left_it(bench: Bench, write: Write, blessed: None) -> None:
+    write(forecast=None)
+    bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace", "--drop-unknown-gold")
+    bench("run", "-q", "-m", "bm25", "-d", "mine", "--metric", "pass@1")
+    rule = '[[rule]]\nmetric = "recall@5"\nmax_broken = 0\nslice = { name = "gold", value = "1" }\n'
+    Path("gate.toml").write_text(f'catalogue = "may change"\n{rule}')
+    said = gate(bench, "--json", code=3).json
+    assert [item["verdict"] for item in said["rules"]] == ["not run"]
+    assert "it is not known which queries are in this slice" in said["rules"][0]["note"]
+
+
 def test_a_renamed_tool_is_removed_and_added(bench: Bench, write: Write, blessed: None) -> None:
     write(forecast=None, weather=TOOLS["forecast"])
     run(bench, "mine", "--replace", "--drop-unknown-gold")
