@@ -45,7 +45,7 @@ from bench.results.store import PER_QUERY, REPEATS, RUN, Result
 #: Values of all results together from which on the work is worth a second process.
 _WORTH_PROCESSES = 300_000
 #: Changes when what is kept of a board does.
-_FORM = 2
+_FORM = 3
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,20 @@ class Job:
 
 @dataclass(frozen=True)
 class Done:
-    """A board that was made, and what of the site's files are its own."""
+    """A board that was made, and what of the site's files are its own.
+
+    Attributes:
+        board: None where none of the results was sound.
+        rejected: what is not shown, and why.
+        masks: kind of queries -> (judged queries,).
+        absent: why its dataset was not at hand, a sentence; empty if it was.
+        keys, written: the site's files.
+    """
 
     board: Board | None
     rejected: list[Rejected]
     masks: dict[str, NDArray[np.bool_]]
+    absent: str
     keys: dict[str, str]
     written: Written
 
@@ -141,7 +150,7 @@ def _made(job: Job) -> Done:
     writer = Writer(job.out, distrusted=_damaged(job, key))
     board, rejected = make_board(job.members, job.results, job.verify)
     if board is None:
-        return Done(None, rejected, {}, {}, Written())
+        return Done(None, rejected, {}, "", {}, Written())
     data = data_of(board.spec, board.content_hash)
     table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
     ids, judged = table["query_id"].to_pylist(), table["n_gold"].to_numpy() > 0
@@ -163,7 +172,7 @@ def _made(job: Job) -> Done:
     write_dataset(board, data, explorer, tools, own, bundles, writer)
     write_results(board, slices, {row.id for row in tools}, job.downloads, writer)
     board = sampled(board, masks, job.keep)
-    done = Done(board, rejected, masks, writer.keys, writer.done)
+    done = Done(board, rejected, masks, data.why_not, writer.keys, writer.done)
     BuildCache(job.out).put(job.name, key, _kept(done, bundles, job.out))
     return done
 
@@ -205,6 +214,7 @@ def _kept(done: Done, bundles: tuple[int, int] | None, out: Path) -> Kept:
             for metric, own in board.standings.items()
         },
         "kinds": list(done.masks),
+        "absent": done.absent,
         "files": {path: [key, digest_of(out / path)] for path, key in done.keys.items()},
     }
     return Kept(facts, arrays)
@@ -243,7 +253,7 @@ def _left(job: Job) -> Done | None:
     except (ResultError, pa.ArrowException, KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
     keys = {path: key for path, (key, _) in files.items()}
-    return Done(board, rejected, masks, keys, Written(unchanged=list(files)))
+    return Done(board, rejected, masks, str(kept.facts["absent"]), keys, Written(unchanged=list(files)))
 
 
 def _verified(result: Result, runs: bool) -> list[str]:

@@ -13,7 +13,8 @@ from pathlib import Path
 from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, family_of, read_results, slug_of
-from bench.leaderboard.boards.overall import MOST_VALUES
+from bench.leaderboard.boards.overall import MOST_VALUES, overall_boards
+from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import index_path, table_path, write_exports
 from bench.leaderboard.pages.explorer import BLOCK
@@ -40,11 +41,13 @@ class Site:
     Attributes:
         boards: by dataset.
         rejected: what is not shown, and why.
+        incomplete: what the site lacks since data or results were not at hand, a sentence each.
         files: which were written, left as they were, and removed.
     """
 
     boards: tuple[Board, ...]
     rejected: tuple[Rejected, ...]
+    incomplete: tuple[str, ...]
     files: Written
 
     @property
@@ -61,6 +64,7 @@ def build_site(
     jobs: int | None = None,
     progress: Progress = QUIET,
     base_url: str | None = None,
+    ranking_set: Path | None = None,
 ) -> Site:
     """Write a site; pages that have not changed are left alone, and those of results that are gone are removed.
 
@@ -72,13 +76,15 @@ def build_site(
         jobs: processes; by default one for each core where there is much to do.
         progress: gets a step for each board.
         base_url: the site's address, if it has one: exports then have full links, and a sitemap.
+        ranking_set: a TOML file with the datasets that methods are ranked on; by default the one that comes with bench.
 
     Raises:
-        UsageError: the report of a reproduction cannot be read, `base_url` is no address, or the site would be inside
-            the folder of results.
+        UsageError: the report of a reproduction or the ranking set cannot be read, `base_url` is no address, or the
+            site would be inside the folder of results.
         StorageError: the folder cannot be written.
     """
     report = None if reproduction is None else read_reproduction(reproduction)
+    chosen = read_ranking_set(ranking_set or DECLARED)
     check_apart(results, out)
     # By its real place: a link to a site is the same site.
     place = out.resolve()
@@ -87,7 +93,7 @@ def build_site(
         work = _jobs(groups, results, out, downloads)
         writer = Writer(out)
         writer.announce(_coming(groups))
-        boards, masks = [], {}
+        boards, masks, absent = [], {}, {}
         with progress.stage("build", len(work), "boards") as stage:
             for done in carried_out(work, jobs):
                 rejected += done.rejected
@@ -95,12 +101,16 @@ def build_site(
                 if done.board is not None:
                     boards.append(done.board)
                     masks[done.board.slug] = done.masks
+                    if done.absent:
+                        absent[done.board.slug] = f"{done.board.name}: {done.absent}"
                 stage.advance()
         every = [row.result for board in boards for row in board.rows]
         every += [item.result for board in boards for item in board.superseded]
         shown = {result.manifest.result_id for result in every}
         rejected.sort(key=lambda item: (item.where, item.reason))
-        content = Content(boards, masks, rejected, report, shown)
+        views, unranked = views_of(chosen, boards)
+        ranked = overall_boards(views, masks, absent)
+        content = Content(boards, views, ranked, unranked, absent, rejected, report, shown)
         for page in pages():
             if page.write is not None:
                 page.write(content, writer)
@@ -108,9 +118,12 @@ def build_site(
             writer.put(path, data)
         links = {name: f"r/{name}.html" for name in sorted(shown)}
         paths = sorted(path for path in writer.keys if path.endswith(".html"))
-        write_exports(writer.put, every, links=links, marks=_marks(boards), pages=paths, base_url=base_url)
+        write_exports(
+            writer.put, every, boards, ranked, links=links, marks=_marks(boards), pages=paths, base_url=base_url
+        )
         BuildCache(out).finish({job.name for job in work})
-        return Site(tuple(boards), tuple(rejected), writer.finish())
+        incomplete = (*unranked, *absent.values())
+        return Site(tuple(boards), tuple(rejected), incomplete, writer.finish())
 
 
 def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:

@@ -12,6 +12,7 @@ import click
 from bench.cli.bars import progress
 from bench.cli.options import FOLDER, json_option, results_option
 from bench.cli.output import print_json
+from bench.errors import UnavailableError
 from bench.storage.paths import results_folder
 
 _REPORT = click.Path(path_type=Path, dir_okay=False)
@@ -32,6 +33,13 @@ def command() -> None:
 )
 @click.option("--base-url", default=None, help="The site's address, for absolute links in the feed and a sitemap.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=None, help="Number of processes [default: one per core].")
+@click.option(
+    "--ranking-set",
+    type=_REPORT,
+    default=None,
+    help="TOML file with the datasets to rank on [default: the public set].",
+)
+@click.option("--strict", is_flag=True, help="Fail with code 4 if a ranking or a dataset is missing.")
 @results_option
 @json_option
 def build(
@@ -40,6 +48,8 @@ def build(
     downloads: bool | None,
     base_url: str | None,
     jobs: int | None,
+    ranking_set: Path | None,
+    strict: bool,
     results: Path | None,
     as_json: bool,
 ) -> None:
@@ -48,7 +58,7 @@ def build(
     Unchanged pages are not rewritten. Pages of deleted results are removed.
     """
     folder = results or results_folder()
-    site = _module("site").build_site(folder, out, reproduction, downloads, jobs, progress(), base_url)
+    site = _module("site").build_site(folder, out, reproduction, downloads, jobs, progress(), base_url, ranking_set)
     if as_json:
         print_json(
             {
@@ -56,15 +66,22 @@ def build(
                 "boards": len(site.boards),
                 "results": site.results,
                 "rejected": [{"where": item.where, "reason": item.reason} for item in site.rejected],
+                "incomplete": list(site.incomplete),
                 "written": len(site.files.written),
                 "unchanged": len(site.files.unchanged),
                 "removed": len(site.files.removed),
             }
         )
-        return
-    for item in site.rejected:
-        click.echo(f"rejected: {item.where}: {item.reason}", err=True)
-    click.echo(f"{_summary(site)}: {out / 'index.html'}")
+    else:
+        for item in site.rejected:
+            click.echo(f"rejected: {item.where}: {item.reason}", err=True)
+        for sentence in site.incomplete:
+            click.echo(f"incomplete: {sentence}", err=True)
+        click.echo(f"{_summary(site)}: {out / 'index.html'}")
+    if strict and site.incomplete:
+        first, more = site.incomplete[0], len(site.incomplete) - 1
+        also = f" ({more} more)" if more else ""
+        raise UnavailableError(f"the site is incomplete: {first.rstrip('.')}{also}; do not publish it.")
 
 
 @command.command("serve")

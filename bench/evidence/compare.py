@@ -32,7 +32,7 @@ from bench.evidence.report import (
 )
 from bench.metrics import parse_metric
 from bench.results.catalogues import MovedTool, Ranked, moved_tools, ranks_of
-from bench.results.comparing import ORDER_DEPENDS_ON_GOLD, lenient_mean, marks, reversals, usual_template
+from bench.results.comparing import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual_template
 from bench.results.intervals import difference_span
 from bench.results.slices import values_of
 from bench.results.units import unit_counts
@@ -206,9 +206,13 @@ def _on_metric(field: Field, metric: str, question: Question) -> MetricReport:
         raise UsageError(f"{metric} covers none of the queries, so there is nothing to compare.")
     sign, units = _direction(metric), field.units_of(rows)
     systems = values.shape[1]
-    pairs = pairwise_tests(values, units=units) if _enough(units) else np.ones((systems, systems))
+    compete = np.array([competes(result) for result in field.results])
+    pairs = np.ones((systems, systems))
+    if _enough(units):
+        pairs = pairwise_tests(values, units=units, contenders=compete)
     means = values.mean(axis=0)
-    groups = tiers(sign * means, pairs, LEVEL)
+    # Too few units decide nothing: not even that a floor is one.
+    groups = tiers(sign * means, pairs, LEVEL, compete if _enough(units) else None)
     ranks = rank_intervals(sign * values, units=units)
     ends = bca_intervals(values, units=units, span=parse_metric(metric).measure.span)
     standings = [

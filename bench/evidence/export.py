@@ -18,6 +18,29 @@ class ExportedMetric(Record):
     reproduction_only: bool
 
 
+class ExportedStanding(Record):
+    """Tests of all pairs of systems, by one metric.
+
+    Attributes:
+        systems: those that are ranked: ids of results, or of an overall board the rows' systems.
+        tiers: of each, from 1.
+        ranks: of each, the best and worst rank, between which 95% of the resamples lie.
+        p: p[i][j] is the p-value of systems i and i + 1 + j: paired randomisation tests, corrected by Holm; 1 where
+            there are too few units for a conclusion.
+        n, units: queries, and their units of independence.
+        exact: false where so many systems and queries were compared that the tests' large-sample limit was taken.
+    """
+
+    metric: str
+    systems: list[str]
+    tiers: list[int]
+    ranks: list[tuple[int, int]]
+    p: list[list[float]]
+    n: int
+    units: int
+    exact: bool
+
+
 class ExportedBoard(Record):
     """Results that compare: the same data, split, number of queries and protocol.
 
@@ -26,6 +49,7 @@ class ExportedBoard(Record):
         current: whether it is of today's protocol; results of others are kept, and not ranked among today's.
         metric: what `results` is ordered by.
         results: ids, best first, oracles last; the latest answer to each question alone.
+        standings: for each metric that methods are ranked by.
     """
 
     id: str
@@ -40,6 +64,50 @@ class ExportedBoard(Record):
     tools: int
     metric: str
     results: list[str]
+    standings: list[ExportedStanding] = []
+
+
+class ExportedRow(Record):
+    """A method over the datasets of an overall board.
+
+    Attributes:
+        system: its method and setting.
+        mean, low, high: the mean over sources of the means over their datasets, with its interval; null where it lacks
+            a dataset, and the interval where too few units leave it open.
+        tier, best_rank, worst_rank: null where it is not ranked.
+        results, means: for each dataset the result's id and its mean; null where it has none.
+    """
+
+    system: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    tier: int | None
+    best_rank: int | None
+    worst_rank: int | None
+    results: list[str | None]
+    means: list[float | None]
+
+
+class ExportedOverall(Record):
+    """Methods over several datasets.
+
+    Attributes:
+        view, title: which datasets.
+        ranking_set: version of the declared set; empty where the datasets are all that the site has.
+        queries: `all`, or those whose gold tools are all `seen` or all `unseen` in training.
+        boards: ids of the datasets' boards.
+        rows: the ranked ones best first, then oracles, then those that lack a dataset.
+    """
+
+    view: str
+    title: str
+    ranking_set: str
+    metric: str
+    queries: str
+    boards: list[str]
+    rows: list[ExportedRow]
+    standing: ExportedStanding | None
 
 
 class ExportedResult(Record):
@@ -76,4 +144,5 @@ class Export(Record):
     protocol: str
     metrics: list[ExportedMetric]
     boards: list[ExportedBoard]
+    overall: list[ExportedOverall] = []
     results: list[ExportedResult]

@@ -57,6 +57,9 @@ class Stored(Protocol):
 
 S = TypeVar("S", bound=Stored)
 
+#: Methods that look at no query: what everything else must beat. They and oracles do not compete: their tests are a
+#: family of their own, and so are their tiers (`bench.stats.tiers`).
+FLOORS = frozenset({"popularity", "random", "random-bundle"})
 #: Means that differ by less are equal: rounding alone puts them apart.
 _SAME = 1e-12
 _MOST_NAMED = 3
@@ -344,6 +347,12 @@ def marks(result: Stored, template: str) -> list[Mark]:
         why = f"its tools are indexed as {manifest.dataset.tool_text}; most rows have {template_name(template)}"
         found.append(Mark(kind="text", text=f"text: {manifest.dataset.tool_text}", why=why))
     return found
+
+
+def competes(result: Stored) -> bool:
+    """Whether a result's method is neither a floor nor an oracle."""
+    method = result.manifest.method
+    return not method.oracle and method.spec.partition("(")[0] not in FLOORS
 
 
 def usual_template(results: Sequence[Stored]) -> str:

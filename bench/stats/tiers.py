@@ -88,9 +88,13 @@ def rank_intervals(
 
 
 def pairwise_tests(
-    values: NDArray[np.float64], units: NDArray[np.int64] | None = None, flips: int = FLIPS, seed: int = 0
+    values: NDArray[np.float64],
+    units: NDArray[np.int64] | None = None,
+    contenders: NDArray[np.bool_] | None = None,
+    flips: int = FLIPS,
+    seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Two-sided p-values of all pairs of systems, corrected by Holm's method for the family of all pairs.
+    """Two-sided p-values of all pairs of systems, corrected by Holm's method (`corrected_pairs`).
 
     Each pair is tested by `bench.stats.paired.randomisation_test` on its differences, with its flips and seed, and the
     p-values are those of that test to the last bit. All pairs share their sign vectors e, and e · (x - y) is
@@ -100,6 +104,7 @@ def pairwise_tests(
         values: (queries, systems), finite.
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
             queries.
+        contenders: (systems,) which of them compete; None if all do.
         flips: random sign vectors, where they are not enumerated.
         seed: of the random sign vectors.
 
@@ -155,9 +160,42 @@ def pairwise_tests(
                     exact = 2 * (signs.astype(np.float64) @ flipped) - totals[pairs[which]]
                     hits[which] += np.count_nonzero(extreme_sums(exact, totals[pairs[which]], queries))
         p[pairs] = (1 + hits) / (1 + flips)
-    corrected = np.ones((systems, systems))
-    corrected[first, second] = corrected[second, first] = holm(p)
-    return corrected
+    return corrected_pairs(p, table, contenders)
+
+
+def corrected_pairs(
+    p: NDArray[np.float64], values: NDArray[np.float64], contenders: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
+    """The p-values of all pairs of systems, corrected by Holm's method.
+
+    The family is every pair of contenders. Pairs with a system that does not compete (a floor, an oracle) are a family
+    of their own: however many are added, what is known of the contenders stays the same. Systems of the same values
+    are one system in both: a run that is submitted fifty times is compared once.
+
+    Args:
+        p: (pairs,) not corrected, in the order of `np.triu_indices(systems, 1)`.
+        values: (queries, systems).
+        contenders: (systems,) which of them compete; None if all do.
+
+    Returns:
+        (systems, systems) p-values, symmetric, with a diagonal of 1; 1 for identical systems.
+    """
+    systems = values.shape[1]
+    raw = np.ones((systems, systems))
+    first, second = np.triu_indices(systems, 1)
+    raw[first, second] = raw[second, first] = p
+    _, found, twins = np.unique(values, axis=1, return_index=True, return_inverse=True)
+    compete = np.zeros(len(found), dtype=np.bool_)
+    np.logical_or.at(compete, twins, True if contenders is None else contenders)
+    single = raw[np.ix_(found, found)]
+    first, second = np.triu_indices(len(found), 1)
+    own = compete[first] & compete[second]
+    corrected = np.ones_like(single)
+    for family in (own, ~own):
+        one, other = first[family], second[family]
+        corrected[one, other] = corrected[other, one] = holm(single[one, other])
+    whole: NDArray[np.float64] = corrected[np.ix_(twins, twins)]
+    return whole
 
 
 def _pair(
@@ -168,7 +206,12 @@ def _pair(
     return flipped_wholes(whole, codes)[:, 0], float(unit[0])
 
 
-def tiers(means: NDArray[np.float64], p: NDArray[np.float64], level: float = 0.05) -> NDArray[np.int64]:
+def tiers(
+    means: NDArray[np.float64],
+    p: NDArray[np.float64],
+    level: float = 0.05,
+    contenders: NDArray[np.bool_] | None = None,
+) -> NDArray[np.int64]:
     """Tiers of systems: in order of their means, a system that can be told from one of its tier opens the next.
 
     Not to be told apart is not transitive: A may pass for B and B for C, though A is known to be better than C. Any
@@ -179,10 +222,13 @@ def tiers(means: NDArray[np.float64], p: NDArray[np.float64], level: float = 0.0
     The p-values of `pairwise_tests` do not fall as the means move apart, since two systems that err on the same queries
     are told apart by a smaller difference. So a system is compared with all of a tier, not with its first alone.
 
+    Systems that do not compete follow in tiers of their own, so that none of them parts two that do.
+
     Args:
         means: (systems,) finite; higher is better. Systems of the same mean are taken in the order given.
         p: (systems, systems) symmetric p-values of the pairs.
         level: significance level below which a pair differs.
+        contenders: (systems,) which of them compete; None if all do.
 
     Returns:
         (systems,) from 1, the tier of the best.
@@ -195,13 +241,17 @@ def tiers(means: NDArray[np.float64], p: NDArray[np.float64], level: float = 0.0
         raise ValueError("means must be a list of finite numbers, one for each system")
     if pairs.shape != (len(scores), len(scores)) or not ((pairs >= 0) & (pairs <= 1)).all() or (pairs != pairs.T).any():
         raise ValueError("p-values must be a symmetric table of numbers between 0 and 1, one row for each system")
+    compete = np.ones(len(scores), dtype=np.bool_) if contenders is None else contenders
     found = np.zeros(len(scores), dtype=np.int64)
-    members: list[int] = []
-    tier = 1
-    for system in np.argsort(-scores, kind="stable").tolist():
-        if members and (pairs[system, members] < level).any():
-            members = []
-            tier += 1
-        members.append(system)
-        found[system] = tier
+    tier = 0
+    for group in (compete, ~compete):
+        members: list[int] = []
+        for system in np.argsort(-scores, kind="stable").tolist():
+            if not group[system]:
+                continue
+            if not members or (pairs[system, members] < level).any():
+                members = []
+                tier += 1
+            members.append(system)
+            found[system] = tier
     return found

@@ -21,6 +21,7 @@ from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import CURRENT_VERSIONS
 from bench.results.comparing import (
     comparable,
+    competes,
     doubtful_leads,
     interval_code,
     marks,
@@ -272,7 +273,10 @@ def assembled(
             columns = [values[:, column] for i in same if (values := rows[i].values) is not None]
             if columns and len(columns[0]):
                 board.standings[metric] = ranked_systems(
-                    [rows[i].id for i in same], np.column_stack(columns), board.units
+                    [rows[i].id for i in same],
+                    np.column_stack(columns),
+                    board.units,
+                    np.array([competes(rows[i].result) for i in same]),
                 )
     return board
 

@@ -1,16 +1,24 @@
-"""The overall board: macro means with two-level intervals, tiers and ranks."""
+"""The board over the datasets of a view: macro means with two-level intervals, tiers and ranks."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row
-from bench.leaderboard.boards.standings import over_datasets, over_datasets_limit, ranked_over_datasets, ranked_systems
+from bench.leaderboard.boards.rankingset import View
+from bench.leaderboard.boards.standings import (
+    RankedSystems,
+    over_datasets,
+    over_datasets_limit,
+    ranked_over_datasets,
+    ranked_systems,
+)
+from bench.results.comparing import competes
 from bench.results.units import numbered
 
 #: Values that are resampled one by one; more of them are resampled by their means and errors.
@@ -19,22 +27,24 @@ MOST_VALUES = 20_000_000
 
 @dataclass(frozen=True)
 class OverallRow:
-    """A method over datasets, on one metric.
+    """A method over the datasets of a view, on one metric.
 
     Attributes:
         cells: (datasets,) its mean on each, and the row that it is in; None where it has none.
-        mean, low, high: over the `over` datasets that it is averaged over.
-        tier, best, worst: None where it is not ranked.
-        n, failed: queries of the datasets that it is averaged over.
+        lacks: names of the datasets that it has no result on. Such a method has no mean, tier or rank: a mean over
+            other data than the others' would not compare.
+        mean, low, high: over sources.
+        tier, best, worst: None where it is not ranked; oracles are not.
+        n, failed: queries of the datasets that it has.
     """
 
     key: str
     row: Row
     cells: tuple[tuple[float, Row] | None, ...]
-    mean: float
-    low: float
-    high: float
-    over: int
+    lacks: tuple[str, ...]
+    mean: float | None
+    low: float | None
+    high: float | None
     n: int
     failed: int
     tier: int | None
@@ -42,65 +52,95 @@ class OverallRow:
     worst: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Overall:
-    """One metric over datasets.
+    """One metric over the datasets of a view.
 
     Attributes:
-        boards: the datasets, in the order of columns.
-        common: which of them the ranked methods all have.
-        places: ranked ones best first, then the others, then oracles.
+        view: what is ranked on.
+        boards: the datasets, in the order of columns: those of the view that have such queries.
+        places: ranked ones best first, then oracles, then methods that lack a dataset, those with most of them first.
+        standing: tiers, ranks and p-values of the ranked ones; None if there is none.
+        limit: whether the rows' values were too many to be resampled.
     """
 
+    view: View
     metric: str
     kind: str
     boards: tuple[Board, ...]
-    common: tuple[int, ...]
     places: tuple[OverallRow, ...]
+    standing: RankedSystems | None
     limit: bool
 
 
-def main_boards(boards: Sequence[Board]) -> list[Board]:
-    """One board for each dataset: the current protocol's, of all queries, most rows, then the newest."""
-    found: dict[str, Board] = {}
-    for board in boards:
-        if not board.current or board.limit is not None or board.split not in {"test", "all"}:
-            continue
-        rival = found.get(board.spec)
-        if rival is None or (board.latest, len(board.rows)) > (rival.latest, len(rival.rows)):
-            found[board.spec] = board
-    return [found[spec] for spec in sorted(found)]
+#: Kinds of queries: all, those whose gold tools all occur in training queries, those of which none does.
+KINDS = ("all", "seen", "unseen")
 
 
-def overall(
-    boards: Sequence[Board], metric: str, kind: str, masks: Mapping[str, Mapping[str, NDArray[np.bool_]]]
-) -> Overall:
+def overall_boards(
+    views: Sequence[View], masks: Mapping[str, Mapping[str, NDArray[np.bool_]]], absent: Collection[str]
+) -> list[Overall]:
+    """Every board over datasets: each view, by each metric, on each kind of queries.
+
+    Args:
+        views: of the site.
+        masks: board's slug -> kind -> (judged queries,).
+        absent: slugs of boards whose dataset was not at hand.
+    """
+    return [
+        overall(view, metric, kind, masks)
+        for view in views
+        for kind in view_kinds(view, masks, absent)
+        for metric in RANKED
+    ]
+
+
+def view_kinds(view: View, masks: Mapping[str, Mapping[str, NDArray[np.bool_]]], absent: Collection[str]) -> list[str]:
+    """The kinds of queries that a view is ranked on.
+
+    Seen and unseen tools only where every dataset has training queries and is at hand, since the dataset alone says
+    which tools they have: else it would be a ranking on a fragment of the view.
+    """
+    if fragments(view, absent) or not all(board.first.manifest.dataset.history for board in view.boards):
+        return ["all"]
+    known = {kind for board in view.boards for kind in masks.get(board.slug, {})}
+    return ["all", *(kind for kind in KINDS[1:] if kind in known)]
+
+
+def fragments(view: View, absent: Collection[str]) -> list[Board]:
+    """The datasets of a view that were not at hand, where all of them have training queries."""
+    if not all(board.first.manifest.dataset.history for board in view.boards):
+        return []
+    return [board for board in view.boards if board.slug in absent]
+
+
+def overall(view: View, metric: str, kind: str, masks: Mapping[str, Mapping[str, NDArray[np.bool_]]]) -> Overall:
     """A board over datasets.
 
     Args:
-        boards: one for each dataset.
+        view: the datasets; they do not depend on who has results on them.
         metric: one of RANKED.
         kind: `all` queries, or those whose gold is all `seen` or all `unseen`.
         masks: board's slug -> kind -> (judged queries,).
     """
     column = RANKED.index(metric)
-    used = [board for board in boards if kind == "all" or kind in masks.get(board.slug, {})]
+    used = [board for board in view.boards if kind == "all" or kind in masks.get(board.slug, {})]
     rows: dict[str, dict[int, Row]] = {}
     for place, board in enumerate(used):
         for row in board.rows:
             # Of two rows that differ in nothing a reader is told, the better one comes first.
             if kind in row.samples and metric not in row.older and place not in rows.get(row.key, {}):
                 rows.setdefault(row.key, {})[place] = row
-    methods = {key: frozenset(found) for key, found in rows.items() if not next(iter(found.values())).oracle}
-    common = _common(list(methods.values()))
-    ranked = [key for key, own in methods.items() if common and common <= own]
+    whole = {key: found for key, found in rows.items() if len(found) == len(used)}
     own = [None if kind == "all" else masks[board.slug][kind] for board in used]
+    taken = _Taken(column, kind, own)
     limit = any(row.values is None for found in rows.values() for row in found.values())
-    spans = _spans(rows, common, set(ranked), _Taken(column, kind, own), used, limit)
-    ranks = _ranks(ranked, rows, sorted(common), _Taken(column, kind, own), used, limit)
-    places = [_place(key, found, column, kind, spans[key], ranks.get(key), len(used)) for key, found in rows.items()]
+    spans = _spans(whole, taken, used, limit)
+    ranked = [key for key, found in whole.items() if not found[0].oracle]
+    standing = _standing(ranked, whole, taken, used, limit) if ranked else None
+    places = [_place(key, found, column, kind, spans.get(key), standing, used) for key, found in rows.items()]
     places.sort(key=_order)
-    return Overall(metric, kind, tuple(used), tuple(sorted(common)), tuple(places), limit)
+    return Overall(view, metric, kind, tuple(used), tuple(places), standing, limit)
 
 
 @dataclass(frozen=True)
@@ -124,71 +164,51 @@ class _Taken:
 
 
 def _order(place: OverallRow) -> tuple[bool, bool, int, float, str]:
-    """Ranked ones by their mean; of the others, those on more datasets first; oracles last."""
-    return place.row.oracle, place.tier is None, 0 if place.tier else -place.over, -place.mean, place.key
-
-
-def _common(sets: Sequence[frozenset[int]]) -> frozenset[int]:
-    """The datasets to rank on: of the sets that methods have, the one that makes the largest full table."""
-    if not sets:
-        return frozenset()
-    sizes = {own: sum(own <= other for other in sets) * len(own) for own in set(sets)}
-    return max(sizes, key=lambda own: (sizes[own], len(own), sorted(own)))
+    """Ranked ones by their mean, then oracles; then those that lack datasets, by how many they lack."""
+    return bool(place.lacks), place.row.oracle, len(place.lacks), -(place.mean or 0.0), place.key
 
 
 def _spans(
-    rows: Mapping[str, Mapping[int, Row]],
-    common: frozenset[int],
-    ranked: set[str],
-    taken: _Taken,
-    boards: Sequence[Board],
-    limit: bool,
-) -> dict[str, tuple[tuple[int, ...], NDArray[np.float64]]]:
-    """Key -> the datasets it is averaged over, and its mean with the interval."""
-    groups: dict[tuple[int, ...], list[str]] = {}
-    for key, found in rows.items():
-        # A ranked method counts on the common datasets alone: a mean over others would not compare with its rivals'.
-        over = tuple(sorted(common)) if key in ranked else tuple(sorted(found))
-        groups.setdefault(over, []).append(key)
-    spans: dict[str, tuple[tuple[int, ...], NDArray[np.float64]]] = {}
-    for over, keys in groups.items():
-        if limit:
-            own = [[rows[key][place].samples[taken.kind] for key in keys] for place in over]
-            means = np.array([[item.means[taken.column] for item in items] for items in own])
-            errors = np.array([[item.errors[taken.column] for item in items] for items in own])
-            found_over = over_datasets_limit(means, errors, [boards[place].source for place in over])
-        else:
-            found_over = over_datasets(
-                [np.column_stack([taken.values(place, rows[key][place]) for key in keys]) for place in over],
-                [taken.units(place, boards[place]) for place in over],
-                [boards[place].source for place in over],
-            )
-        spans |= {key: (over, found_over[i]) for i, key in enumerate(keys)}
-    return spans
+    rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[Board], limit: bool
+) -> dict[str, NDArray[np.float64]]:
+    """Key -> its mean over sources with the interval."""
+    sources = [board.source for board in boards]
+    if not rows:
+        return {}
+    if limit:
+        own = [[rows[key][place].samples[taken.kind] for key in rows] for place in range(len(boards))]
+        means = np.array([[item.means[taken.column] for item in items] for items in own])
+        errors = np.array([[item.errors[taken.column] for item in items] for items in own])
+        found = over_datasets_limit(means, errors, sources)
+    else:
+        found = over_datasets(
+            [np.column_stack([taken.values(place, rows[key][place]) for key in rows]) for place in range(len(boards))],
+            [taken.units(place, board) for place, board in enumerate(boards)],
+            sources,
+        )
+    return {key: found[i] for i, key in enumerate(rows)}
 
 
-def _ranks(
+def _standing(
     ranked: Sequence[str],
     rows: Mapping[str, Mapping[int, Row]],
-    common: Sequence[int],
     taken: _Taken,
     boards: Sequence[Board],
     limit: bool,
-) -> dict[str, tuple[int, int, int]]:
-    """Key -> tier, best and worst rank, on the common datasets."""
-    if not ranked:
-        return {}
-    sources = [boards[place].source for place in common]
+) -> RankedSystems:
+    """Tiers and ranks of methods that have all datasets."""
+    sources, places = [board.source for board in boards], range(len(boards))
+    compete = np.array([competes(rows[key][0].result) for key in ranked])
     if limit:
         # The rows have no values, so only the sources' means can be resampled: too few of them for conclusions.
         means = np.array(
-            [[rows[key][place].samples[taken.kind].means[taken.column] for key in ranked] for place in common]
+            [[rows[key][place].samples[taken.kind].means[taken.column] for key in ranked] for place in places]
         )
-        found = ranked_systems(ranked, means, np.unique(sources, return_inverse=True)[1].astype(np.int64))
-    else:
-        values = [np.column_stack([taken.values(place, rows[key][place]) for key in ranked]) for place in common]
-        found = ranked_over_datasets(ranked, values, [taken.units(place, boards[place]) for place in common], sources)
-    return {key: (int(found.tier[i]), int(found.ranks[i, 0]), int(found.ranks[i, 1])) for i, key in enumerate(ranked)}
+        units = np.unique(sources, return_inverse=True)[1].astype(np.int64)
+        return ranked_systems(ranked, means, units, compete)
+    values = [np.column_stack([taken.values(place, rows[key][place]) for key in ranked]) for place in places]
+    units_of = [taken.units(place, board) for place, board in enumerate(boards)]
+    return ranked_over_datasets(ranked, values, units_of, sources, compete)
 
 
 def _place(
@@ -196,23 +216,28 @@ def _place(
     found: Mapping[int, Row],
     column: int,
     kind: str,
-    span: tuple[tuple[int, ...], NDArray[np.float64]],
-    ranks: tuple[int, int, int] | None,
-    datasets: int,
+    span: NDArray[np.float64] | None,
+    standing: RankedSystems | None,
+    boards: Sequence[Board],
 ) -> OverallRow:
-    over, interval = span
-    own = [(float(found[i].samples[kind].means[column]), found[i]) if i in found else None for i in range(datasets)]
-    tier, best, worst = ranks or (None, None, None)
+    own = [(float(found[i].samples[kind].means[column]), found[i]) if i in found else None for i in range(len(boards))]
+    mean, low, high = (None, None, None) if span is None else map(float, span)
+    at = None if standing is None else standing.place(key)
+    tier, best, worst = (
+        (None, None, None)
+        if standing is None or at is None
+        else (int(standing.tier[at]), int(standing.ranks[at, 0]), int(standing.ranks[at, 1]))
+    )
     return OverallRow(
         key=key,
-        row=found[over[0]],
+        row=next(iter(found.values())),
         cells=tuple(own),
-        mean=float(interval[0]),
-        low=float(interval[1]),
-        high=float(interval[2]),
-        over=len(over),
-        n=sum(found[i].samples[kind].n for i in over),
-        failed=sum(found[i].result.metrics.n_failed for i in over),
+        lacks=tuple(board.name for i, board in enumerate(boards) if i not in found),
+        mean=mean,
+        low=low,
+        high=high,
+        n=sum(row.samples[kind].n for row in found.values()),
+        failed=sum(row.result.metrics.n_failed for row in found.values()),
         tier=tier,
         best=best,
         worst=worst,

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.macro import macro_intervals
-from bench.stats.multiple import holm
 from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.paired import FLIPS
-from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
+from bench.stats.tiers import corrected_pairs, pairwise_tests, rank_intervals, tiers
 from bench.stats.units import unit_sums
 
 #: Sums of units, times sign vectors, for one metric of one board: about a second's work.
@@ -39,8 +38,8 @@ class RankedSystems:
         means: (systems,).
         tier: (systems,) from 1.
         ranks: (systems, 2) best and worst rank, 95% of the resamples of units lie between.
-        pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm; 1 where
-            there are too few units for a conclusion.
+        pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm
+            (`corrected_pairs`); 1 where there are too few units for a conclusion.
         n, units: queries, and their units of independence.
         exact: whether they are those of `bench compare`; False where the limit of many units was taken.
     """
@@ -59,30 +58,39 @@ class RankedSystems:
         return self.ids.index(name) if name in self.ids else None
 
 
-def ranked_systems(ids: Sequence[str], values: NDArray[np.float64], units: NDArray[np.int64]) -> RankedSystems:
+def ranked_systems(
+    ids: Sequence[str],
+    values: NDArray[np.float64],
+    units: NDArray[np.int64],
+    contenders: NDArray[np.bool_] | None = None,
+) -> RankedSystems:
     """Tiers and ranks of systems on the same queries.
 
     Args:
         ids: (systems,).
         values: (queries, systems), finite; higher is better.
         units: (queries,) the unit of independence of each query, by code from 0.
+        contenders: (systems,) which of them compete; None if all do.
     """
     count, systems = int(units.max()) + 1, values.shape[1]
     exact = FLIPS * count * systems * (systems - 1) // 2 <= _FLIPPED
     if exact:
-        pairs = pairwise_tests(values, units=units) if count >= FEWEST_UNITS else np.ones((systems, systems))
+        pairs = np.ones((systems, systems))
+        if count >= FEWEST_UNITS:
+            pairs = pairwise_tests(values, units=units, contenders=contenders)
         # Each system is held against all others in every resample.
         resamples = min(_MOST, _DRAWN // (count * systems), _COMPARED // systems**2)
         ranks = rank_intervals(values, resamples=max(_FEWEST, resamples), units=units)
     else:
-        pairs, ranks = pairs_limit(values, units), ranks_limit(values, units)
+        pairs, ranks = pairs_limit(values, units, contenders), ranks_limit(values, units)
     if count < FEWEST_UNITS:
-        pairs = np.ones_like(pairs)
+        # Nothing is decided: not even that a floor is one.
+        pairs, contenders = np.ones_like(pairs), None
     means = values.mean(axis=0)
     return RankedSystems(
         ids=tuple(ids),
         means=means,
-        tier=tiers(means, pairs),
+        tier=tiers(means, pairs, contenders=contenders),
         ranks=ranks,
         pairs=pairs,
         n=len(values),
@@ -134,7 +142,9 @@ def ranks_limit(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArra
     return np.column_stack([low, np.quantile(worst, 0.975, axis=0, method="higher")]).astype(np.int64)
 
 
-def pairs_limit(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
+def pairs_limit(
+    values: NDArray[np.float64], units: NDArray[np.int64], contenders: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
     """The p-values of `pairwise_tests` in the limit of many units: sums with flipped signs are normal.
 
     Flipping the signs of units gives the sum of a pair's differences the variance Σ d_g², with the sums d_g of units.
@@ -142,6 +152,7 @@ def pairs_limit(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArra
     Args:
         values: (queries, systems), finite.
         units: (queries,) by code from 0.
+        contenders: (systems,) which of them compete; None if all do.
 
     Returns:
         (systems, systems), symmetric, with a diagonal of 1.
@@ -157,9 +168,7 @@ def pairs_limit(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArra
     apart = np.abs(totals[first] - totals[second])
     with np.errstate(invalid="ignore", divide="ignore"):
         p = np.where(apart > 0, 2 * norm.sf(apart / spread), 1.0)
-    found = np.ones((values.shape[1], values.shape[1]))
-    found[first, second] = found[second, first] = holm(np.minimum(p, 1.0))
-    return found
+    return corrected_pairs(np.minimum(p, 1.0), values, contenders)
 
 
 def over_datasets(
@@ -180,6 +189,7 @@ def ranked_over_datasets(
     values: Sequence[NDArray[np.float64]],
     units: Sequence[NDArray[np.int64]],
     sources: Sequence[str],
+    contenders: NDArray[np.bool_] | None = None,
 ) -> RankedSystems:
     """Tiers and ranks of systems by their means over sources, on these very datasets.
 
@@ -191,6 +201,7 @@ def ranked_over_datasets(
         ids: (systems,).
         values: for each dataset, (queries, systems) finite; higher is better.
         units, sources: as `over_datasets`.
+        contenders: (systems,) which of them compete; None if all do.
     """
     per_source = {name: sources.count(name) for name in sources}
     total = sum(len(part) for part in values)
@@ -199,7 +210,7 @@ def ranked_over_datasets(
         scaled.append(part * (total / (len(part) * per_source[source] * len(per_source))))
         codes.append(own + first)
         first += int(own.max()) + 1
-    return ranked_systems(ids, np.concatenate(scaled), np.concatenate(codes))
+    return ranked_systems(ids, np.concatenate(scaled), np.concatenate(codes), contenders)
 
 
 def over_datasets_limit(

@@ -13,12 +13,22 @@ The same results give the same bytes; names are untrusted, and escaped by each f
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.evidence.export import Export, ExportedBoard, ExportedResult
-from bench.leaderboard.boards.board import COLUMNS, RANKED, slug_of
+from bench.evidence.export import (
+    Export,
+    ExportedBoard,
+    ExportedOverall,
+    ExportedResult,
+    ExportedRow,
+    ExportedStanding,
+)
+from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, slug_of
+from bench.leaderboard.boards.overall import Overall
+from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.bibtex import methods_bib
 from bench.leaderboard.exports.feed import checked_base, feed_xml, sitemap_xml
 from bench.leaderboard.exports.latex import board_latex
@@ -55,6 +65,8 @@ def index_path(result: Result) -> str:
 def write_exports(
     put: Callable[[str, str], object],
     results: Sequence[Result],
+    boards: Sequence[Board] = (),
+    overall: Sequence[Overall] = (),
     *,
     links: Mapping[str, str] | None = None,
     marks: Mapping[str, Sequence[str]] | None = None,
@@ -66,6 +78,8 @@ def write_exports(
     Args:
         put: called once for each file, in a fixed order.
         results: every readable result, in any order; older versions and other protocols among them.
+        boards: those of the site, for the tests of all pairs.
+        overall: boards over datasets.
         links: result id -> the page that shows it, relative to the site's root.
         marks: result id -> what its row says of it on the pages, which know the dataset too; by default what results
             say of themselves.
@@ -82,17 +96,17 @@ def write_exports(
     unique = sorted(by_id.values(), key=_place)
     newest = latest(unique)
     current = frozenset(result.manifest.result_id for result in newest)
-    boards = _boards(unique, current)
+    groups = _boards(unique, current)
     own_marks = {
         result.manifest.result_id: [one_line(text, 300) for text in marks[result.manifest.result_id]]
         if marks is not None
         else _marks(result, board, current)
-        for board in boards
+        for board in groups
         for result in board.everything
     }
     put("results.csv", results_csv(unique, current, own_marks))
-    put("results.json", results_json(_export(unique, boards, own_marks, current, links)))
-    ranked_boards = [board for board in boards if board.ranked[0].manifest.protocol in CURRENT_VERSIONS]
+    put("results.json", results_json(_export(unique, groups, boards, overall, own_marks, current, links)))
+    ranked_boards = [board for board in groups if board.ranked[0].manifest.protocol in CURRENT_VERSIONS]
     for board in ranked_boards:
         put(f"tables/{board.id}.tex", board_latex(board.ranked, COLUMNS, own_marks))
     put("methods.bib", methods_bib(unique))
@@ -141,16 +155,20 @@ def _marks(result: Result, board: _Group, current: frozenset[str]) -> list[str]:
 
 def _export(
     results: Sequence[Result],
-    boards: Sequence[_Group],
+    groups: Sequence[_Group],
+    boards: Sequence[Board],
+    overall: Sequence[Overall],
     own_marks: Mapping[str, list[str]],
     current: frozenset[str],
     links: Mapping[str, str],
 ) -> Export:
     names = list(dict.fromkeys(name for result in results for name in result.metrics.metrics))
+    standings = {board.slug: board.standings for board in boards}
     return Export(
         protocol=PROTOCOL_VERSION,
         metrics=described(names),
-        boards=[_exported_board(board) for board in boards],
+        boards=[_exported_board(group, standings.get(group.id, {})) for group in groups],
+        overall=[_exported_overall(board) for board in overall],
         results=[
             ExportedResult(
                 result_id=result.manifest.result_id,
@@ -168,7 +186,52 @@ def _export(
     )
 
 
-def _exported_board(board: _Group) -> ExportedBoard:
+def _standing(metric: str, found: RankedSystems) -> ExportedStanding:
+    count = len(found.ids)
+    return ExportedStanding(
+        metric=metric,
+        systems=list(found.ids),
+        tiers=found.tier.tolist(),
+        ranks=[(int(best), int(worst)) for best, worst in found.ranks],
+        p=[found.pairs[i, i + 1 :].tolist() for i in range(count)],
+        n=found.n,
+        units=found.units,
+        exact=found.exact,
+    )
+
+
+def _known(end: float | None) -> float | None:
+    """An interval's end; None where too few sources or units leave it open."""
+    return None if end is None or math.isnan(end) else end
+
+
+def _exported_overall(board: Overall) -> ExportedOverall:
+    return ExportedOverall(
+        view=board.view.name,
+        title=board.view.title,
+        ranking_set=board.view.version,
+        metric=board.metric,
+        queries=board.kind,
+        boards=[item.slug for item in board.boards],
+        rows=[
+            ExportedRow(
+                system=place.key,
+                mean=place.mean,
+                low=_known(place.low),
+                high=_known(place.high),
+                tier=place.tier,
+                best_rank=place.best,
+                worst_rank=place.worst,
+                results=[None if cell is None else cell[1].id for cell in place.cells],
+                means=[None if cell is None else cell[0] for cell in place.cells],
+            )
+            for place in board.places
+        ],
+        standing=None if board.standing is None else _standing(board.metric, board.standing),
+    )
+
+
+def _exported_board(board: _Group, standings: Mapping[str, RankedSystems]) -> ExportedBoard:
     first = board.ranked[0]
     data = first.manifest.dataset
     return ExportedBoard(
@@ -184,4 +247,5 @@ def _exported_board(board: _Group) -> ExportedBoard:
         tools=data.tools,
         metric=RANKED[0],
         results=[result.manifest.result_id for result in board.ranked],
+        standings=[_standing(metric, found) for metric, found in standings.items()],
     )

@@ -1,47 +1,47 @@
-"""The board over datasets: a page for each metric and kind of queries."""
+"""The board over datasets: a page for each view, metric and kind of queries."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from bench.leaderboard.boards.board import RANKED, Board
-from bench.leaderboard.boards.overall import Overall, families, main_boards, overall
+from bench.leaderboard.boards.overall import Overall, families, fragments
 from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.stats.noninferiority import FEWEST_UNITS
 
-_KINDS = ("all", "seen", "unseen")
-
 
 def _write(content: Content, writer: Writer) -> None:
-    boards, masks = content.boards, content.masks
-    main = main_boards(boards)
-    others = [board for board in boards if board not in main]
-    kinds = ["all", *(kind for kind in _KINDS[1:] if any(kind in masks.get(board.slug, {}) for board in main))]
-    names = list(families(main))
-    flags = _flags(main)
-    for kind in kinds:
-        for metric in RANKED:
-            board = overall(main, metric, kind, masks)
-            ranked = sum(place.tier is not None for place in board.places)
-            page = render(
-                "home",
-                "",
-                "index.html",
-                board=board,
-                metrics=[(name, _path(name, kind)) for name in RANKED],
-                kinds=[(name, _path(metric, name)) for name in kinds],
-                ranked=ranked,
-                rest=any(place.tier is None and not place.row.oracle for place in board.places),
-                common=[board.boards[i].name for i in board.common],
-                families=names,
-                flags=flags,
-                best=_best(board),
-                others=others,
-            )
-            writer.put(_path(metric, kind), page)
+    shown = {board.slug for view in content.views for board in view.boards}
+    others = [board for board in content.boards if board.slug not in shown]
+    paths = {board: _path(board, content) for board in content.overall}
+    for board, path in paths.items():
+        view = [(other, place) for other, place in paths.items() if other.view is board.view]
+        page = render(
+            "home",
+            "",
+            "index.html",
+            board=board,
+            views=[
+                (other.view.title, place, other.view is board.view)
+                for other, place in paths.items()
+                if (other.metric, other.kind) == (board.metric, "all")
+            ],
+            metrics=[(other.metric, place) for other, place in view if other.kind == board.kind],
+            kinds=[(other.kind, place) for other, place in view if other.metric == board.metric],
+            ranked=sum(place.tier is not None for place in board.places),
+            partial=sum(bool(place.lacks) for place in board.places),
+            sources=len({item.source for item in board.boards}),
+            fragments=fragments(board.view, content.absent),
+            unranked=content.unranked,
+            families=list(families(board.view.boards)),
+            flags=_flags(board.view.boards),
+            best=_best(board),
+            others=others,
+        )
+        writer.put(path, page)
 
 
 def _flags(boards: Sequence[Board]) -> dict[str, str]:
@@ -71,10 +71,13 @@ def _best(board: Overall) -> list[set[str]]:
     return found
 
 
-def _path(metric: str, kind: str) -> str:
-    if metric == RANKED[0] and kind == "all":
+def _path(board: Overall, content: Content) -> str:
+    first = board.view is content.views[0]
+    if board.metric == RANKED[0] and board.kind == "all" and first:
         return "index.html"
-    return f"overall-{metric.replace('@', '-')}{'' if kind == 'all' else f'-{kind}'}.html"
+    parts = ["overall", board.metric.replace("@", "-"), "" if first else board.view.name]
+    parts += ["" if board.kind == "all" else board.kind]
+    return f"{'-'.join(filter(None, parts))}.html"
 
 
 PAGE = Page("home", "index.html", _write, entry="Overall", place=1)

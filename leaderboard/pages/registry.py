@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bench.leaderboard.boards.board import Board, Rejected
+from bench.leaderboard.boards.overall import Overall
+from bench.leaderboard.boards.rankingset import View
 from bench.leaderboard.writer import Writer
 from bench.reproduce.report import Reproduction
 
@@ -26,14 +25,20 @@ class Content:
 
     Attributes:
         boards: by dataset.
-        masks: slug of a board -> `seen`, `unseen` -> (judged queries,).
+        views: what methods are ranked on, the ranking first.
+        overall: boards over the datasets of each view.
+        unranked: why a declared ranking is not shown, a sentence each.
+        absent: slugs of boards whose dataset was not at hand: which of its tools are seen is not known.
         rejected: what is not shown, and why.
         report: of a reproduction, if there is one.
         shown: ids of the results that have a page.
     """
 
     boards: Sequence[Board]
-    masks: Mapping[str, Mapping[str, NDArray[np.bool_]]]
+    views: Sequence[View]
+    overall: Sequence[Overall]
+    unranked: Sequence[str]
+    absent: Collection[str]
     rejected: Sequence[Rejected]
     report: Reproduction | None
     shown: Collection[str]

@@ -116,18 +116,6 @@ def test_the_first_tier_of_a_dataset_is_bold_where_all_queries_count(build: Call
 
 
 @pytest.mark.usefixtures("ready")
-def test_methods_without_the_common_datasets_are_shown_and_not_ranked(
-    build: Callable[..., Any], edit: Callable[..., None], scored: Callable[[str], Path]
-) -> None:
-    # Four methods share the embedded dataset, one result is on a dataset of its own.
-    edit(scored("elsewhere"), dataset__spec="elsewhere", dataset__content_hash="e" * 64)
-    home = build().page("index.html")
-    assert "4 methods are ranked: those with results on all of starter." in " ".join(home.texts)
-    (row,) = (part for part in home.text.split("<tr ") if part.startswith("data-f") and ">elsewhere</a>" in part)
-    assert "<td class=t><td><th" in row
-
-
-@pytest.mark.usefixtures("ready")
 def test_other_limits_splits_and_contents_have_boards_of_their_own(
     build: Callable[..., Any], edit: Callable[..., None], scored: Callable[[str], Path]
 ) -> None:

@@ -234,7 +234,7 @@ def test_so_are_they_for_any_table(systems: int, queries: int, seed: int) -> Non
 def test_tests_of_few_systems() -> None:
     assert pairwise_tests(np.ones((3, 1))).tolist() == [[1.0]]
     assert pairwise_tests(np.ones((3, 2))).tolist() == [[1.0, 1.0], [1.0, 1.0]]
-    assert pairwise_tests(np.array([[1.0, 0.0, 0.0]] * 8))[0].tolist() == [1.0, 3 * 2 / 2**8, 3 * 2 / 2**8]
+    assert pairwise_tests(np.array([[1.0, 0.0, 0.5]] * 8))[0].tolist() == [1.0, 3 * 2 / 2**8, 3 * 2 / 2**8]
     for values in (np.zeros((0, 2)), np.zeros((2, 0)), np.zeros(3), np.array([[np.nan, 1.0]])):
         with pytest.raises(ValueError, match="finite numbers"):
             pairwise_tests(values)

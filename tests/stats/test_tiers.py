@@ -116,6 +116,11 @@ def test_a_system_known_to_be_worse_than_another_than_the_first_of_a_tier_leaves
 
 def test_few_systems() -> None:
     assert tiers(np.array([]), np.ones((0, 0))).tolist() == []
+    # d stands between a and b, differs from both, and does not compete: it parts nobody.
+    means, floor = np.array([0.9, 0.7, 0.6, 0.8]), np.array([True, True, True, False])
+    assert tiers(means, table(4, ad=0.01, bd=0.01)).tolist() == [1, 3, 3, 2]
+    assert tiers(means, table(4, ad=0.01, bd=0.01), contenders=floor).tolist() == [1, 1, 1, 2]
+    assert tiers(means, table(4), contenders=np.zeros(4, dtype=np.bool_)).tolist() == [1, 1, 1, 1]
     assert tiers(np.array([0.3]), np.ones((1, 1))).tolist() == [1]
 
 

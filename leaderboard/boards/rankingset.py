@@ -1,0 +1,138 @@
+"""The ranking set: which datasets methods are ranked on, declared before anybody's results are seen.
+
+The datasets must not follow from the results. If they do, submissions choose them: three noise results on the right
+datasets once took half of the datasets out of the ranking and put another method first. So they are a file with a
+version, `ranking_set.toml`, which a site names. A method that lacks a dataset of it is not ranked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from bench.errors import UsageError
+from bench.leaderboard.boards.board import Board
+from bench.storage.records import StrictRecord, read_toml
+
+#: The set that boards are ranked by where no other is given.
+DECLARED = Path(__file__).with_name("ranking_set.toml")
+
+
+class DeclaredView(StrictRecord):
+    """Datasets that methods are ranked on together.
+
+    Attributes:
+        name: in addresses.
+        title: on pages.
+        why: why these, in a sentence.
+        datasets: specs.
+    """
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")
+    title: str = Field(min_length=1, max_length=60)
+    why: str = Field(min_length=1, max_length=600)
+    datasets: list[str] = Field(min_length=1)
+
+
+class RankingSet(StrictRecord):
+    """What `ranking_set.toml` holds.
+
+    Attributes:
+        version: named on pages and in exports.
+        views: the first is the ranking; the others rank on parts of the data.
+        content: spec -> the content hash that counts; a dataset without one counts with the content that most results
+            are on.
+    """
+
+    version: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,29}$")
+    views: list[DeclaredView] = Field(min_length=1)
+    content: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RankingSet:
+        names = [view.name for view in self.views]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two views are called {name}")
+        for view in self.views:
+            for spec in view.datasets:
+                if view.datasets.count(spec) > 1:
+                    raise ValueError(f"the view {view.name} names {spec} twice")
+        return self
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of a site: datasets that it has results on.
+
+    Attributes:
+        name, title, why: as declared.
+        boards: one for each of its datasets.
+        version: of the ranking set; empty for the view of a site that is not ranked by a declared set.
+    """
+
+    name: str
+    title: str
+    why: str
+    boards: tuple[Board, ...]
+    version: str
+
+    @property
+    def declared(self) -> bool:
+        """Whether its datasets were chosen before there were results."""
+        return bool(self.version)
+
+
+def read_ranking_set(path: Path = DECLARED) -> RankingSet:
+    """The set in a TOML file.
+
+    Raises:
+        UsageError: the file cannot be read, is not TOML, or does not follow the model; the sentence says where.
+    """
+    return read_toml(RankingSet, path, "the ranking set", UsageError)
+
+
+def main_boards(boards: Sequence[Board], content: Mapping[str, str]) -> dict[str, Board]:
+    """The board that counts for each dataset: today's protocol, all queries, the declared content.
+
+    Where no content is declared it is the board with most results, and of these the one with the smallest slug: the
+    newest result does not decide, since anybody can add one.
+    """
+    found: dict[str, Board] = {}
+    for board in sorted(boards, key=lambda item: (-len(item.rows), item.slug)):
+        usual = board.current and board.limit is None and board.split in {"test", "all"}
+        if usual and content.get(board.spec, board.content_hash) == board.content_hash:
+            found.setdefault(board.spec, board)
+    return found
+
+
+def views_of(chosen: RankingSet, boards: Sequence[Board]) -> tuple[list[View], list[str]]:
+    """The views that a site can show, the ranking first, and what is missing for the others.
+
+    A site without results on some dataset of the ranking is ranked on all of its own datasets, and says that these
+    were not declared.
+
+    Returns:
+        Views, and a sentence for each declared view that cannot be shown.
+    """
+    main = main_boards(boards, chosen.content)
+    views, missing = [], []
+    for view in chosen.views:
+        lacking = [spec for spec in view.datasets if spec not in main]
+        if lacking:
+            several = "s" if len(lacking) > 1 else ""
+            missing.append(
+                f"the ranking {view.title!r} (set {chosen.version}) is not shown: there are no results on its "
+                f"dataset{several} {', '.join(lacking)}."
+            )
+        else:
+            own = tuple(main[spec] for spec in view.datasets)
+            views.append(View(view.name, view.title, view.why, own, chosen.version))
+    if not views or views[0].name != chosen.views[0].name:
+        every = tuple(main[spec] for spec in sorted(main))
+        why = "All datasets that this site has results on. They were not declared beforehand, so that a result on a new"
+        views.insert(0, View("", "All datasets", f"{why} dataset changes them.", every, ""))
+    return views, missing

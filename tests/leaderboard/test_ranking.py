@@ -1,0 +1,373 @@
+"""The ranking: what is declared, and what submitters who want to climb can change: nothing but their own rows."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from bench import compare
+from bench.__main__ import run as command
+from bench.errors import UsageError
+from bench.registry.datasets import dataset_entries
+from bench.results.comparing import FLOORS
+from bench.results.store import Result
+from bench.stats.tiers import corrected_pairs, pairwise_tests
+from bench.storage.paths import results_folder
+
+board_module = importlib.import_module("bench.leaderboard.boards.board")
+overall_module = importlib.import_module("bench.leaderboard.boards.overall")
+rankingset = importlib.import_module("bench.leaderboard.boards.rankingset")
+tables = importlib.import_module("bench.leaderboard.boards.tables")
+
+RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
+#: On which the attacks are tried: a source with two datasets, and two of one.
+SPECS = ("apibank", "starter", "toolbench-i1-inst", "toolbench-i1-cat")
+DECLARED = rankingset.RankingSet.model_validate(
+    {"version": "1", "views": [{"name": "all", "title": "all", "why": "for the attacks", "datasets": list(SPECS)}]}
+)
+
+Submissions = Mapping[str, Sequence[tuple[str, NDArray[np.float64]]]]
+
+
+@functools.cache
+def _kept(spec: str) -> tuple[list[Result], dict[str, NDArray[np.float64]]]:
+    """The kept results on a dataset, and their values by the ranking metrics."""
+    groups, rejected = board_module.read_results(RESULTS)
+    assert not rejected
+    (members,) = (
+        own for own in groups if own[0].manifest.dataset.spec == spec and own[0].manifest.dataset.limit is None
+    )
+    known: list[Any] = []
+    return members, {
+        item.manifest.result_id: tables.checked_values(item, board_module.RANKED, False, known)[0] for item in members
+    }
+
+
+def _submitted(real: Result, name: str, values: NDArray[np.float64], number: int, spec: str | None = None) -> Result:
+    """A result by another name, with these values."""
+    manifest = real.manifest
+    own = f"{number:012x}"
+    means = {
+        metric: found.model_copy(update={"mean": float(values[:, board_module.RANKED.index(metric)].mean())})
+        if metric in board_module.RANKED
+        else found
+        for metric, found in real.metrics.metrics.items()
+    }
+    return replace(
+        real,
+        manifest=manifest.model_copy(
+            update={
+                "result_id": own,
+                "dataset": manifest.dataset.model_copy(update={"spec": spec or manifest.dataset.spec}),
+                "method": manifest.method.model_copy(update={"spec": name, "full_spec": name, "hash": own * 5}),
+            }
+        ),
+        metrics=real.metrics.model_copy(update={"result_id": own, "metrics": means}),
+    )
+
+
+def _boards(added: Submissions, copies: Sequence[str] = ()) -> list[Any]:
+    """Boards of the kept results and of what is added; `copies` are datasets that are submitted as datasets of their
+    own, with every second query right for one method."""
+    found = []
+    for place, spec in enumerate(SPECS):
+        members, values = _kept(spec)
+        own, known = list(members), dict(values)
+        for number, (name, table) in enumerate(added.get(spec, ())):
+            item = _submitted(members[0], name, table, 1000 * place + number + 1)
+            own.append(item)
+            known[item.manifest.result_id] = table
+        found.append(_sampled(own, known))
+    for number, spec in enumerate(copies):
+        real = _kept(SPECS[0])[0][0]
+        table = np.ones_like(_kept(SPECS[0])[1][real.manifest.result_id])
+        item = _submitted(real, "mine", table, 900_000 + number, spec)
+        found.append(_sampled([item], {item.manifest.result_id: table}))
+    return found
+
+
+def _sampled(members: Sequence[Result], values: Mapping[str, NDArray[np.float64]]) -> Any:
+    return board_module.sampled(board_module.assembled(members, values, {}), {}, True)
+
+
+def _ranking(boards: Sequence[Any], metric: str = "recall@5") -> Any:
+    views, missing = rankingset.views_of(DECLARED, boards)
+    assert not missing
+    return overall_module.overall(views[0], metric, "all", {})
+
+
+def _rows(ranking: Any, only: frozenset[str] | None = None) -> list[tuple[str, float | None]]:
+    """System and mean, in the order of the board; `only` of these."""
+    return [(place.key, place.mean) for place in ranking.places if only is None or place.key in only]
+
+
+def _tiers(ranking: Any, only: frozenset[str]) -> dict[str, int | None]:
+    return {place.key: place.tier for place in ranking.places if place.key in only}
+
+
+@functools.cache
+def _before() -> Any:
+    return _ranking(_boards({}))
+
+
+def _honest() -> frozenset[str]:
+    return frozenset(place.key for place in _before().places)
+
+
+def _noise(spec: str, seed: int, level: float = 0.05) -> NDArray[np.float64]:
+    values = next(iter(_kept(spec)[1].values()))
+    return (np.random.default_rng(seed).random(values.shape) < level).astype(np.float64)
+
+
+def _best(spec: str) -> NDArray[np.float64]:
+    """The values of the best honest method on a dataset."""
+    members, values = _kept(spec)
+    own = [values[item.manifest.result_id] for item in members if not item.manifest.method.oracle]
+    return max(own, key=lambda table: float(table[:, 0].mean()))
+
+
+def test_every_declared_dataset_is_there_with_the_content_of_the_kept_results() -> None:
+    chosen = rankingset.read_ranking_set()
+    declared = {spec for view in chosen.views for spec in view.datasets}
+    assert declared == set(chosen.content)
+    assert {spec.partition("(")[0] for spec in declared} <= set(dataset_entries())
+    kept: dict[str, set[str]] = {}
+    for path in RESULTS.glob("*/*/manifest.json"):
+        data = json.loads(path.read_text("utf-8"))["dataset"]
+        kept.setdefault(data["spec"], set()).add(data["content_hash"])
+    assert {spec: {digest} for spec, digest in chosen.content.items()} == {spec: kept[spec] for spec in declared}
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        pytest.param(
+            {
+                spec: [(f"random-bundle(seed={seed})", _noise(spec, seed)) for seed in (1, 2, 3)]
+                for spec in ("starter", "toolbench-i1-inst")
+            },
+            id="three noise results on half of the datasets",
+        ),
+        pytest.param(
+            {spec: [(f"random(seed={seed})", _noise(spec, seed)) for seed in range(9)] for spec in SPECS},
+            id="floors everywhere",
+        ),
+        pytest.param({"apibank": [("specialist", np.ones((269, 5)))]}, id="a specialist of one dataset"),
+        pytest.param(
+            {spec: [(f"mine{number}", _best(spec)) for number in range(50)] for spec in SPECS},
+            id="a run submitted fifty times under new names",
+        ),
+    ],
+)
+def test_no_attack_changes_what_stands_of_the_others(added: Submissions) -> None:
+    after = _ranking(_boards(added))
+    assert _rows(after, _honest()) == _rows(_before())
+    competing = frozenset(key for key in _honest() if key.partition("(")[0] not in FLOORS)
+    assert _tiers(after, competing) == _tiers(_before(), competing)
+    kept = {place.key: (place.lacks, place.tier is None) for place in _before().places}
+    assert {place.key: (place.lacks, place.tier is None) for place in after.places if place.key in kept} == kept
+
+
+def test_datasets_that_are_not_declared_and_other_data_change_nothing() -> None:
+    boards = _boards({}, copies=["apibank-copy", "apibank-copy2", "mydata"])
+    # The same name with other content, with the most results and the newest.
+    real = _kept("apibank")[0][0]
+    forged = []
+    values = {}
+    for number in range(40):
+        item = _submitted(real, f"mine{number}", np.ones((269, 5)), 950_000 + number)
+        data = item.manifest.dataset.model_copy(update={"content_hash": "f" * 64})
+        when = item.manifest.environment.model_copy(update={"created": "2099-01-01T00:00:00+00:00"})
+        item = replace(item, manifest=item.manifest.model_copy(update={"dataset": data, "environment": when}))
+        forged.append(item)
+        values[item.manifest.result_id] = np.ones((269, 5))
+    content = {board.spec: board.content_hash for board in boards[: len(SPECS)]}
+    declared = DECLARED.model_copy(update={"content": content})
+    views, missing = rankingset.views_of(declared, [*boards, _sampled(forged, values)])
+    assert not missing
+    assert _rows(overall_module.overall(views[0], "recall@5", "all", {})) == _rows(_before())
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.tuples(
+            st.sets(st.sampled_from(SPECS), min_size=1),
+            st.integers(0, 2**32 - 1),
+            st.sampled_from([0.0, 0.02, 0.3, 0.7, 1.0]),
+            st.sampled_from(["mine", "random(seed=7)", "tgr(base=names)"]),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_whatever_is_added_the_others_keep_their_order_and_their_means(
+    made: list[tuple[set[str], int, float, str]],
+) -> None:
+    added: dict[str, list[tuple[str, NDArray[np.float64]]]] = {}
+    for number, (specs, seed, level, name) in enumerate(made):
+        for spec in sorted(specs):
+            added.setdefault(spec, []).append((f"{name}-{number}", _noise(spec, seed, level)))
+    after = _ranking(_boards(added))
+    assert _rows(after, _honest()) == _rows(_before())
+    competing = {key for key in _honest() if key.partition("(")[0] not in FLOORS}
+    own = [place.tier for place in after.places if place.tier is not None and place.key in competing]
+    assert own == sorted(own)
+
+
+@pytest.mark.parametrize("metric", board_module.RANKED)
+def test_systems_share_a_tier_only_if_no_pair_in_it_is_significant(metric: str) -> None:
+    standing = _ranking(_boards({}), metric).standing
+    assert standing is not None
+    same = standing.tier[:, None] == standing.tier[None, :]
+    assert standing.pairs[same].min() >= 0.05
+    assert same.sum() > len(same)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(2, 9),
+    st.integers(25, 60),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.0, 0.1, 0.4]),
+    st.integers(0, 3),
+)
+def test_tiers_of_simulated_boards_hold_no_significant_pair(
+    systems: int, queries: int, seed: int, spread: float, floors: int
+) -> None:
+    random = np.random.default_rng(seed)
+    skill = np.clip(0.5 + spread * random.normal(size=systems), 0.05, 0.95)
+    values = (random.random((queries, systems)) < skill).astype(np.float64)
+    compete = np.arange(systems) >= min(floors, systems - 1)
+    pairs = pairwise_tests(values, contenders=compete, flips=500)
+    ranked = overall_module.ranked_systems([str(i) for i in range(systems)], values, np.arange(queries), compete)
+    same = ranked.tier[:, None] == ranked.tier[None, :]
+    assert ranked.pairs[same].min() >= 0.05
+    assert np.array_equal(pairs, pairs.T)
+
+
+def test_pairs_of_contenders_know_nothing_of_floors_and_copies() -> None:
+    random = np.random.default_rng(5)
+    values = (random.random((80, 4)) < [0.7, 0.55, 0.5, 0.3]).astype(np.float64)
+    alone = pairwise_tests(values)
+    noise = (random.random((80, 30)) < 0.1).astype(np.float64)
+    copies = np.repeat(values[:, :1], 10, axis=1)
+    compete = np.array([True] * 4 + [False] * 30 + [True] * 10)
+    crowded = pairwise_tests(np.column_stack([values, noise, copies]), contenders=compete)
+    assert np.array_equal(crowded[:4, :4], alone)
+    assert (crowded[0, 34:] == 1).all()
+    assert np.array_equal(crowded[1, 34:], np.full(10, alone[0, 1]))
+    # By hand: three systems, two of which are one, have a single pair.
+    assert corrected_pairs(np.array([1.0, 0.03, 0.03]), np.array([[1, 1, 0], [0, 0, 1.0]])).tolist() == [
+        [1.0, 1.0, 0.03],
+        [1.0, 1.0, 0.03],
+        [0.03, 0.03, 1.0],
+    ]
+
+
+@pytest.mark.parametrize("spec", ["apibank", "starter", "toolbench-i3-inst"])
+def test_the_site_and_bench_compare_agree_on_every_pair(spec: str) -> None:
+    members, values = _kept(spec)
+    board = board_module.assembled(members, values)
+    ids = {item.manifest.result_id: item for item in members}
+    own = board.standings["recall@5"]
+    report = compare(*(ids[name].folder for name in own.ids), metrics=["recall@5"]).report
+    (metric,) = report.datasets[0].metrics
+    assert metric.pairs == own.pairs.tolist()
+    tiers = {item.system: item.tier for item in metric.standings}
+    names = [system.name for system in report.datasets[0].systems]
+    assert [tiers[name] for name in names] == own.tier.tolist()
+
+
+def test_the_export_has_the_rankings_and_the_p_values_of_all_pairs(ready: Path, build: Callable[..., Any]) -> None:
+    site = build()
+    export = json.loads((site.folder / "results.json").read_text("utf-8"))
+    (board,) = export["boards"]
+    (made,) = site.made.boards
+    for standing in board["standings"]:
+        own = made.standings[standing["metric"]]
+        assert standing["systems"] == list(own.ids)
+        assert standing["tiers"] == own.tier.tolist()
+        for first, row in enumerate(standing["p"]):
+            assert row == own.pairs[first, first + 1 :].tolist()
+    first = export["overall"][0]
+    assert (first["metric"], first["queries"], first["ranking_set"]) == ("recall@5", "all", "")
+    assert [row["mean"] for row in first["rows"] if row["tier"]] == sorted(
+        (row["mean"] for row in first["rows"] if row["tier"]), reverse=True
+    )
+    assert len(first["rows"]) == len(made.rows)
+
+
+def test_a_site_without_a_declared_dataset_says_so_and_strict_fails(
+    ready: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "site")
+    assert command(["leaderboard", "build", "--out", out, "--strict"]) == 4
+    said = capsys.readouterr().err
+    assert "there are no results on its datasets apibank, metatool" in said
+    assert "do not publish it" in said
+    own = tmp_path / "set.toml"
+    own.write_text(
+        'version = "7"\n[[views]]\nname = "ours"\ntitle = "Ours"\nwhy = "all we have"\ndatasets = ["starter"]\n',
+        "utf-8",
+    )
+    assert command(["leaderboard", "build", "--out", out, "--strict", "--ranking-set", str(own)]) == 0
+    assert "ranking set 7" in (tmp_path / "site" / "index.html").read_text("utf-8")
+
+
+def test_a_dataset_that_is_not_at_hand_is_named_and_nothing_is_ranked_on_a_fragment(
+    ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert list(build().folder.glob("overall-*-unseen.html"))
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "empty"))
+    site = build("other")
+    assert any("starter: The dataset was not in the cache" in sentence for sentence in site.made.incomplete)
+    assert not list(site.folder.glob("overall-*-unseen.html"))
+    assert "was not at hand when this site was built" in site.page("index.html").text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('version = "1"\n', "views"),
+        ('version = "1"\nviews = []\n', "views"),
+        ('version = "1"\n[[views]]\nname = "A b"\ntitle = "x"\nwhy = "y"\ndatasets = ["starter"]\n', "name"),
+        ('version = "1"\n[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["s", "s"]\n', "names s twice"),
+        ('version = "<b>"\n[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["s"]\n', "version"),
+        ("views = 1 = 2", "not TOML"),
+    ],
+)
+def test_a_ranking_set_that_is_wrong_is_refused_in_a_sentence(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(UsageError, match=said):
+        rankingset.read_ranking_set(path)
+
+
+def test_a_method_that_lacks_a_dataset_has_no_mean(build: Callable[..., Any], ready: Path, tmp_path: Path) -> None:
+    assert command(["run", "-m", "bm25", "-d", "apibank", "-q"]) in {0, 4}
+    home = build().page("index.html")
+    rows = {place.key: place for place in _overall(build())}
+    assert rows["bm25"].mean is not None
+    assert all(place.mean is None and place.lacks for key, place in rows.items() if key != "bm25")
+    assert "lacks apibank" in {value for name, value in home.attributes if name == "title"}
+    shutil.rmtree(results_folder())
+
+
+def _overall(site: Any) -> Sequence[Any]:
+    (view, *_), _ = rankingset.views_of(rankingset.read_ranking_set(), site.made.boards)
+    places: Sequence[Any] = overall_module.overall(view, "recall@5", "all", {}).places
+    return places
