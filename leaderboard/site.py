@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, family_of, read_results, slug_of
-from bench.leaderboard.boards.overall import MOST_VALUES, overall_boards
+from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import index_path, table_path, write_exports
@@ -109,7 +109,8 @@ def build_site(
         shown = {result.manifest.result_id for result in every}
         rejected.sort(key=lambda item: (item.where, item.reason))
         views, unranked = views_of(chosen, boards)
-        ranked = overall_boards(views, masks, absent)
+        cache = BuildCache(out)
+        ranked = overall_boards(views, masks, absent, cache)
         content = Content(boards, views, ranked, unranked, absent, rejected, report, shown)
         for page in pages():
             if page.write is not None:
@@ -121,7 +122,8 @@ def build_site(
         write_exports(
             writer.put, every, boards, ranked, links=links, marks=_marks(boards), pages=paths, base_url=base_url
         )
-        BuildCache(out).finish({job.name for job in work})
+        kept = {entry_name(board.view, board.metric, board.kind) for board in ranked}
+        cache.finish({job.name for job in work} | kept)
         incomplete = (*unranked, *absent.values())
         return Site(tuple(boards), tuple(rejected), incomplete, writer.finish())
 

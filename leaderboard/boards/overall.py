@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,9 @@ from bench.leaderboard.boards.standings import (
     ranked_over_datasets,
     ranked_systems,
 )
+from bench.leaderboard.buildcache import BuildCache, Kept, key_of
 from bench.results.comparing import competes
+from bench.results.store import PER_QUERY
 from bench.results.units import numbered
 
 #: Values that are resampled one by one; more of them are resampled by their means and errors.
@@ -75,10 +79,14 @@ class Overall:
 
 #: Kinds of queries: all, those whose gold tools all occur in training queries, those of which none does.
 KINDS = ("all", "seen", "unseen")
+_PARTS = ("means", "tier", "ranks", "pairs")
 
 
 def overall_boards(
-    views: Sequence[View], masks: Mapping[str, Mapping[str, NDArray[np.bool_]]], absent: Collection[str]
+    views: Sequence[View],
+    masks: Mapping[str, Mapping[str, NDArray[np.bool_]]],
+    absent: Collection[str],
+    cache: BuildCache | None = None,
 ) -> list[Overall]:
     """Every board over datasets: each view, by each metric, on each kind of queries.
 
@@ -86,9 +94,10 @@ def overall_boards(
         views: of the site.
         masks: board's slug -> kind -> (judged queries,).
         absent: slugs of boards whose dataset was not at hand.
+        cache: of the site: tests of results that have not changed are not made again.
     """
     return [
-        overall(view, metric, kind, masks)
+        overall(view, metric, kind, masks, cache)
         for view in views
         for kind in view_kinds(view, masks, absent)
         for metric in RANKED
@@ -114,7 +123,13 @@ def fragments(view: View, absent: Collection[str]) -> list[Board]:
     return [board for board in view.boards if board.slug in absent]
 
 
-def overall(view: View, metric: str, kind: str, masks: Mapping[str, Mapping[str, NDArray[np.bool_]]]) -> Overall:
+def overall(
+    view: View,
+    metric: str,
+    kind: str,
+    masks: Mapping[str, Mapping[str, NDArray[np.bool_]]],
+    cache: BuildCache | None = None,
+) -> Overall:
     """A board over datasets.
 
     Args:
@@ -122,6 +137,7 @@ def overall(view: View, metric: str, kind: str, masks: Mapping[str, Mapping[str,
         metric: one of RANKED.
         kind: `all` queries, or those whose gold is all `seen` or all `unseen`.
         masks: board's slug -> kind -> (judged queries,).
+        cache: of the site.
     """
     column = RANKED.index(metric)
     used = [board for board in view.boards if kind == "all" or kind in masks.get(board.slug, {})]
@@ -135,12 +151,71 @@ def overall(view: View, metric: str, kind: str, masks: Mapping[str, Mapping[str,
     own = [None if kind == "all" else masks[board.slug][kind] for board in used]
     taken = _Taken(column, kind, own)
     limit = any(row.values is None for found in rows.values() for row in found.values())
-    spans = _spans(whole, taken, used, limit)
-    ranked = [key for key, found in whole.items() if not found[0].oracle]
-    standing = _standing(ranked, whole, taken, used, limit) if ranked else None
+    name, key = entry_name(view, metric, kind), _key(whole, taken, used, limit)
+    numbers = None if cache is None else _restored(cache.get(name, key))
+    if numbers is None:
+        ranked = [key for key, found in whole.items() if not found[0].oracle]
+        standing = _standing(ranked, whole, taken, used, limit) if ranked else None
+        numbers = _Numbers(_spans(whole, taken, used, limit), standing)
+        if cache is not None:
+            cache.put(name, key, _entry(numbers))
+    spans, standing = numbers.spans, numbers.standing
     places = [_place(key, found, column, kind, spans.get(key), standing, used) for key, found in rows.items()]
     places.sort(key=_order)
     return Overall(view, metric, kind, tuple(used), tuple(places), standing, limit)
+
+
+def entry_name(view: View, metric: str, kind: str) -> str:
+    """The name of what the build cache keeps of a board over datasets."""
+    return f"overall {view.name} {metric} {kind}"
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """What takes time: means over sources with intervals by system, and the tests."""
+
+    spans: dict[str, NDArray[np.float64]]
+    standing: RankedSystems | None
+
+
+def _key(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[Board], limit: bool) -> str:
+    """Of all that the numbers are made from: the digests of the tables, which were checked when they were read."""
+    return key_of(
+        {
+            "systems": [
+                [key, [own[place].result.manifest.files[PER_QUERY] for place in range(len(boards))]]
+                for key, own in rows.items()
+            ],
+            "sources": [board.source for board in boards],
+            "masks": [None if mask is None else hashlib.sha256(mask.tobytes()).hexdigest() for mask in taken.masks],
+            "how": [taken.column, taken.kind, limit],
+        }
+    )
+
+
+def _entry(numbers: _Numbers) -> Kept:
+    own = numbers.standing
+    arrays: dict[str, NDArray[Any]] = {"spans": np.array(list(numbers.spans.values()), dtype=np.float64)}
+    facts: dict[str, Any] = {"systems": list(numbers.spans), "standing": None}
+    if own is not None:
+        arrays |= {part: getattr(own, part) for part in _PARTS}
+        facts["standing"] = {"ids": own.ids, "n": own.n, "units": own.units, "exact": own.exact}
+    return Kept(facts, arrays)
+
+
+def _restored(kept: Kept | None) -> _Numbers | None:
+    if kept is None:
+        return None
+    try:
+        spans = dict(zip(kept.facts["systems"], kept.arrays["spans"], strict=True))
+        own = kept.facts["standing"]
+        if own is None:
+            return _Numbers(spans, None)
+        parts = {part: kept.arrays[part] for part in _PARTS}
+        ids, n, units = tuple(own["ids"]), int(own["n"]), int(own["units"])
+        return _Numbers(spans, RankedSystems(ids=ids, n=n, units=units, exact=bool(own["exact"]), **parts))
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 @dataclass(frozen=True)

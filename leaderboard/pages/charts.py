@@ -46,13 +46,15 @@ class Series:
     values: tuple[tuple[int, float], ...]
 
 
-def tier_picture(title: str, bars: Sequence[Bar]) -> str:
+def tier_picture(title: str, bars: Sequence[Bar], width: int = WIDTH) -> str:
     """A row for each method, best first: its mean and interval; every second tier has a ground of its own."""
     if not bars:
         return ""
+    # A third and more of the width is for names.
+    named = _LABEL * width // WIDTH
     ends = [end for bar in bars for end in (bar.low, bar.high, bar.mean) if end is not None]
     low, high = _room(min(ends), max(ends))
-    left, right, top = _LABEL + 62, WIDTH - 16, 14
+    left, right, top = named + 62, width - 16, 14
     bottom = top + _ROW * len(bars)
 
     def x(value: float) -> float:
@@ -62,18 +64,18 @@ def tier_picture(title: str, bars: Sequence[Bar]) -> str:
     for i, bar in enumerate(bars):
         y = top + _ROW * i
         if bar.tier is not None and bar.tier % 2 == 0:
-            parts.append(f'<rect class="band" x="0" y="{y}" width="{WIDTH}" height="{_ROW}"/>')
+            parts.append(f'<rect class="band" x="0" y="{y}" width="{width}" height="{_ROW}"/>')
         if bar.tier is not None and (i == 0 or bars[i - 1].tier != bar.tier):
             parts.append(_text(4, y + 16, f"tier {bar.tier}", "note"))
     parts += _grid(_ticks(low, high), x, top, bottom)
     for i, bar in enumerate(bars):
         y = top + _ROW * i + _ROW // 2
-        parts.append(_text(left - 10, y + 4, label(bar.name, 46), "end"))
+        parts.append(_text(left - 10, y + 4, label(bar.name, named * 46 // _LABEL), "end"))
         if bar.low is not None and bar.high is not None:
             parts.append(f'<path class="whisker" d="M{x(bar.low):.1f},{y}H{x(bar.high):.1f}"/>')
         tip = _tip(f"{bar.name}: {fixed(bar.mean)} ({interval(bar.low, bar.high)})")
         parts.append(f'<circle class="dot" cx="{x(bar.mean):.1f}" cy="{y}" r="4.5">{tip}</circle>')
-    return _svg(title, parts, bottom + 26)
+    return _svg(title, parts, bottom + 26, width)
 
 
 def front(points: Sequence[Point]) -> list[Point]:
@@ -85,7 +87,9 @@ def front(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, unit: Callable[[float], str]) -> str:
+def cost_picture(
+    title: str, points: Sequence[Point], cost: str, quality: str, unit: Callable[[float], str], width: int = WIDTH
+) -> str:
     """Quality against cost on a logarithmic scale, with the line of what no other method beats.
 
     What costs nothing is left of the scale.
@@ -99,7 +103,7 @@ def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, u
     # Room for dots and names; a narrow range is not drawn as wide as an order of magnitude.
     room = max(0.02, 0.1 * (max(logs) - min(logs)))
     first, last = min(logs) - room, max(logs) + room
-    left, right, top, bottom = 52, WIDTH - 16, 14, 330
+    left, right, top, bottom = 52, width - 16, 14, 330
     start = left if len(logs) == len(points) else left + 90
 
     def x(value: float) -> float:
@@ -126,10 +130,11 @@ def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, u
         parts.append(
             f'<circle class="{kind}" cx="{x(point.cost):.1f}" cy="{y(point.quality):.1f}" r="5">{tip}</circle>'
         )
-    parts += [_placed(label(point.name, 34), x(point.cost), y(point.quality), right, taken) for point in best]
+    named = [*best, *(point for point in points if point.name not in names)]
+    parts += [_placed(label(point.name, 34), x(point.cost), y(point.quality), right, taken) for point in named]
     parts.append(_text((left + right) / 2, bottom + 38, cost, "note middle"))
     parts.append(_text(left, top - 3, quality, "note"))
-    return _svg(title, parts, bottom + 46)
+    return _svg(title, parts, bottom + 46, width)
 
 
 def curves(title: str, series: Sequence[Series], metric: str) -> str:
@@ -244,9 +249,9 @@ def _tip(text: str) -> str:
     return f"<title>{escape(label(text, 200))}</title>"
 
 
-def _svg(title: str, parts: Sequence[str], height: float) -> str:
+def _svg(title: str, parts: Sequence[str], height: float, width: int = WIDTH) -> str:
     head = (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}" '
+        f'<svg class="chart" viewBox="0 0 {width} {height:.0f}" width="{width}" height="{height:.0f}" '
         f'role="img" aria-label={quoteattr(label(title, 200))}>'
     )
     return "\n".join([head, *parts, "</svg>"])

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
+from bench.leaderboard import numbers
+from bench.leaderboard.boards.answers import answers, latency_of, tokens_of
 from bench.leaderboard.boards.board import RANKED, Board
 from bench.leaderboard.boards.overall import Overall, families, fragments
 from bench.leaderboard.boards.traits import learns, needs_llm
+from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Content, Page
-from bench.leaderboard.pages.rendering import render
+from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
+from bench.protocol import PROTOCOL_VERSION
+from bench.reproduce.outcomes import CLAIM_VERDICTS
+from bench.results.comparing import competes
 from bench.stats.noninferiority import FEWEST_UNITS
+
+#: Rows of the first picture.
+_MOST_SHOWN = 30
+#: Of a picture: two stand side by side, and on a phone its text can be read.
+_WIDTH = 520
 
 
 def _write(content: Content, writer: Writer) -> None:
     shown = {board.slug for view in content.views for board in view.boards}
     others = [board for board in content.boards if board.slug not in shown]
     paths = {board: _path(board, content) for board in content.overall}
+    cards = [(found, paths[found.board]) for found in answers(content.overall)]
     for board, path in paths.items():
         view = [(other, place) for other, place in paths.items() if other.view is board.view]
         page = render(
@@ -40,8 +55,65 @@ def _write(content: Content, writer: Writer) -> None:
             flags=_flags(board.view.boards),
             best=_best(board),
             others=others,
+            latency=latency_of,
+            tokens=tokens_of,
+            first=path == "index.html",
+            cards=cards if path == "index.html" else [],
+            pictures=_pictures(board) if path == "index.html" else [],
+            claims=_claims(content),
+            cite=_cite(content) if path == "index.html" else "",
         )
         writer.put(path, page)
+
+
+def _pictures(board: Overall) -> list[tuple[str, Markup]]:
+    """Captions and charts of the ranking: means with intervals, and what quality costs in time and tokens."""
+    rows = [row for row in board.places if row.tier is not None and row.mean is not None]
+    bars = [charts.Bar(row.row.name, row.mean or 0.0, row.low, row.high, row.tier) for row in rows[:_MOST_SHOWN]]
+    metric, quality = board.metric, f"mean {board.metric}"
+    found = [
+        (
+            f"{metric}: means over sources, 95% intervals, tiers",
+            charts.tier_picture(f"{metric} of all methods", bars, _WIDTH),
+        )
+    ]
+    for what, unit, text, cost_of in (
+        ("latency", "latency of one query", numbers.seconds, latency_of),
+        ("tokens", "tokens of the top five tools", numbers.count, tokens_of),
+    ):
+        costs = [(row, cost_of(row)) for row in rows if competes(row.row.result)]
+        points = [charts.Point(row.row.name, cost, row.mean or 0.0) for row, cost in costs if cost]
+        if len(points) > 2:
+            caption = f"{metric} against {what}; the line joins methods that no other beats on both"
+            unknown = [row.row.name for row, cost in costs if not cost]
+            caption += f". Not measured: {', '.join(unknown)}" if unknown else ""
+            found.append(
+                (caption, charts.cost_picture(f"{metric} against {what}", points, unit, quality, text, _WIDTH))
+            )
+    return [(caption, picture(drawn)) for caption, drawn in found if drawn]
+
+
+def _claims(content: Content) -> list[tuple[str, int]]:
+    """Verdict -> how many claims of the papers have it, as the reproduction page says."""
+    verdicts = Counter(claim.verdict for claim in content.report.claims) if content.report else Counter[str]()
+    return [(verdict, verdicts[verdict]) for verdict in CLAIM_VERDICTS if verdicts[verdict]]
+
+
+def _cite(content: Content) -> str:
+    """How to cite the board: what is on it, and as of when."""
+    if not content.boards or not content.views[0].boards:
+        return ""
+    newest = max(board.latest for board in content.views[0].boards)
+    declared = f", ranking set {content.views[0].version}" if content.views[0].declared else ""
+    return "\n".join(
+        [
+            f"@misc{{bench{newest[:4]},",
+            "  title = {bench: tool retrieval, under one protocol},",
+            f"  year = {{{newest[:4]}}},",
+            f"  note = {{Protocol {PROTOCOL_VERSION}{declared}, results of {newest[:10]}}},",
+            "}",
+        ]
+    )
 
 
 def _flags(boards: Sequence[Board]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from bench.stats.tiers import corrected_pairs, pairwise_tests
 from bench.storage.paths import results_folder
 
 board_module = importlib.import_module("bench.leaderboard.boards.board")
+answers_module = importlib.import_module("bench.leaderboard.boards.answers")
 overall_module = importlib.import_module("bench.leaderboard.boards.overall")
 rankingset = importlib.import_module("bench.leaderboard.boards.rankingset")
 tables = importlib.import_module("bench.leaderboard.boards.tables")
@@ -256,6 +257,27 @@ def test_tiers_of_simulated_boards_hold_no_significant_pair(
     same = ranked.tier[:, None] == ranked.tier[None, :]
     assert ranked.pairs[same].min() >= 0.05
     assert np.array_equal(pairs, pairs.T)
+
+
+def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
+    ranking = _before()
+    found = {answer.question: answer for answer in answers_module.answers([ranking])}
+    assert set(found) >= {"Best without training", "Best without a model to download"}
+    assert found["Best without training"].best.key != found["Best without a model to download"].best.key
+    pairs, ids = ranking.standing.pairs, ranking.standing.ids
+    for answer in found.values():
+        rest = [row for row in ranking.places if row.tier and row.key.partition("(")[0] not in FLOORS]
+        if answer.question == "Best without training":
+            assert answer.others == len(rest) - 1
+            assert answer.best.mean == max(row.mean for row in rest)
+            own = ids.index(answer.best.key)
+            tied = {row.key for row in rest if row is not answer.best and pairs[own, ids.index(row.key)] >= 0.05}
+            assert {row.key for row in answer.ties} == tied
+        if answer.question == "Best without a model to download":
+            assert answer.best.key in {"tfidf", "bm25"}
+        assert answer.best.key != "random"
+        for row in answer.ties:
+            assert row.mean <= answer.best.mean
 
 
 def test_pairs_of_contenders_know_nothing_of_floors_and_copies() -> None:

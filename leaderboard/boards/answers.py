@@ -1,0 +1,93 @@
+"""The questions that most visitors come with, answered from the overall boards: who is best, for whom, and who ties."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench.leaderboard.boards.board import RANKED
+from bench.leaderboard.boards.overall import Overall, OverallRow
+from bench.leaderboard.boards.traits import learns
+from bench.results.comparing import competes
+
+#: Seconds in which one query must be answered to be quick.
+QUICK = 0.001
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The best method of those that fit a description.
+
+    Attributes:
+        question: what it is best at.
+        board: what it was ranked on.
+        best: its row.
+        ties: the rows of those that fit, too, and that no test tells apart from it.
+        others: how many others fit.
+    """
+
+    question: str
+    board: Overall
+    best: OverallRow
+    ties: tuple[OverallRow, ...]
+    others: int
+
+
+def answers(boards: Sequence[Overall]) -> list[Answer]:
+    """The answers that a site can give, the most asked first; a description that nothing fits has none."""
+    first = [board for board in boards if board.metric == RANKED[0] and board.kind == "all"]
+    if not first:
+        return []
+    main = first[0]
+    asked: list[tuple[str, Overall, Callable[[OverallRow], bool]]] = [
+        ("Best without training", main, lambda row: not _learns(row)),
+        ("Best without a model to download", main, lambda row: not _learns(row) and not _models(row)),
+        (f"Best under {QUICK * 1000:g} ms a query", main, _quick),
+    ]
+    asked += [(f"Best: {board.view.title}", board, lambda row: True) for board in first[1:]]
+    return [found for question, board, fits in asked if (found := _answer(question, board, fits))]
+
+
+def _answer(question: str, board: Overall, fits: Callable[[OverallRow], bool]) -> Answer | None:
+    rows = [row for row in board.places if row.tier is not None and competes(row.row.result) and fits(row)]
+    if board.standing is None or not rows:
+        return None
+    at = {row.key: board.standing.ids.index(row.key) for row in rows}
+    own = at[rows[0].key]
+    ties = tuple(row for row in rows[1:] if board.standing.pairs[own, at[row.key]] >= _LEVEL)
+    return Answer(question, board, rows[0], ties, len(rows) - 1)
+
+
+def _learns(row: OverallRow) -> bool:
+    return any(learns(cell[1]) for cell in row.cells if cell is not None)
+
+
+def _models(row: OverallRow) -> bool:
+    return any(cell[1].result.manifest.method.revisions for cell in row.cells if cell is not None)
+
+
+def _quick(row: OverallRow) -> bool:
+    seconds = latency_of(row)
+    return seconds is not None and seconds < QUICK
+
+
+def latency_of(row: OverallRow) -> float | None:
+    """Seconds for one query: the median of its datasets' medians; None where it was not measured.
+
+    Where embeddings came from the cache, encoding the query is not in the time: it is not taken for a latency.
+    """
+    found = [
+        latency.p50
+        for cell in row.cells
+        if cell is not None and (latency := cell[1].result.manifest.latency) is not None and not latency.cached
+    ]
+    return statistics.median(found) if found else None
+
+
+def tokens_of(row: OverallRow) -> float | None:
+    """Mean tokens of the first five tools' texts, over its datasets; None where they were not counted on all."""
+    found = [cell[1].result.metrics.tokens.get("top_5") for cell in row.cells if cell is not None]
+    known = [count for count in found if count is not None]
+    return sum(known) / len(known) if known and len(known) == len(found) else None
