@@ -68,6 +68,7 @@ ADDITIVE = [
     *("rrf", "rrf(methods=[bm25, nearest-query], pool=7)"),
     *("hybrid", "hybrid(methods=[bm25, nearest-query], pool=7, learn=false, weight=0.3)"),
     *("names", "names(prefix=0.0)"),
+    *("regex", "regex(name_weight=1.0)"),
     *("bm25-fields", "bm25-fields(parent=0.0, b_name=1.0)"),
 ]
 
