@@ -86,7 +86,8 @@ class Tool2Vec(Method):
         bare = np.flatnonzero(counts == 0)
         found = write_queries(self._model, [library.tools[code] for code in bare], self.parameters.written)
         self._unanswered = sum(queries is None for queries in found)
-        texts, rows = [], []
+        texts: list[str] = []
+        rows: list[int] = []
         for code, queries in zip(bare, found, strict=True):
             texts.extend(queries or ())
             rows.extend([int(code)] * len(queries or ()))

@@ -98,6 +98,7 @@ def test_the_parts_of_a_tool_sum_to_its_stored_score(run: Run, method: str) -> N
     [
         *("dense", "dense(similarity=l1)", "tgr(base=dense(similarity=l2))", "nearest-bundle", "popularity"),
         *("nearest-bundle(base=bm25)", "query-generation", "query-generation(base=bm25, include_utterance=false)"),
+        *("graph-rag-tool-fusion", "graph-rag-tool-fusion(base=bm25, initial=2, graph=rules)"),
         *("mcp-zero", "mcp-zero(servers=1, blocks=1)"),
         *("tool2vec", "tool2vec(similarity=dot)"),
         *("coverage", "coverage(base=nearest-query, share=1.0)"),
