@@ -34,20 +34,23 @@ DATASETS = [
     *("toollens", "toollens-domains", "toollens-unseen"),
 ]
 
-#: Each is one fixed recipe. Weights of hybrids are those of the lexical part.
+#: Each is one fixed recipe. Weights of hybrids are those of the first method.
 CANDIDATES = [
     *("bm25", "bm25-fields", "tfidf", "names", "regex", "dense", "coverage", "server-first", "mcp-zero", "tgr"),
     *("server-first(base=dense)", "query-generation", "rrf", "rrf(methods=[bm25-fields, dense])"),
     *("rrf(methods=[bm25-fields, mcp-zero])", "rrf(methods=[bm25-fields, dense, query-generation])"),
-    *(f"hybrid(weight={weight}, learn=false)" for weight in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)),
-    *(f"hybrid(methods=[bm25, dense], weight={weight}, learn=false)" for weight in (0.2, 0.3, 0.4, 0.5)),
-    *(f"hybrid(methods=[tfidf, dense], weight={weight}, learn=false)" for weight in (0.2, 0.3, 0.4, 0.5)),
-    *(f"hybrid(methods=[bm25-fields, tgr], weight={weight}, learn=false)" for weight in (0.3, 0.4, 0.5)),
+    *(f"hybrid(weight={weight}, learn=false)" for weight in (0.2, 0.3, 0.4, 0.5)),
+    *(f"hybrid(methods=[bm25, dense], weight={weight}, learn=false)" for weight in (0.3, 0.4)),
+    *(f"hybrid(methods=[tfidf, dense], weight={weight}, learn=false)" for weight in (0.3, 0.4)),
+    *(f"hybrid(methods=[regex, dense], weight={weight}, learn=false)" for weight in (0.3, 0.4, 0.5)),
+    *("hybrid(methods=[bm25-fields, tgr], weight=0.4, learn=false)",),
     *(f"query-generation(base=hybrid(weight={weight}, learn=false))" for weight in (0.3, 0.4)),
     *(
-        f"hybrid(methods=[names, hybrid(weight={weight}, learn=false)], weight=0.1, learn=false)"
-        for weight in (0.3, 0.4)
+        f"hybrid(methods=[names, hybrid(weight={inner}, learn=false)], weight={outer}, learn=false)"
+        for inner in (0.3, 0.4, 0.5)
+        for outer in (0.1, 0.2, 0.3)
     ),
+    "hybrid(methods=[regex, hybrid(weight=0.4, learn=false)], weight=0.2, learn=false)",
 ]
 
 _DEPTH = 100
@@ -109,12 +112,12 @@ def main() -> None:
     # A difference is a system of its own: of the same queries, groups and sources.
     gaps = macro_intervals([table - table[:, [best]] for table in tables], units=units, sources=sources)
     heads = " ".join(f"{name[:9]:>9}" for name in chosen.datasets[: len(tables)])
-    print(f"{'':78} {'mean':>5}  {'':14}  {heads}")
+    print(f"{'':81} {'mean':>5}  {'':14}  {heads}")
     for place in np.argsort(-macro[:, 0], kind="stable"):
         cells = " ".join(f"{table[:, place].mean():9.3f}" for table in tables)
         mean, low, high = macro[place]
         gap = f"{gaps[place, 0]:+.3f} [{gaps[place, 1]:+.3f}, {gaps[place, 2]:+.3f}]"
-        print(f"{candidates[place]:78} {mean:.3f} [{low:.3f}, {high:.3f}] {cells}  {gap}")
+        print(f"{candidates[place]:81} {mean:.3f} [{low:.3f}, {high:.3f}] {cells}  {gap}")
 
 
 if __name__ == "__main__":
