@@ -40,7 +40,7 @@ def write_queries(model: LanguageModel, tools: Sequence[Tool], queries: int) -> 
 
     requests = [
         Request(
-            (Message("user", _PROMPT.format(queries=queries, documentation=_documented(tool))),),
+            (Message("user", _PROMPT.format(queries=queries, documentation=documented(tool))),),
             max_tokens=queries * _TOKENS_OF_A_QUERY,
         )
         for tool in tools
@@ -51,7 +51,8 @@ def write_queries(model: LanguageModel, tools: Sequence[Tool], queries: int) -> 
     ]
 
 
-def _documented(tool: Tool) -> str:
+def documented(tool: Tool) -> str:
+    """Name, description and parameters of a tool for a prompt, shortened where they are long."""
     inputs = [
         f"{parameter.name}: {' '.join(parameter.description.split())}" if parameter.description else parameter.name
         for parameter in tool.parameters
