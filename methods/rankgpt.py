@@ -74,16 +74,26 @@ class RankGpt(Method):
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
-        if not parameters.llm:
-            raise UsageError("rankgpt needs a language model; name it as in rankgpt(llm=MODEL).")
         if parameters.step > parameters.window:
             raise UsageError(
                 f"rankgpt: step={parameters.step} is more than window={parameters.window}, so tools between two "
                 "windows would not be reranked; choose a smaller step."
             )
         self._base = context.build(parameters.base)
-        self._model = self.include(LanguageModel(parameters.llm, progress=context.progress))
+        self._model: LanguageModel | None = None
+        if parameters.llm:
+            self._model = self.include(LanguageModel(parameters.llm, progress=context.progress))
         self._unusable: dict[str, int] = {}
+
+    @property
+    def model(self) -> LanguageModel:
+        """The model; raises `UsageError` where none is named."""
+        if self._model is None:
+            raise UsageError("rankgpt needs a language model; name it as in rankgpt(llm=MODEL).")
+        return self._model
+
+    def preflight(self, library: Library, history: History) -> None:
+        self.model  # noqa: B018 - says that none is named
 
     def fit(self, history: History) -> None:
         self._base.fit(history)
@@ -116,7 +126,7 @@ class RankGpt(Method):
         for place in range(max(map(len, starts.values()), default=0)):
             asked = [case for case in cases if not case.failed and case.text.strip() and place < len(starts[id(case)])]
             requests = [self._request(case, starts[id(case)][place]) for case in asked]
-            for case, reply in zip(asked, self._model.complete(requests) if requests else [], strict=True):
+            for case, reply in zip(asked, self.model.complete(requests) if requests else [], strict=True):
                 if isinstance(reply, Failure):
                     case.failed = True
                     continue

@@ -111,9 +111,9 @@ def test_a_useless_reply_leaves_the_order_and_a_missing_one_fails(
     assert checked_facts(method)["replies_unusable"] == 3
 
 
-def test_what_it_needs() -> None:
+def test_what_it_needs(make: Make, prepared: Prepared) -> None:
     with pytest.raises(UsageError, match="needs a language model"):
-        build_method("rankgpt")
+        prepared("rankgpt", make(TOOLS))
     with pytest.raises(UsageError, match="step=30 is more than window=20"):
         build_method("rankgpt(llm=some-model, step=30)")
 
