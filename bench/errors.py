@@ -27,9 +27,10 @@ EXTRAS: dict[str, str] = {
     "yaml": "catalogues",
     "mcp": "mcp",
     "httpx2": "mcp",
+    "re2": "regex",
 }
 #: Modules whose package has another name.
-PACKAGES: dict[str, str] = {"yaml": "pyyaml"}
+PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2"}
 
 
 class BenchError(Exception):

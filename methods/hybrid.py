@@ -52,7 +52,7 @@ class Hybrid(Method):
         pool: int = Field(100, ge=1, description="number of tools each method contributes")
 
     parameters: Parameters
-    #: It learns a weight, whatever its parts do.
+    #: It learns a weight, whatever its parts do, unless it is told not to.
     learns = True
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
@@ -60,6 +60,7 @@ class Hybrid(Method):
         if len(parameters.methods) != 2:
             raise UsageError("hybrid needs two methods, as in hybrid(methods=[bm25-fields, dense]).")
         self._parts = [context.build(spec) for spec in parameters.methods]
+        self.learns = parameters.learn
         self._history: History | None = None
         self._weight = parameters.weight
         self._learnt_on = 0
@@ -82,7 +83,7 @@ class Hybrid(Method):
         if not len(held):
             return
         parts = self._parts
-        if any(learns(type(method)) for part in parts for method in methods_of(part)):
+        if any(learns(method) for part in parts for method in methods_of(part)):
             if not len(seen):
                 return
             parts = [self.context.build(spec) for spec in self.parameters.methods]

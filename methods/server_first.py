@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.data.tables import Tool
 from bench.errors import UsageError
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason
 from bench.protocol.parts import needs_history
+from bench.search.servers import servers_of
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
 
@@ -54,14 +54,9 @@ class ServerFirst(Method):
     def index(self, library: Library) -> None:
         self._size = len(library)
         self._base.index(library)
-        names: dict[str, int] = {}
-        self._server = np.zeros(len(library), dtype=np.int64)
-        for code, tool in enumerate(library.tools):
-            # No parent has a name that begins with a null character.
-            key = tool.parent or f"\0{tool.tool_id}"
-            self._server[code] = names.setdefault(key, len(names))
+        self._server, servers = servers_of(library)
         if self._of_servers is not None:
-            self._of_servers.index(_servers(library, self._server, len(names)))
+            self._of_servers.index(servers)
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         found = self._base.rank(queries, self._size)
@@ -130,20 +125,3 @@ class ServerFirst(Method):
             order=(*ranked, *(tool for tool in case.tools if tool not in set(ranked))),
             bases=(answer,),
         )
-
-
-def _servers(library: Library, server: NDArray[np.int64], count: int) -> Library:
-    """A library in which each server is one tool.
-
-    Args:
-        library: the tools.
-        server: (tools,) number of each tool's server.
-        count: number of servers.
-    """
-    rows = []
-    for number in range(count):
-        tools = [library.tools[code] for code in np.flatnonzero(server == number)]
-        said = "\n".join(tool.text("name_description") for tool in tools)
-        rows.append(Tool(f"{number:08}", tools[0].parent or tools[0].name, said, category=tools[0].category))
-    texts = tuple(tool.text("name_description") for tool in rows)
-    return Library(tuple(rows), texts, "name_description", np.empty((0, 2), dtype=np.int32))

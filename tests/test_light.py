@@ -266,6 +266,8 @@ REFUSED: list[tuple[list[str], dict[str, str], str]] = [
     (["data", "import", "mine", "--mcp", "no-such-program"], {}, "mcp"),
     (["run", "-m", "mcp(server=no-such-program, tool=search)"], {}, "mcp"),
     (["run", "-m", "query-generation(llm=gpt-x, base=bm25)"], ENDPOINT, "llm"),
+    (["run", "-m", "rankgpt(llm=gpt-x, base=bm25)"], ENDPOINT, "llm"),
+    (["run", "-m", "regex"], {}, "regex"),
     (["run", "-m", "bm25", "-m", "dense(encoder=openai:text-embedding)"], ENDPOINT, "llm"),
 ]
 

@@ -228,7 +228,7 @@ class Runner:
                 oracle=oracle,
                 needs_llm=needs_llm(method),
                 marks=[Mark.stated(mark, sentence) for mark, sentence in marks.items()],
-                learns=len(history) > 0 and any(learns(type(part)) for part in methods_of(method)),
+                learns=len(history) > 0 and any(learns(part) for part in methods_of(method)),
                 cut=None if cut is None else str(cut),
             ),
             depth=plan.depth,

@@ -68,6 +68,8 @@ ADDITIVE = [
     *("rrf", "rrf(methods=[bm25, nearest-query], pool=7)"),
     *("hybrid", "hybrid(methods=[bm25, nearest-query], pool=7, learn=false, weight=0.3)"),
     *("names", "names(prefix=0.0)"),
+    *("regex", "regex(name_weight=1.0)"),
+    *("recommended", "tool-de(base=bm25)", "tool-de(base=hybrid(learn=false), fields=[tags])"),
     *("bm25-fields", "bm25-fields(parent=0.0, b_name=1.0)"),
 ]
 
@@ -97,6 +99,10 @@ def test_the_parts_of_a_tool_sum_to_its_stored_score(run: Run, method: str) -> N
     [
         *("dense", "dense(similarity=l1)", "tgr(base=dense(similarity=l2))", "nearest-bundle", "popularity"),
         *("nearest-bundle(base=bm25)", "query-generation", "query-generation(base=bm25, include_utterance=false)"),
+        *("graph-rag-tool-fusion", "graph-rag-tool-fusion(base=bm25, initial=2, graph=rules)"),
+        *("re-invoke", "re-invoke(intents=1)"),
+        *("mcp-zero", "mcp-zero(servers=1, blocks=1)"),
+        *("tool2vec", "tool2vec(similarity=dot)"),
         *("coverage", "coverage(base=nearest-query, share=1.0)"),
         *("server-first", "server-first(base=bm25, servers=best, tools=2)"),
         *("ptr", "ptr(retriever=nearest-query)", "ptr(retriever=none)", "ptr(retriever=random, coverage=false)"),

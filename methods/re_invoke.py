@@ -1,0 +1,159 @@
+"""Re-Invoke: tools with queries written for them, requests taken apart into intents, and one ranking of all views.
+
+Chen et al. 2024, "Re-Invoke: Tool Invocation Rewriting for Zero-Shot Tool Retrieval".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.llm.replies import text_lines
+from bench.methods.query_generation.prompts import query_prompt
+from bench.models.encoders import EMBEDDED, Encoder
+from bench.protocol import Context, Library, Method, Queries, Ranking
+from bench.protocol.explanation import Case, Explanation, Reason, excerpt
+from bench.search.asked import write_queries
+from bench.search.clauses import clauses
+from bench.search.dense import similarities
+from bench.specs.parameters import ParameterSet
+
+if TYPE_CHECKING:
+    from bench.llm.client import LanguageModel
+
+RULES = "rules"
+_MOST_TOKENS = 256
+
+
+@dataclass(frozen=True)
+class _Intents:
+    """The intents of a request; the request itself where a reply has none (`found` is false) or there is no reply."""
+
+    texts: tuple[str, ...]
+    found: bool = True
+    failed: bool = False
+
+
+class ReInvoke(Method):
+    """A model writes queries for each tool and takes each request apart into intents; intents find tools.
+
+    A tool has one text for each query written for it: its own text with the query behind it. The similarity of an
+    intent and a tool is the highest cosine over these texts. Each intent ranks all tools. The tools come in the order
+    of their best rank by any intent, so that the first of every intent come first, and of tools with the same best rank
+    the most similar first (multi-view similarity ranking). The order has no scores.
+
+    With `llm=rules`, intents are the clauses of the request, and tools have their own text alone. A tool without a
+    usable reply has its own text; a request without a usable line is its own intent; one without a reply fails.
+    """
+
+    class Parameters(ParameterSet):
+        encoder: str = Field(
+            EMBEDDED, description="`minilm` (embedded), a folder, a sentence-transformers model, or `openai:MODEL`"
+        )
+        llm: str = Field(
+            RULES, min_length=1, description="model behind an endpoint that writes queries and intents, or `rules`"
+        )
+        queries: int = Field(10, ge=1, le=50, description="number of queries that the model writes for a tool")
+        intents: int = Field(5, ge=1, le=20, description="maximum number of intents of a request")
+
+    parameters: Parameters
+
+    def __init__(self, parameters: Parameters, context: Context) -> None:
+        super().__init__(parameters, context)
+        self._encoder = self.include(Encoder(parameters.encoder, progress=context.progress))
+        self._model: LanguageModel | None = None
+        if parameters.llm != RULES:
+            from bench.llm.client import LanguageModel
+
+            self._model = self.include(LanguageModel(parameters.llm, progress=context.progress))
+        self._outcomes: dict[str, _Intents] = {}
+
+    def marks(self) -> dict[str, str]:
+        """What every table says on the row of this method."""
+        return {} if self._model else {"rules": "uses rules instead of a language model (llm=rules)"}
+
+    def index(self, library: Library) -> None:
+        written: Sequence[tuple[str, ...] | None] = [()] * len(library)
+        if self._model is not None:
+            written = write_queries(self._model, library.tools, self.parameters.queries)
+        texts: list[str] = []
+        starts: list[int] = []
+        for text, queries in zip(library.texts, written, strict=True):
+            starts.append(len(texts))
+            texts.extend([f"{text}\n{query}" for query in queries or ()] or [text])
+        self._starts = np.array(starts, dtype=np.int64)
+        self._texts = len(texts)
+        self._bare = sum(not queries for queries in written)
+        self._vectors = self._encoder.encode(texts)
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        found = self._intents(queries.texts)
+        rows = [[] if each.failed else self._ordered(each.texts)[0][:depth].tolist() for each in found]
+        return Ranking.of_lists(rows, [each.failed for each in found])
+
+    def _ordered(self, intents: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """Tools in order; (intents, tools) the rank of each tool by each intent, from 0; its similarity."""
+        cosines = similarities(self._encoder.encode(intents), self._vectors, "cosine")
+        # Single precision, as in `top_k`: scores that differ by rounding tie, and the code decides.
+        likeness = np.maximum.reduceat(cosines, self._starts, axis=1).astype(np.float32)
+        by_intent = np.argsort(-likeness, axis=1, kind="stable")
+        ranks = np.empty_like(by_intent)
+        np.put_along_axis(ranks, by_intent, np.broadcast_to(np.arange(ranks.shape[1]), ranks.shape), axis=1)
+        best = ranks.min(axis=0)
+        most = np.where(ranks == best, likeness, -np.inf).max(axis=0)
+        return np.lexsort((np.arange(len(best)), -most, best)), ranks, likeness
+
+    def _intents(self, texts: Sequence[str]) -> list[_Intents]:
+        distinct = [text for text in dict.fromkeys(texts) if text.strip()]
+        most = self.parameters.intents
+        found: list[_Intents] = []
+        if self._model is None:
+            found = [_Intents(tuple(clauses(text)[:most]) or (text,)) for text in distinct]
+        else:
+            from bench.llm.client import Failure, Message, Request
+
+            requests = [
+                Request((Message("user", query_prompt("intent", text, most)),), max_tokens=_MOST_TOKENS)
+                for text in distinct
+            ]
+            for text, reply in zip(distinct, self._model.complete(requests), strict=True):
+                lines = () if isinstance(reply, Failure) else tuple(dict.fromkeys(text_lines(reply.text, most)))
+                found.append(_Intents(lines or (text,), bool(lines), isinstance(reply, Failure)))
+        answers = dict(zip(distinct, found, strict=True))
+        self._outcomes.update(answers)
+        return [answers.get(text, _Intents((text,))) for text in texts]
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        outcomes = self._outcomes.values()
+        return {
+            "texts": self._texts,
+            "tools_by_own_text": self._bare,
+            "intents": sum(len(outcome.texts) for outcome in outcomes if outcome.found),
+            "replies_unusable": sum(not outcome.found and not outcome.failed for outcome in outcomes),
+        }
+
+    def explain(self, case: Case) -> Explanation:
+        """Which intent finds a tool, and at what rank."""
+        (intents,) = self._intents(case.query.texts)
+        if intents.failed:
+            return Explanation(notes=("There is no reply for this query.",))
+        order, ranks, likeness = self._ordered(intents.texts)
+        reasons = {}
+        for tool in case.tools:
+            best = int(ranks[:, tool].argmin())
+            because, rival = "", case.rivals.get(tool)
+            if rival is not None:
+                other = int(ranks[:, rival].argmin())
+                because = f"its best rank is {ranks[best, tool] + 1}, by intent {best + 1}; {case.id_of(rival)} is at "
+                because += f"{ranks[other, rival] + 1} by intent {other + 1}"
+            cells = (best + 1, int(ranks[best, tool]) + 1, float(likeness[best, tool]))
+            reasons[tool] = Reason(None, (), cells, "", because)
+        shown = set(case.tools)
+        quoted = tuple(f'Intent {place}: "{excerpt(text, 90)}".' for place, text in enumerate(intents.texts, start=1))
+        ranked = tuple(int(tool) for tool in order if int(tool) in shown)
+        return Explanation("", ("intent", "its rank", "similarity"), reasons, order=ranked, notes=quoted)
