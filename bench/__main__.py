@@ -8,6 +8,7 @@ import os
 import sys
 
 from bench.errors import EXIT_CODES, INTERNAL, INTERRUPTED, BenchError, StorageError
+from bench.secrets import masked
 from bench.storage.paths import env_flag
 
 
@@ -91,7 +92,7 @@ def _debugging() -> bool:
 
 def _say(message: str) -> None:
     if sys.stderr is not None:
-        sys.stderr.write(f"bench: {message}\n")
+        sys.stderr.write(f"bench: {masked(message)}\n")
 
 
 if __name__ == "__main__":
