@@ -16,7 +16,7 @@ from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
 from bench.cli.data_write_queries import command as write_queries
 from bench.cli.options import complete_datasets, json_option, source_options, template_option, use_session
-from bench.cli.output import console, number, plain_table, print_field, print_json, whoever_reads
+from bench.cli.output import console, number, plain_table, print_field, print_json, say, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.origins import count_origins, from_traces, synthetic
 from bench.data.parents import parent_of
@@ -65,7 +65,7 @@ def list_datasets(as_json: bool) -> None:
         table.add_row(name, *sizes, card.licence, missing or ", ".join(card.aliases))
     console().print(table)
     for name, reason in broken_datasets().items():
-        click.echo(f"{name} cannot be used: {reason}", err=True)
+        say(f"{name} cannot be used: {reason}")
 
 
 def _summary(entry: DatasetEntry) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> N
             hashed = f", content hash {report.content_hash[:16]}" if report.content_hash else ""
             click.echo(f"{report.spec}: {report.files} files match their checksums{hashed}")
             for problem in report.problems:
-                click.echo(f"wrong: {problem}", err=True)
+                say(f"wrong: {problem}")
     if report.problems:
         raise CheckFailed(f"{report.spec} failed verification; problems found: {len(report.problems)}.")
 
@@ -383,7 +383,7 @@ def export(
     else:
         click.echo(f"{loaded.spec} is in {out} ({form})")
     if not loaded.card.redistribution:
-        click.echo(f"its licence ({loaded.card.licence}) does not allow redistribution", err=True)
+        say(f"its licence ({loaded.card.licence}) does not allow redistribution")
 
 
 @command.command("add")
@@ -417,6 +417,6 @@ def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool, unit: s
                 f"next: bench data audit {dataset.card.id}"
             )
             for issue in dataset.card.known_issues:
-                click.echo(f"known issue: {issue}", err=True)
+                say(f"known issue: {issue}")
     if as_json:
         print_json(added)

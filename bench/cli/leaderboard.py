@@ -11,7 +11,7 @@ import click
 
 from bench.cli.bars import progress
 from bench.cli.options import FOLDER, json_option, results_option
-from bench.cli.output import print_json
+from bench.cli.output import print_json, say
 from bench.storage.paths import results_folder
 
 _REPORT = click.Path(path_type=Path, dir_okay=False)
@@ -63,7 +63,7 @@ def build(
         )
         return
     for item in site.rejected:
-        click.echo(f"rejected: {item.where}: {item.reason}", err=True)
+        say(f"rejected: {item.where}: {item.reason}")
     click.echo(f"{_summary(site)}: {out / 'index.html'}")
 
 
@@ -89,7 +89,7 @@ def serve(out: Path, reproduction: Path | None, port: int, results: Path | None)
         click.echo(f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)")
 
         def say(text: str) -> None:
-            click.echo(text, err=True)
+            say(text)
 
         watcher = threading.Thread(target=server_module.watch, args=(folder, before, again, say, stop), daemon=True)
         watcher.start()

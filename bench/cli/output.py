@@ -16,7 +16,8 @@ from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result
 from bench.results.units import judged_sample
-from bench.text import clean
+from bench.secrets import masked
+from bench.text import clean, told
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -70,6 +71,11 @@ def whoever_reads() -> Iterator[None]:
             sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say(message: str) -> None:
+    """A line for people on standard error; what files and services say may be in it."""
+    click.echo(told(masked(message)), err=True)
 
 
 def print_json(value: Any) -> None:
