@@ -54,6 +54,10 @@ def console() -> Console:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else segment._replace(text=clean(segment.text))
 
+        def on_broken_pipe(self) -> None:
+            """A reader who has gone is no failure; left to itself, rich ends the process with 1."""
+            raise BrokenPipeError
+
     width = None if sys.stdout is not None and sys.stdout.isatty() else _NO_TERMINAL_WIDTH
     # Texts of datasets and methods are printed: their brackets are brackets, not markup.
     return CleanConsole(width=width, highlight=False, markup=False, emoji=False)

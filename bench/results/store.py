@@ -288,7 +288,7 @@ def write_result(
             pq.write_table(table, fresh / name, compression="zstd")
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
         files = manifest.files | {name: sha256_of(fresh / name) for name in (*tables, METRICS)}
-        manifest = manifest.model_copy(update={"files": files})
+        manifest = manifest.model_copy(update={"files": files}).sealed()
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
     return Result(folder, manifest, metrics)
 
@@ -306,7 +306,7 @@ def replace_metrics(result: Result, metrics: Metrics) -> Result:
                 shutil.copyfile(folder / name, fresh / name)
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
         files = result.manifest.files | {METRICS: sha256_of(fresh / METRICS)}
-        manifest = result.manifest.model_copy(update={"files": files})
+        manifest = result.manifest.model_copy(update={"files": files}).sealed()
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
     return Result(folder, manifest, metrics)
 
