@@ -151,7 +151,8 @@ def prepared(folder: Path, bench: Callable[..., str]) -> list[Reader]:
     shutil.copyfile(root / "baselines" / "gate.toml", folder / "gate.toml")
     (folder / "x.toml").write_text('methods = ["bm25"]\ndatasets = ["starter"]\nlimit = 2\n')
     (folder / "tools.json").write_text(json.dumps({"tools": [
-        {"name": "find", "description": "Finds.", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}},
+        {"name": "find", "description": "Finds.", "inputSchema": {
+            "type": "object", "properties": {"a": {"type": "string"}}}},
         {"name": "send", "description": "Sends."}]}))  # fmt: skip
     (folder / "api.json").write_text(json.dumps({"openapi": "3.0.0", "info": {"title": "t", "version": "1"}, "paths": {
         "/a/{b}": {"get": {"operationId": "a", "summary": "A.", "parameters": [
@@ -169,9 +170,10 @@ def prepared(folder: Path, bench: Callable[..., str]) -> list[Reader]:
     add = ("data", "add", "mine", "--replace", "--from", "{folder}/beir")
     gate = ("gate", "{folder}/run.jsonl", "--baseline", "{folder}/base.json", "--policy", "{folder}/gate.toml")
     score = ("-d", "starter", "--results", "{folder}/scored")
+    short = ("-d", "starter", "--limit", "2", "-q", "--results", "{folder}/other")
     return [
         Reader("experiment", "x.toml", ("run", "{file}", "--results", "{folder}/other", "-q")),
-        Reader("spec", "spec.txt", ("run", "-m", "{text}", "-d", "starter", "--limit", "2", "-q", "--offline")),
+        Reader("spec", "spec.txt", ("run", "-m", "{text}", "--offline", *short)),
         Reader("policy", "gate.toml", gate),
         Reader("baseline", "base.json", gate),
         Reader("run file, TREC", "run.trec", ("score", "{file}", *score)),
@@ -180,7 +182,7 @@ def prepared(folder: Path, bench: Callable[..., str]) -> list[Reader]:
         Reader("queries", "beir/queries.jsonl", add),
         Reader("judgements", "beir/qrels/test.tsv", add),
         Reader("about.json", "beir/about.json", add),
-        Reader("edges", "edges.tsv", ("run", "-m", "tgr(graph={file}, base=bm25)", "-d", "starter", "--limit", "2", "-q")),
+        Reader("edges", "edges.tsv", ("run", "-m", "tgr(graph={file}, base=bm25)", *short)),
         Reader("manifest", f"{kept}/manifest.json", ("show", f"{{folder}}/{kept}")),
         Reader("metrics", f"{kept}/metrics.json", ("show", f"{{folder}}/{kept}")),
         Reader("ranking", f"{kept}/run.parquet", ("show", f"{{folder}}/{kept}", "--format", "trec")),
@@ -188,8 +190,8 @@ def prepared(folder: Path, bench: Callable[..., str]) -> list[Reader]:
         Reader("submission", "result.zip", ("submit", "check", "{file}")),
         Reader("MCP tools", "tools.json", ("data", "import", "mine", "{file}", "--replace")),
         Reader("OpenAPI", "api.json", ("data", "import", "mine", "{file}", "--replace")),
-        Reader("traffic log", "log.jsonl", ("data", "from-traffic", "{file}", "--out", "{folder}/q.jsonl", "--replace")),
-        Reader("template", "text.j2", ("run", "-m", "bm25", "-d", "starter", "--template", "{file}", "--limit", "2", "-q")),
+        Reader("traffic log", "log.jsonl", ("data", "from-traffic", "{file}", "--out", "{folder}/q.jsonl")),
+        Reader("template", "text.j2", ("run", "-m", "bm25", "--template", "{file}", *short)),
     ]  # fmt: skip
 
 

@@ -18,8 +18,8 @@ def results(folder: Path, count: int) -> list[Row]:
     from bench.results.store import MANIFEST, Result, to_json
 
     made = folder / "made"
-    subprocess.run([*BENCH, "run", "-m", "bm25", "-m", "tfidf", "-d", "starter", "--results", str(made), "-q"], check=True,
-                   capture_output=True)  # fmt: skip
+    line = [*BENCH, "run", "-m", "bm25", "-m", "tfidf", "-d", "starter", "--results", str(made), "-q"]
+    subprocess.run(line, check=True, capture_output=True)
     (stored,) = (made / "starter").glob("bm25-*")
     manifest = Result.read(stored).manifest
     times: dict[str, list[float]] = {"list": [], "compare": []}

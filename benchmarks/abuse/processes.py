@@ -23,7 +23,7 @@ def ended(arguments: list[str], **more: object) -> subprocess.CompletedProcess[s
 
 
 def content(folder: Path) -> dict[str, str]:
-    """The files of a folder that must not depend on when they were written, by digest; manifests by what they identify."""
+    """Digests of the files of a folder; of manifests, what does not depend on when they were written."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -55,30 +55,17 @@ def killed(folder: Path, points: int, seed: int) -> list[Row]:
     }
     rows = []
     for name, command in commands.items():
-        whole, took = folder / f"whole-{name}", 0.0
-
-        def run(place: Path, kill: float | None) -> int:
-            place.mkdir(parents=True, exist_ok=True)
-            environment = {**os.environ, "BENCH_DATA": str(place / "data")}
-            arguments = [*BENCH, *(part.replace("{out}", str(place)) for part in command)]
-            process = subprocess.Popen(arguments, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            try:
-                process.communicate(timeout=kill)
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-                process.communicate()
-            return process.returncode
-
+        whole = folder / f"whole-{name}"
         begun = time.monotonic()
-        assert run(whole, None) == 0, name
+        assert _run(command, whole, None) == 0, name
         took = time.monotonic() - begun
         expected = content(whole)
         failed = []
         for number in range(points):
             place = folder / f"killed-{number}"
             moment = took * chance.random()
-            run(place, moment)
-            code = run(place, None)
+            _run(command, place, moment)
+            code = _run(command, place, None)
             # An export that was done before the kill finds its folder full.
             if code != 0 and not (name == "data export" and code == 2):
                 failed.append(f"after {moment:.2f} s: exit {code} when run again")
@@ -88,6 +75,20 @@ def killed(folder: Path, points: int, seed: int) -> list[Row]:
         rows.append((f"kill -9: bench {name}", points, failed))
         print(rows[-1], file=sys.stderr, flush=True)
     return rows
+
+
+def _run(command: list[str], place: Path, kill: float | None) -> int:
+    """The exit code of a command that writes into a place; it is killed after so many seconds."""
+    place.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "BENCH_DATA": str(place / "data")}
+    arguments = [*BENCH, *(part.replace("{out}", str(place)) for part in command)]
+    process = subprocess.Popen(arguments, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        process.communicate(timeout=kill)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    return process.returncode
 
 
 def disks(folder: Path, sizes: int) -> list[Row]:

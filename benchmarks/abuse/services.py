@@ -57,9 +57,17 @@ ANSWERS = {
     "no HTTP": _fixed(b"\x00\xff" * 5000), "closed": lambda peer: peer.close(),
     "endless head": _fixed(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200_000), "deep": _sized(200, b"[" * 200_000),
     "redirect": _fixed(b"HTTP/1.1 302 X\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n"),
-    "wait for ever": _sized(429, b"{}", b"Retry-After: 999999999\r\n"), "many numbers": _sized(200, b"[" + b"1," * 900_000 + b"1]"),
+    "wait for ever": _sized(429, b"{}", b"Retry-After: 999999999\r\n"),
+    "many numbers": _sized(200, b"[" + b"1," * 900_000 + b"1]"),
     "escape": _sized(400, b'{"error": {"message": "\x1b[31m\\u202e"}}'),
 }  # fmt: skip
+
+
+OUTSIDE = (
+    b"/../../etc/passwd", b"/%2e%2e/%2e%2e/etc/passwd", b"//etc/passwd", b"/..%2f..%2fetc/passwd",
+    b"/%00", b"/.cache/", b"/\\..\\..\\etc\\passwd",
+)  # fmt: skip
+FOREIGN = (b"evil.example", b"127.0.0.1.evil.example", b"localhost@evil.example")
 
 
 @contextmanager
@@ -92,7 +100,9 @@ def _server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
 def hostile(folder: Path) -> list[Row]:
     """Each answer to each client that asks something outside: documented exit, bounded time and memory."""
     clients = {
-        "OpenAI-compatible endpoint": ["run", "-m", "ptr(writer=m)", "-m", "dense(encoder=openai:m)", "-d", "starter", "--limit", "1"],
+        "OpenAI-compatible endpoint": [
+            "run", "-m", "query-generation(llm=m)", "-m", "dense(encoder=openai:m)", "-d", "starter", "--limit", "1",
+        ],
         "HTTP service": ["run", "-m", "http(url={url}/s, timeout=1, tries=2)", "-d", "starter", "--limit", "12"],
         "MCP server": ["data", "import", "mine", "--mcp", "s={url}/mcp", "--replace"],
     }  # fmt: skip
@@ -126,10 +136,10 @@ def hostile(folder: Path) -> list[Row]:
 
 
 def preview(folder: Path, slow: int, busy: int) -> list[Row]:
-    """`bench leaderboard serve` while clients drip their requests, ask again and again, leave its folder, or name another host."""
+    """`bench leaderboard serve` while clients are slow or many, ask for files outside, or name another host."""
     results = folder / "made"
-    subprocess.run([*BENCH, "run", "-m", "bm25", "-d", "starter", "--results", str(results), "-q"], check=True,
-                   capture_output=True)  # fmt: skip
+    run = [*BENCH, "run", "-m", "bm25", "-d", "starter", "--results", str(results), "-q"]
+    subprocess.run(run, check=True, capture_output=True)
     line = [*BENCH, "leaderboard", "serve", "--port", "0", "--out", str(folder / "served"), "--results", str(results)]
     server = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert server.stdout is not None
@@ -162,19 +172,14 @@ def preview(folder: Path, slow: int, busy: int) -> list[Row]:
             thread.start()
         for thread in threads:
             thread.join()
-        left = [path.decode() for path in (b"/../../etc/passwd", b"/%2e%2e/%2e%2e/etc/passwd", b"//etc/passwd", b"/..%2f..%2fetc/passwd",
-                b"/%00", b"/.cache/", b"/\\..\\..\\etc\\passwd") if b"root:" in ask(path)]  # fmt: skip
-        foreign = [
-            host.decode()
-            for host in (b"evil.example", b"127.0.0.1.evil.example", b"")
-            if b" 200 " in ask(b"/", host)[:20]
-        ]
+        left = [path.decode() for path in OUTSIDE if b"root:" in ask(path)]
+        foreign = [host.decode() for host in FOREIGN if b" 200 " in ask(b"/", host)[:20]]
         for peer in idle:
             peer.close()
         return [
             (f"preview: {busy} busy clients while {slow} are slow", busy * 5, failed),
-            ("preview: paths out of the site", 7, left),
-            ("preview: foreign Host headers", 3, foreign),
+            ("preview: paths out of the site", len(OUTSIDE), left),
+            ("preview: foreign Host headers", len(FOREIGN), foreign),
         ]
     finally:
         server.terminate()
