@@ -8,7 +8,9 @@ import os
 import sys
 
 from bench.errors import EXIT_CODES, INTERNAL, INTERRUPTED, BenchError, StorageError
+from bench.secrets import masked
 from bench.storage.paths import env_flag
+from bench.text import told
 
 
 def main() -> None:
@@ -43,6 +45,7 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
+        error.message = told(masked(error.message))
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -91,7 +94,7 @@ def _debugging() -> bool:
 
 def _say(message: str) -> None:
     if sys.stderr is not None:
-        sys.stderr.write(f"bench: {message}\n")
+        sys.stderr.write(f"bench: {told(masked(message))}\n")
 
 
 if __name__ == "__main__":

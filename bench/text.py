@@ -47,6 +47,17 @@ def one_line(text: str, most: int | None = None) -> str:
     return shortened(clean(" ".join(text[: 4 * most].split())), most)
 
 
+def told(message: str, most: int = 4000) -> str:
+    """A message for a terminal: cleaned, and of at most `most` characters.
+
+    It is cut in the middle, because its end says what to do.
+    """
+    if len(message) > most:
+        message = f"{message[: most - most // 4 - 3]} … {message[len(message) - most // 4 :]}"
+    # A lone carriage return would write over the line.
+    return clean(message.replace("\r\n", "\n").replace("\r", REPLACEMENT))
+
+
 def label(text: str, most: int = 160) -> str:
     """A name or spec for a reader: one line, without the folders of paths, which are those of somebody's machine."""
     return shortened(_FOLDERS.sub("", one_line(text, 4 * most)), most)

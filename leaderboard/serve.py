@@ -15,7 +15,21 @@ State = frozenset[tuple[str, int, int]]
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Serves files, quietly, and lets no browser keep an old page."""
+    """Serves files, quietly, to programs of this machine, and lets no browser keep an old page."""
+
+    #: Seconds that a client may take for its request.
+    timeout = 30
+
+    def parse_request(self) -> bool:
+        """Refuse what asks for another host: a page of that host would read the site with the reader's browser."""
+        if not super().parse_request():
+            return False
+        host = self.headers.get("Host", "localhost").strip()
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if name.lower() in {"localhost", "127.0.0.1", "[::1]"}:
+            return True
+        self.send_error(421, "Misdirected Request")
+        return False
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the interface's
         return

@@ -10,6 +10,7 @@ import json
 import socket
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -69,6 +70,7 @@ class ChatServer:
         answer: gives the text for the body of a chat request.
         vector: gives the vector of a text.
         most_at_once: the most requests that were open at one moment.
+        flooded: bytes that `flood` could send.
     """
 
     def __init__(self) -> None:
@@ -82,6 +84,7 @@ class ChatServer:
         )
         self.closing = threading.Event()
         self.most_at_once = 0
+        self.flooded = 0
         self._open = 0
         self._lock = threading.Lock()
         outer = self
@@ -217,6 +220,37 @@ def drop(after: int = -1) -> Fault:
             exchange.write(data[:after])
             time.sleep(0.05)
         exchange.hang_up()
+
+    return fault
+
+
+def flood(code: int, most: int = 256 << 20) -> Fault:
+    """A body without an end, under a status; `most` bytes of it if nobody hangs up."""
+
+    def fault(exchange: Exchange) -> None:
+        exchange.begin(1 << 50, code)
+        piece = b"no! " * (1 << 16)
+        for _ in range(most // len(piece)):
+            exchange.write(piece)
+            exchange.server.flooded += len(piece)
+
+    return fault
+
+
+def bomb(code: int, size: int = 256 << 20) -> Fault:
+    """A few packed bytes that are `size` bytes unpacked, under a status."""
+    packer = zlib.compressobj(wbits=31)
+    packed = b"".join(packer.compress(b" " * (1 << 20)) for _ in range(size >> 20)) + packer.flush()
+    return lambda exchange: exchange.send(packed, code, {"Content-Encoding": "gzip"})
+
+
+def drip_head(pause: float = 0.05) -> Fault:
+    """The head of an answer byte by byte, without an end."""
+
+    def fault(exchange: Exchange) -> None:
+        exchange.write(b"HTTP/1.1 400 Bad\r\nX-Slow: ")
+        while not exchange.server.closing.wait(pause):
+            exchange.write(b"x")
 
     return fault
 

@@ -33,7 +33,7 @@ def run(
     cut_at: float | None = None,
     repeats: int = 1,
     metrics: Sequence[str] = (),
-    overwrite: Overwrite = "missing",
+    overwrite: Overwrite = "remote",
     results: str | Path | None = None,
 ) -> Result:
     """Run a method on a dataset under the protocol, and store the result. The same as `bench run`.
@@ -56,8 +56,8 @@ def run(
         repeats: how often a method in which chance has a part, such as one with a language model, answers every query;
             the value of a query is the mean. Other methods run once.
         metrics: additional metrics, such as `["ndcg@7"]`.
-        overwrite: what to do with an existing result: `missing` keeps it, `always` runs it again, `never` raises an
-            error.
+        overwrite: what to do with an existing result: `remote` keeps it unless its method asks a service that names no
+            version, `missing` keeps it in any case, `always` runs it again, `never` raises an error.
         results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None, where `bench list
             results`, `bench show` and `bench compare` look too.
 
@@ -100,7 +100,7 @@ def run_all(
     cut_at: float | None = None,
     repeats: int = 1,
     metrics: Sequence[str] = (),
-    overwrite: Overwrite = "missing",
+    overwrite: Overwrite = "remote",
     results: str | Path | None = None,
 ) -> Results:
     """Run every method on every dataset. All names and parameters are checked before the first run.

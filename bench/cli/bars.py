@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from bench.progress import QUIET, Progress, Stage
+from bench.secrets import masked
+from bench.text import told
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -51,7 +53,7 @@ class Bars:
         if self._live is None:
             self._live = self._started()
         bars = self._live
-        task = bars.add_task(title, total=total, amount=_amount(0, total, unit))
+        task = bars.add_task(told(title, 200), total=total, amount=_amount(0, total, unit))
         try:
             yield _BarStage(bars, task, unit)
         finally:
@@ -77,7 +79,7 @@ class Bars:
         return bars
 
     def note(self, message: str) -> None:
-        self._console.print(message, style="yellow")
+        self._console.print(told(masked(message)), style="yellow")
 
 
 class Notes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 from collections import Counter
 from pathlib import Path
@@ -16,7 +17,7 @@ from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
 from bench.cli.data_write_queries import command as write_queries
 from bench.cli.options import complete_datasets, json_option, source_options, template_option, use_session
-from bench.cli.output import console, number, plain_table, print_field, print_json, whoever_reads
+from bench.cli.output import console, number, plain_table, print_field, print_json, say, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.origins import count_origins, from_traces, synthetic
 from bench.data.parents import parent_of
@@ -26,8 +27,8 @@ from bench.data.units import judged_units, parse_unit, unit_name, unit_sizes
 from bench.errors import CheckFailed, UsageError, install_command, require
 from bench.registry import broken_datasets, build_method, dataset_entries, load_dataset
 from bench.registry.datasets import DatasetEntry, resolve
-from bench.storage.locks import replaced_folder
-from bench.storage.paths import storage_errors
+from bench.storage.locks import locked, replaced_folder
+from bench.storage.paths import cache_folder, storage_errors
 
 if TYPE_CHECKING:
     from bench.checks.ceilings import Ceilings
@@ -65,7 +66,7 @@ def list_datasets(as_json: bool) -> None:
         table.add_row(name, *sizes, card.licence, missing or ", ".join(card.aliases))
     console().print(table)
     for name, reason in broken_datasets().items():
-        click.echo(f"{name} cannot be used: {reason}", err=True)
+        say(f"{name} cannot be used: {reason}")
 
 
 def _summary(entry: DatasetEntry) -> dict[str, Any]:
@@ -188,7 +189,7 @@ def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> N
             hashed = f", content hash {report.content_hash[:16]}" if report.content_hash else ""
             click.echo(f"{report.spec}: {report.files} files match their checksums{hashed}")
             for problem in report.problems:
-                click.echo(f"wrong: {problem}", err=True)
+                say(f"wrong: {problem}")
     if report.problems:
         raise CheckFailed(f"{report.spec} failed verification; problems found: {len(report.problems)}.")
 
@@ -360,30 +361,48 @@ def export(
         require("datasets", what="--format hf")
     if template is not None and form != "beir":
         raise UsageError(f"--template requires --format beir: the {form} format stores fields of tools, not one text.")
-    with storage_errors(str(out)):
-        if out.is_dir() and any(out.iterdir()):
-            raise UsageError(f"the folder {out} is not empty; name a new one.")
+    place = Path(os.path.abspath(out))
+    _check_empty(place)
     loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
-    with replaced_folder(Path(os.path.abspath(out))) as fresh:
-        if form == "beir":
-            from bench.data.beir import export_beir
-
-            export_beir(loaded, fresh, template or loaded.card.template)
-        elif form == "parquet":
-            from bench.data.parquet import write_dataset
-
-            write_dataset(loaded, fresh)
-        else:
-            import datasets
-
-            datasets.disable_progress_bars()
-            loaded.to_hf().save_to_disk(str(fresh))
+    with locked(_lock_of(place), f"exporting to {out}", progress()):
+        # Another export may have had the lock.
+        _check_empty(place)
+        with replaced_folder(place) as fresh:
+            _export(loaded, fresh, form, template)
     if as_json:
         print_json({**_sizes(loaded), "folder": str(out), "format": form})
     else:
         click.echo(f"{loaded.spec} is in {out} ({form})")
     if not loaded.card.redistribution:
-        click.echo(f"its licence ({loaded.card.licence}) does not allow redistribution", err=True)
+        say(f"its licence ({loaded.card.licence}) does not allow redistribution")
+
+
+def _export(dataset: Dataset, folder: Path, form: str, template: Template | None) -> None:
+    if form == "beir":
+        from bench.data.beir import export_beir
+
+        export_beir(dataset, folder, template or dataset.card.template)
+    elif form == "parquet":
+        from bench.data.parquet import write_dataset
+
+        write_dataset(dataset, folder)
+    else:
+        import datasets
+
+        datasets.disable_progress_bars()
+        dataset.to_hf().save_to_disk(str(folder))
+
+
+def _check_empty(out: Path) -> None:
+    with storage_errors(str(out)):
+        if out.is_dir() and any(out.iterdir()):
+            raise UsageError(f"the folder {out} is not empty; name a new one.")
+
+
+def _lock_of(out: Path) -> Path:
+    """The lock of a folder to export to. It is in the cache: next to the folder is the user's place."""
+    name = hashlib.sha256(str(out.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return cache_folder() / ".locks" / f"export-{name}.lock"
 
 
 @command.command("add")
@@ -417,6 +436,6 @@ def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool, unit: s
                 f"next: bench data audit {dataset.card.id}"
             )
             for issue in dataset.card.known_issues:
-                click.echo(f"known issue: {issue}", err=True)
+                say(f"known issue: {issue}")
     if as_json:
         print_json(added)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.cli.options import json_option
-from bench.cli.output import print_json
+from bench.cli.output import print_json, say
 from bench.errors import UsageError
 from bench.storage.paths import storage_errors
 from bench.text import one_line
@@ -103,20 +103,20 @@ def _tell(traffic: Traffic, output: Path) -> None:
     click.echo("called is not the same as right: read them before you use them as gold")
     click.echo(f"next: bench data import NAME SOURCE --queries {output} --unit gold+group")
     for reason, count in sorted(traffic.dropped.items(), key=lambda pair: (-pair[1], pair[0])):
-        click.echo(f"left out: {_many(count, 'request')}: {reason}", err=True)
+        say(f"left out: {_many(count, 'request')}: {reason}")
     if traffic.loose_calls:
-        click.echo(f"left out: {_many(traffic.loose_calls, 'call')} for which the logs have no request", err=True)
+        say(f"left out: {_many(traffic.loose_calls, 'call')} for which the logs have no request")
     if traffic.ambiguous:
-        click.echo(f"{_many(traffic.ambiguous, 'text')} in several queries, with different tools", err=True)
+        say(f"{_many(traffic.ambiguous, 'text')} in several queries, with different tools")
     for tool in traffic.unknown_tools[:_SHOWN]:
         near = f" (near: {', '.join(one_line(each, 80) for each in tool.near)})" if tool.near else ""
-        click.echo(f"no tool {tool.name!r}: called for {_many(tool.requests, 'request')}{near}", err=True)
+        say(f"no tool {tool.name!r}: called for {_many(tool.requests, 'request')}{near}")
     if len(traffic.unknown_tools) > _SHOWN:
-        click.echo(f"and {len(traffic.unknown_tools) - _SHOWN} more names without a tool; --json lists all", err=True)
+        say(f"and {len(traffic.unknown_tools) - _SHOWN} more names without a tool; --json lists all")
     for place, remark in traffic.remarks[:_SHOWN]:
-        click.echo(f"{place}: {remark}", err=True)
+        say(f"{place}: {remark}")
     if traffic.unread > _SHOWN:
-        click.echo(f"and {traffic.unread - _SHOWN} more records that were not read; --json lists them", err=True)
+        say(f"and {traffic.unread - _SHOWN} more records that were not read; --json lists them")
 
 
 def _many(count: int, one: str, several: str = "") -> str:

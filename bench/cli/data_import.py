@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from bench.cli.options import json_option
-from bench.cli.output import print_json
+from bench.cli.output import print_json, say
 from bench.data.units import parse_unit
 from bench.errors import UsageError
 from bench.text import one_line
@@ -99,10 +99,10 @@ def command(
     sizes = f"{len(dataset.tools)} tools{of}, {len(dataset.queries)} queries"
     click.echo(f"imported {name}: {sizes}; next: bench data audit {name}")
     for query, tool in dataset.unknown_gold[:_SHOWN]:
-        click.echo(f"{one_line(query, 80)}: there is no tool {one_line(tool, 80)!r}; left out", err=True)
+        say(f"{one_line(query, 80)}: there is no tool {one_line(tool, 80)!r}; left out")
     if len(dataset.unknown_gold) > _SHOWN:
-        click.echo(f"and {len(dataset.unknown_gold) - _SHOWN} more tools that are not there", err=True)
+        say(f"and {len(dataset.unknown_gold) - _SHOWN} more tools that are not there")
     for place, remark in dataset.remarks[:_SHOWN]:
-        click.echo(f"{place}: {remark}", err=True)
+        say(f"{place}: {remark}")
     if len(dataset.remarks) > _SHOWN:
-        click.echo(f"and {len(dataset.remarks) - _SHOWN} more remarks; --json lists all", err=True)
+        say(f"and {len(dataset.remarks) - _SHOWN} more remarks; --json lists all")

@@ -12,7 +12,7 @@ import click
 
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, json_option, source_options, use_session
-from bench.cli.output import console, plain_table, print_json
+from bench.cli.output import console, plain_table, print_json, say
 from bench.errors import BenchError, DataError, UsageError
 from bench.storage.paths import storage_errors, write_text
 
@@ -94,7 +94,7 @@ def command(
     except (BenchError, KeyboardInterrupt):
         if writer.queries:
             _write(output, writer.queries)
-            click.echo(f"{len(writer.queries)} queries that were kept so far are in {output}", err=True)
+            say(f"{len(writer.queries)} queries that were kept so far are in {output}")
         raise
     if not writer.queries:
         raise DataError(f"none of the {len(targets)} queries passed the checks: {_reasons(writer)}.")

@@ -118,6 +118,8 @@ def _print(shown: str, to_stderr: bool = False) -> bool:
         stream = sys.stderr if to_stderr else sys.stdout
         # What is not written yet would be tried again at exit, and change the code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not isinstance(error, BrokenPipeError) and not to_stderr:
+            _print(f"bench: cannot print the report: {error.strerror}; the gate counts as not run.\n", to_stderr=True)
         return isinstance(error, BrokenPipeError)
     return True
 

@@ -11,7 +11,7 @@ import click
 
 from bench.cli.bars import progress
 from bench.cli.options import FOLDER, json_option, results_option
-from bench.cli.output import print_json
+from bench.cli.output import print_json, say
 from bench.errors import UnavailableError
 from bench.storage.paths import results_folder
 
@@ -74,9 +74,9 @@ def build(
         )
     else:
         for item in site.rejected:
-            click.echo(f"rejected: {item.where}: {item.reason}", err=True)
+            say(f"rejected: {item.where}: {item.reason}")
         for sentence in site.incomplete:
-            click.echo(f"incomplete: {sentence}", err=True)
+            say(f"incomplete: {sentence}")
         click.echo(f"{_summary(site)}: {out / 'index.html'}")
     if strict and site.incomplete:
         first, more = site.incomplete[0], len(site.incomplete) - 1
@@ -106,7 +106,7 @@ def serve(out: Path, reproduction: Path | None, port: int, results: Path | None)
         click.echo(f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)")
 
         def say(text: str) -> None:
-            click.echo(text, err=True)
+            say(text)
 
         watcher = threading.Thread(target=server_module.watch, args=(folder, before, again, say, stop), daemon=True)
         watcher.start()

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from bench.cli.options import json_option, results_option
-from bench.cli.output import console, number, plain_table, print_json
+from bench.cli.output import console, number, plain_table, print_json, say
 from bench.storage.paths import results_folder
 
 
@@ -153,4 +153,4 @@ def results(results: Path | None, as_json: bool) -> None:
     else:
         out.print(f"no results in {folder}; create one with `bench run`.")
     for problem in broken:
-        click.echo(f"unreadable: {problem}", err=True)
+        say(f"unreadable: {problem}")

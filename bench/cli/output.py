@@ -16,7 +16,8 @@ from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result
 from bench.results.units import judged_sample
-from bench.text import clean
+from bench.secrets import masked
+from bench.text import clean, told
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -53,6 +54,10 @@ def console() -> Console:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else segment._replace(text=clean(segment.text))
 
+        def on_broken_pipe(self) -> None:
+            """A reader who has gone is no failure; left to itself, rich ends the process with 1."""
+            raise BrokenPipeError
+
     width = None if sys.stdout is not None and sys.stdout.isatty() else _NO_TERMINAL_WIDTH
     # Texts of datasets and methods are printed: their brackets are brackets, not markup.
     return CleanConsole(width=width, highlight=False, markup=False, emoji=False)
@@ -70,6 +75,11 @@ def whoever_reads() -> Iterator[None]:
             sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say(message: str) -> None:
+    """A line for people on standard error; what files and services say may be in it."""
+    click.echo(told(masked(message)), err=True)
 
 
 def print_json(value: Any) -> None:

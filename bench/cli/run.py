@@ -75,10 +75,11 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 @click.option("--metric", "metrics", multiple=True, help="Additional metric, such as ndcg@7; repeatable.")
 @click.option(
     "--overwrite",
-    type=click.Choice(["never", "missing", "always"]),
-    default="missing",
+    type=click.Choice(["never", "missing", "remote", "always"]),
+    default="remote",
     show_default=True,
-    help="Existing results: fail, keep them and run only what is missing, or run everything again.",
+    help="Existing results: fail; keep them and run only what is missing; run those again whose method asks a service "
+    "that names no version; run everything again.",
 )
 @click.option("--no-cache", is_flag=True, help="Ignore cached embeddings and compute them again.")
 @results_option

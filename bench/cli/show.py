@@ -16,6 +16,7 @@ from bench.cli.output import (
     print_json,
     print_result,
     result_json,
+    say,
     set_metrics,
 )
 from bench.errors import UsageError
@@ -81,7 +82,7 @@ def command(
         from bench.evaluation.runfile import write_jsonl, write_trec
 
         if found.manifest.repeats > 1 and repeat is None:
-            click.echo(f"this is repeat 1 of {found.manifest.repeats}; --repeat N chooses another", err=True)
+            say(f"this is repeat 1 of {found.manifest.repeats}; --repeat N chooses another")
         one = found.of_repeat(repeat or 1)
         sys.stdout.writelines(write_trec(one) if form == "trec" else write_jsonl(one))
     elif form == "all":

@@ -20,7 +20,7 @@ from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS, read_edges
 from bench.data.tables import SPLITS, Edge, NamedTemplate, Parameter, Query, Split, Tables, Template, Tool
 from bench.errors import DataError
-from bench.storage.paths import write_text
+from bench.storage.paths import read_regular, write_text
 from bench.storage.records import Record, StrictRecord, first_fault
 
 CORPUS, QUERIES, QRELS, EDGES, ABOUT = "corpus.jsonl", "queries.jsonl", "qrels", "edges.tsv", "about.json"
@@ -297,7 +297,9 @@ def read_about(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        return _About.model_validate_json(path.read_bytes()).model_dump()
+        return _About.model_validate_json(read_regular(path)).model_dump()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}.") from None
     except ValidationError as error:
         raise DataError(f"{path}: {first_fault(error)}.") from None
 
@@ -316,9 +318,11 @@ def _documents(path: Path) -> Iterator[tuple[_Document, _Metadata]]:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         # Not `splitlines`: it would also cut at the line separators that JSON allows inside a text.
-        lines = path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}.") from None
+        lines = read_regular(path).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"cannot read {path}: it is not UTF-8 ({error.reason} at byte {error.start}).") from None
     yield from enumerate(lines, start=1)
 
 

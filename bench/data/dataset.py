@@ -19,12 +19,15 @@ from bench.data.goldgroups import GoldGroups
 from bench.data.tables import SPLITS, Edge, Query, Tables, Tool
 from bench.data.units import unit_codes, unit_name
 from bench.errors import DataError, require
+from bench.text import one_line
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
 MAX_ID_LENGTH = 512
+#: Levels that the JSON of a schema may be nested.
+MAX_DEPTH = 100
 MAX_RELEVANCE = 1_000_000
 #: Control characters, halves of surrogate pairs, line and paragraph separators.
 NOT_IN_IDS = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -272,7 +275,10 @@ def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edg
         _check_text(spec, f"tool {tool.tool_id}", *texts, *schemas, *(text for field in fields for text in field))
         for text in (*schemas, *(field[3] for field in fields)):
             if text is not None and not _is_json(text):
-                raise DataError(f"dataset {spec}, tool {tool.tool_id}: {text[:60]!r} is not JSON.")
+                raise DataError(
+                    f"dataset {spec}, tool {tool.tool_id}: {one_line(text, 60)!r} is not JSON, or is nested deeper "
+                    f"than {MAX_DEPTH} levels."
+                )
     for query in queries:
         slices = (*query.slices, *query.slices.values())
         more = (*query.searches, *query.context, query.origin, *query.calls)
@@ -290,7 +296,16 @@ def _check_text(spec: str, what: str, *texts: str | None) -> None:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return True
+    # What a parser still takes, whoever writes or walks it may not.
+    return text.count("{") + text.count("[") <= MAX_DEPTH or _depth(value) <= MAX_DEPTH
+
+
+def _depth(value: Any) -> int:
+    level, depth = [value], 0
+    while level := [node for node in level if isinstance(node, dict | list)]:
+        depth += 1
+        level = [item for node in level for item in (node.values() if isinstance(node, dict) else node)]
+    return depth

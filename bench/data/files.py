@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from bench.errors import DataError
+from bench.storage.paths import read_regular
 from bench.storage.records import faults
 
 T = TypeVar("T")
@@ -30,15 +31,17 @@ class Files:
     def text(self, name: str) -> str:
         """An upstream file as text; raises `DataError` when it is not UTF-8."""
         try:
-            return self.paths[name].read_text("utf-8-sig")
+            return read_regular(self.paths[name]).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        except OSError as error:
+            raise DataError(f"cannot read {name}: {error.strerror}.") from None
         except UnicodeDecodeError as error:
-            raise DataError(f"{name} is not UTF-8: {error}.") from None
+            raise DataError(f"{name} is not UTF-8 ({error.reason} at byte {error.start}).") from None
 
     def json(self, name: str) -> Any:
         """An upstream file as JSON; raises `DataError` when it is not."""
         try:
             return json.loads(self.text(name))
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{name} is not JSON: {error}.") from None
 
     def read_as(self, form: type[T], name: str) -> T:

@@ -19,7 +19,7 @@ from bench.data.arrowtables import SCHEMAS, SLICE_PREFIX, arrow_tables, rows_fro
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.errors import DataError
-from bench.storage.paths import replacing, write_text
+from bench.storage.paths import read_regular, replacing, write_text
 from bench.storage.records import Record
 
 FORMAT_VERSION = 1
@@ -67,7 +67,7 @@ def read_dataset(folder: Path) -> Dataset:
     """
     path = folder / MANIFEST
     try:
-        raw = json.loads(path.read_text("utf-8"))
+        raw = json.loads(read_regular(path).decode("utf-8"))
         version = raw.get("schema_version") if isinstance(raw, dict) else None
         if version != FORMAT_VERSION:
             raise DataError(f"{path} has format version {version!r}; this bench reads {FORMAT_VERSION}.")
@@ -78,7 +78,9 @@ def read_dataset(folder: Path) -> Dataset:
                 kind = SCHEMAS[name].field(column).type
                 tables[name] = tables[name].append_column(column, pa.array([value] * tables[name].num_rows, kind))
         _check_columns(folder, tables)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise DataError(f"cannot read the dataset in {folder}: {error.filename or path}: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
         raise DataError(f"cannot read the dataset in {folder}: {error}.") from None
     except (ValueError, KeyError, RecursionError) as error:  # pydantic's and json's errors are ValueErrors
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -91,7 +93,7 @@ def read_dataset(folder: Path) -> Dataset:
 
 
 def _read_table(path: Path, digest: str) -> pa.Table:
-    data = path.read_bytes()
+    data = read_regular(path)
     if hashlib.sha256(data).hexdigest() != digest:
         raise DataError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}.")
     try:

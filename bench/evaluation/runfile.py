@@ -75,9 +75,10 @@ def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64])
     first = next((line for line in text.split("\n") if line.strip()), "").lstrip()
     if not first:
         raise ResultError(f"the run file {name} is empty.")
-    if first.startswith("["):
+    is_trec = _is_trec(first)
+    if first.startswith("[") and not is_trec:
         raise ResultError(f"the run file {name} is a JSON list; write one object per line, without brackets.")
-    parse = _jsonl if first.startswith("{") else _trec
+    parse = _jsonl if first.startswith("{") and not is_trec else _trec
     asked = {int(row): i for i, row in enumerate(rows)}
     found: dict[int, _Answer] = {}
     for row, answer in parse(text, name, dataset):
@@ -92,6 +93,12 @@ def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64])
         for i in np.flatnonzero(dataset.gold.counts[rows] == 0).tolist():
             found.setdefault(i, _Answer(0, [], []))
     return _answers([found.get(i) for i in range(len(rows))])
+
+
+def _is_trec(line: str) -> bool:
+    """Whether a line has the form of TREC: an id may begin with a bracket, so the first character does not tell."""
+    values = line.split()
+    return len(values) == 6 and values[1] == "Q0" and values[3].isdigit()
 
 
 def _trec(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answer]]:

@@ -42,7 +42,7 @@ from bench.specs.spec import Spec, parse
 from bench.storage.locks import recover
 from bench.storage.paths import write_text
 
-Overwrite = Literal["never", "missing", "always"]
+Overwrite = Literal["never", "missing", "remote", "always"]
 
 #: Single queries are timed until so many are done or so many seconds are spent.
 _LATENCY_QUERIES = 100
@@ -70,8 +70,8 @@ class Runner:
         load: gives a dataset for a spec.
         build: gives a fresh method for a spec.
         progress: where work reports to.
-        overwrite: what to do with a result that is there: `missing` keeps it and runs the rest, `never` refuses,
-            `always` runs it again.
+        overwrite: what to do with a result that is there: `remote` keeps it unless its method asks a service that names
+            no version, `missing` keeps it in any case and runs the rest, `never` refuses, `always` runs it again.
         metrics: metrics in addition to the default ones.
     """
 
@@ -79,7 +79,7 @@ class Runner:
     load: Callable[[Spec], Dataset]
     build: Callable[[Spec], Method]
     progress: Progress = QUIET
-    overwrite: Overwrite = "missing"
+    overwrite: Overwrite = "remote"
     metrics: Sequence[Metric] = ()
     _datasets: dict[Spec, Dataset] = field(default_factory=dict)
 
@@ -158,7 +158,11 @@ class Runner:
                 except ResultError as error:
                     self.progress.note(f"{error} Running it again.")
                 else:
-                    return self._kept(kept, item.plan)
+                    if self.overwrite == "missing" or not _asks_elsewhere(kept):
+                        return self._kept(kept, item.plan)
+                    self.progress.note(
+                        f"{kept.label}: run again, because it asks what may have changed; --overwrite missing keeps it"
+                    )
             return self._make(item)
 
     def _kept(self, result: Result, plan: Plan) -> Result:
@@ -340,6 +344,11 @@ def environment(command: str) -> Environment:
         dirty=git[1] if git else None,
         hardware=hardware(),
     )
+
+
+def _asks_elsewhere(result: Result) -> bool:
+    """Whether the method asked a service of which nothing tells that it is still the same (its mark `remote`)."""
+    return any(mark.text == "remote" for mark in result.manifest.marks)
 
 
 def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:

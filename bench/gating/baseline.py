@@ -23,7 +23,7 @@ from bench.results.catalogues import Asked, Ranked, gold_ranks
 from bench.results.comparing import without_code
 from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity, ScoringCode
 from bench.results.store import Result
-from bench.storage.paths import write_text
+from bench.storage.paths import read_regular, write_text
 from bench.storage.records import Sparing, StrictRecord, first_fault
 from bench.text import slug
 
@@ -245,7 +245,7 @@ def read_baseline(path: Path) -> Baseline:
             what `bench bless` wrote.
     """
     try:
-        raw = json.loads(path.read_text("utf-8"))
+        raw = json.loads(read_regular(path).decode("utf-8"))
     except FileNotFoundError:
         raise ResultError(
             f"there is no baseline {path}; `bench bless RESULT --out {path}` creates one from a result."

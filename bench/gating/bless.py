@@ -20,7 +20,7 @@ from bench.results.catalogues import Asked, asked_of
 from bench.results.comparing import code_of
 from bench.results.store import Result
 from bench.storage.locks import locked
-from bench.storage.paths import cache_folder
+from bench.storage.paths import cache_folder, read_regular
 
 FIRST = "first blessing"
 
@@ -113,7 +113,7 @@ def _standing(path: Path) -> Baseline | None:
         return read_baseline(path)
     except BenchError as error:
         try:
-            ours = '"schema_name": "baseline"' in path.read_text("utf-8", errors="replace")
+            ours = '"schema_name": "baseline"' in read_regular(path).decode("utf-8", "replace")
         except OSError:
             ours = False
         if not ours:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from bench.errors import UsageError
+from bench.secrets import keep
 from bench.storage.paths import cache_folder
 
 N = TypeVar("N", int, float)
@@ -64,10 +65,6 @@ class Settings:
     concurrency: int
     timeout: float
 
-    def without_key(self, text: str) -> str:
-        """A text from outside (an endpoint may repeat the key that it refuses) with the key taken out."""
-        return text.replace(self.key, "[the key]") if self.key else text
-
 
 def chat_settings(limit: float | None = None) -> Settings:
     """Settings of the endpoint for chat completions.
@@ -104,6 +101,7 @@ def _settings(
         raise UsageError(
             f"{key_name} contains a character that is invalid in a key (a space, a line end, an accent); set it again."
         )
+    keep(key)
     if limit is None:
         limit = _number("BENCH_LLM_LIMIT", float, "an amount of money such as 2.50")
     prices = os.environ.get(price_name, "").strip()

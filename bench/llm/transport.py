@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from bench.errors import BenchError, UnavailableError, UsageError, require
 from bench.llm.budget import Held, Stopped
 from bench.llm.settings import Settings
+from bench.secrets import masked, masked_bytes, masked_json
 from bench.text import one_line
 
 T = TypeVar("T")
@@ -30,12 +31,11 @@ FIRST_WAIT = 1.0
 LONGEST_WAIT = 60.0
 #: An endpoint that asks for a longer wait than this many seconds is not waited for.
 LONGEST_ASKED = 300.0
-_LARGEST_BODY = 64 << 20
+#: Bytes of a reply; a batch of embeddings has a few.
+_LARGEST_BODY = 32 << 20
 
 _REFUSALS = frozenset({"content_filter", "content_policy_violation"})
 _AGAIN = frozenset({408, 409, 425, 429})
-#: The packages below `openai` whose errors come through while a reply is read.
-_HTTP_PACKAGES = frozenset({"httpx", "httpx2", "httpcore", "httpcore2", "h11", "h2", "ssl"})
 
 
 class GaveUp(Exception):
@@ -142,13 +142,14 @@ class Transport:
         with self._connecting:
             if self._connected is None:
                 require("openai", what="a call of a model's endpoint")
+                import httpx2
                 import openai
 
                 self._connected = openai.OpenAI(
                     # It insists on a key; endpoints that want none do not read it.
                     api_key=self._settings.key or "none",
                     base_url=self._settings.url,
-                    timeout=self._settings.timeout,
+                    http_client=httpx2.Client(transport=_bounded(self._settings.timeout)),
                     max_retries=0,
                 )
             return self._connected
@@ -156,43 +157,35 @@ class Transport:
     def _try(self, send: Callable[[Any], AbstractContextManager[Any]]) -> Any:
         """Send once; the reply as JSON."""
         client = self._client()
+        import httpx2
         import openai
 
+        from bench.exchange import BrokenOff, TooLong
+
         settings = self._settings
-        late = _Again(f"no whole reply within {settings.timeout:g} s", charged=True)
-        deadline = time.monotonic() + settings.timeout
-        data = bytearray()
         try:
             with send(client) as response:
-                for chunk in response.iter_bytes():
-                    data += chunk
-                    if len(data) > _LARGEST_BODY:
-                        raise Malformed(f"the reply is longer than {_LARGEST_BODY >> 20} MiB")
-                    # The time-out of a connection is for each piece: a reply that drips in would never end.
-                    if time.monotonic() > deadline:
-                        raise late
+                data = response.read()
         except openai.APIStatusError as error:
             raise self._of_status(error) from None
-        except openai.APITimeoutError:
-            raise late from None
         except openai.APIConnectionError as error:
+            cause: BaseException | None = error
+            while isinstance(cause, openai.APIConnectionError | httpx2.HTTPError):
+                cause = cause.__cause__
+            if isinstance(cause, TimeoutError):
+                raise _Again(f"no whole reply within {settings.timeout:g} s", charged=True) from None
+            if isinstance(cause, TooLong):
+                raise Malformed(f"the reply is longer than {_LARGEST_BODY >> 20} MiB") from None
+            if isinstance(cause, BrokenOff):
+                raise _Again("the connection broke in the middle of the reply", charged=True) from None
             # A connection that was never established carried no request.
-            made = "Connect" not in type(error.__cause__).__name__
+            made = "Connect" not in type(cause).__name__
             reason = "the connection broke" if made else f"cannot connect to {settings.url}"
             raise _Again(reason, charged=made) from None
         except openai.OpenAIError as error:
             raise UnavailableError(f"the openai package cannot ask {settings.url}: {self._said(str(error))}.") from None
-        except (Malformed, _Again):
-            raise
-        except Exception as error:
-            # Errors below `openai` come through bare while a reply is read; anything else is a mistake of ours.
-            if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _HTTP_PACKAGES:
-                raise
-            if "Timeout" in type(error).__name__:
-                raise late from None
-            raise _Again("the connection broke in the middle of the reply", charged=True) from None
         try:
-            return json.loads(data)
+            return masked_json(json.loads(data))
         except (ValueError, RecursionError):
             raise Malformed("the reply is not JSON") from None
 
@@ -227,7 +220,36 @@ class Transport:
 
     def _said(self, text: str) -> str:
         """What an endpoint says, fit to be printed, and without the key that it may repeat."""
-        return one_line(self._settings.without_key(text).strip().removesuffix("."), 200)
+        return one_line(masked(text).strip().removesuffix("."), 200)
+
+
+def _bounded(seconds: float) -> Any:
+    """A transport for `openai` that reads within bounds, whatever the status: `openai` itself reads errors in full."""
+    import httpx
+    import httpx2
+
+    from bench.exchange import BrokenOff, Exchange, TooLong
+
+    exchange = Exchange()
+
+    class Bounded(httpx2.BaseTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            try:
+                answered = exchange.send(
+                    request.method,
+                    str(request.url),
+                    headers=dict(request.headers),
+                    content=request.read(),
+                    seconds=seconds,
+                    most=_LARGEST_BODY,
+                )
+            except (TimeoutError, TooLong, BrokenOff, httpx.HTTPError, OSError) as error:
+                # What `openai` knows; `_try` looks at the cause.
+                raise httpx2.TransportError(str(error)) from error
+            body = masked_bytes(answered.body)
+            return httpx2.Response(answered.status, headers=dict(answered.headers), content=body, request=request)
+
+    return Bounded()
 
 
 def retry_after(header: str | None, now: float) -> float | None:

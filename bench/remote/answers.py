@@ -16,6 +16,7 @@ from typing import Any
 
 from bench.data.tables import Tool
 from bench.errors import UsageError, require
+from bench.secrets import masked, masked_json
 from bench.text import one_line
 
 LISTS = ("tools", "results", "hits", "matches", "items", "data")
@@ -27,7 +28,10 @@ _SHOWN = 80
 
 
 class Unusable(Exception):
-    """An answer that cannot be used; the text says why, without the query."""
+    """An answer that cannot be used; the text says why, without the query and without keys."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(masked(why))
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class AnswerReader:
             Unusable: it is not JSON of a known shape, names an unknown tool, or a tool twice, or its scores ascend.
         """
         try:
-            value = json.loads(reply, parse_constant=_no_number)
+            value = masked_json(json.loads(reply, parse_constant=_no_number))
         except (ValueError, RecursionError):
             raise Unusable(f"an answer that is not JSON ({_quoted(reply.decode('utf-8', 'replace'))})") from None
         return self.found(value, depth)

@@ -47,6 +47,7 @@ from bench.errors import UnavailableError, require
 from bench.remote.answers import Unusable
 from bench.remote.servers import Server
 from bench.remote.web import local
+from bench.secrets import masked_json
 from bench.session import current_session
 from bench.text import one_line
 
@@ -129,7 +130,7 @@ class McpClient:
             size += len(json.dumps(page))
             if size > MOST_BYTES:
                 raise Unusable(f"a list of tools of more than {MOST_BYTES >> 20} MiB")
-            found += page
+            found += masked_json(page)
             if not after:
                 return found
             cursor = after

@@ -15,12 +15,15 @@ from bench.catalogues.reading import Budget, parsed
 from bench.catalogues.tools import name_fault
 from bench.errors import DataError, UsageError
 from bench.remote.web import checked_url
+from bench.secrets import keep
 from bench.storage.paths import expanded
 from bench.text import label, one_line
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 #: `SERVER=` before a command or URL: no white space, so that an `=` among the arguments of a command is none.
 _NAMED = re.compile(r"([^\s=]+)=(.+)", re.DOTALL)
+#: Names of headers and variables whose values are secret.
+_SECRET = re.compile(r"auth|key|token|secret|passw|cookie", re.IGNORECASE)
 _SHOWN = 80
 
 
@@ -130,4 +133,8 @@ def _texts(value: Any, key: str, where: str) -> dict[str, str]:
         return {}
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise DataError(f"{where}: `{key}` must be an object of texts.")
+    for name, text in value.items():
+        if _SECRET.search(name):
+            keep(text)
+            keep(text.rpartition(" ")[2])  # `Bearer KEY`
     return dict(value)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import email.utils
 import ipaddress
+import json
 import os
 import random
 import threading
 import time
-import weakref
-from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import httpx
-from anyio import fail_after
-from anyio.from_thread import start_blocking_portal
 
 from bench.errors import UnavailableError, UsageError
+from bench.exchange import Answered, BrokenOff, Exchange, TooLong
 from bench.remote.answers import Unusable
+from bench.secrets import keep, masked, masked_bytes
 from bench.session import current_session
 from bench.text import one_line
 
@@ -28,7 +26,6 @@ LARGEST = 8 << 20
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _LONGEST_HEADER = 60.0
-_SHOWN = 4000
 
 
 @dataclass(frozen=True)
@@ -49,10 +46,7 @@ class Web:
 
 
 class WebClient:
-    """Sends JSON and gives the bytes of the answer; safe for several threads.
-
-    Requests run in an event loop of their own, because only there can a request be given a deadline: a service that
-    sends a byte now and then keeps each single read of a blocking client within its time limit for ever.
+    """Sends JSON and gives the bytes of the answer, without the token; safe for several threads.
 
     Raises:
         UsageError: the variable with the token is not set.
@@ -60,21 +54,16 @@ class WebClient:
 
     def __init__(self, web: Web) -> None:
         self._web = web
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-        secret = ""
+        self._headers = {"Accept": "application/json"}
         if web.token:
             secret = os.environ.get(web.token, "")
             if not secret:
                 raise UsageError(f"the environment variable {web.token} with the service's token is not set.")
-            headers["Authorization"] = f"Bearer {secret}"
-        self._secret = secret.encode()
+            keep(secret)
+            self._headers["Authorization"] = f"Bearer {secret}"
         # Other threads do not see the session of the run.
         self._offline = current_session().offline
-        # No redirects: the token would go along. No time limit of a single step: the whole try has one.
-        self._client = httpx.AsyncClient(headers=headers, timeout=None, follow_redirects=False)
-        open_until = ExitStack()
-        self._loop = open_until.enter_context(start_blocking_portal())
-        self._finalizer = weakref.finalize(self, open_until.close)
+        self._exchange = Exchange()
         self._turn = threading.Lock()
         self._next = 0.0
 
@@ -95,47 +84,36 @@ class WebClient:
         for left in reversed(range(self._web.tries)):
             self._wait_for_turn()
             asked: float | None = None
-            content: bytes
             try:
-                status, content, asked = self._loop.call(self._try, verb, url, body)
+                answer = self._ask(verb, url, body)
             except TimeoutError:
                 reason = f"no answer within {self._web.timeout:g} seconds"
-            except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-                reason = f"no answer ({one_line(str(error) or type(error).__name__, 120)})"
+            except TooLong:
+                raise Unusable(f"an answer of more than {LARGEST >> 20} MiB") from None
+            except (httpx.HTTPError, httpx.InvalidURL, BrokenOff, OSError) as error:
+                reason = f"no answer ({one_line(masked(str(error) or type(error).__name__), 120)})"
             else:
-                if status == 200:
+                # A service may send the token back, and what it says is stored with the result.
+                content = masked_bytes(answer.body)
+                if answer.status == 200:
                     return content
                 said = one_line(content[:400].decode("utf-8", "replace"), 80)
-                reason = f"the status {status}" + (f" ({said!r})" if said else "")
-                if status not in _AGAIN:
+                reason = f"the status {answer.status}" + (f" ({said!r})" if said else "")
+                if answer.status not in _AGAIN:
                     raise Unusable(reason)
+                asked = _retry_after(answer.headers.get("retry-after", ""))
             if left:
                 time.sleep(min(LONGEST_WAIT, asked if asked is not None else wait * random.uniform(0.5, 1.0)))
                 wait *= 2
         raise Unusable(reason)
 
-    async def _try(self, verb: str, url: str, body: Any) -> tuple[int, bytes, float | None]:
-        """Status, content and the wait asked for.
-
-        Raises:
-            TimeoutError: the last byte did not come in time.
-        """
-        more: Mapping[str, Any] = {"json": body} if verb == "POST" else {"params": body}
-        with fail_after(self._web.timeout):
-            async with self._client.stream(verb, url, **more) as response:
-                # An error's text is only shown, so little of it is read.
-                most = LARGEST if response.status_code == 200 else _SHOWN
-                content = bytearray()
-                async for part in response.aiter_raw():
-                    content += part
-                    if len(content) > most:
-                        break
-                if len(content) > most and response.status_code == 200:
-                    raise Unusable(f"an answer of more than {LARGEST >> 20} MiB")
-                if self._secret:
-                    # A service may send the token back, and what it says is stored with the result.
-                    content = content.replace(self._secret, b"***")
-                return response.status_code, bytes(content), _retry_after(response.headers.get("Retry-After", ""))
+    def _ask(self, verb: str, url: str, body: Any) -> Answered:
+        headers, limits = self._headers, {"seconds": self._web.timeout, "most": LARGEST}
+        if verb == "GET":
+            return self._exchange.send(verb, url, headers=headers, params=body, **limits)
+        headers = {**headers, "Content-Type": "application/json"}
+        content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        return self._exchange.send(verb, url, headers=headers, content=content, **limits)
 
     def _wait_for_turn(self) -> None:
         if not self._web.rate:

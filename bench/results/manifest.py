@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from bench.data.origins import from_traces, synthetic
 from bench.data.template import template_name, valid_template
@@ -187,7 +189,7 @@ class Environment(Record):
 class Manifest(Record, Sparing):
     """A result's manifest."""
 
-    spared: ClassVar[frozenset[str]] = frozenset({"repeats"})
+    spared: ClassVar[frozenset[str]] = frozenset({"repeats", "digest"})
 
     schema_name: Literal["manifest"] = "manifest"
     schema_version: Literal[1] = 1
@@ -216,6 +218,22 @@ class Manifest(Record, Sparing):
     scoring: ScoringCode | str
     #: sha256 of every other file of the result.
     files: dict[str, str] = {}
+    #: sha256 of all the fields above; empty in results of versions that took none. It shows accidents, not forgery.
+    digest: str = ""
+
+    @model_validator(mode="after")
+    def _check_digest(self) -> Manifest:
+        if self.digest and self.digest != self._own_digest():
+            raise ValueError("it was changed: its fields do not give its digest")
+        return self
+
+    def sealed(self) -> Manifest:
+        """The manifest with the digest of its fields, as it is written."""
+        return self.model_copy(update={"digest": self._own_digest()})
+
+    def _own_digest(self) -> str:
+        fields = self.model_copy(update={"digest": ""}).model_dump(mode="json")
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     @property
     def marks(self) -> list[Mark]:

@@ -39,7 +39,7 @@ from bench.registry.versions import current_content
 from bench.results.comparing import Question, without_code
 from bench.results.manifest import SCHEMA_VERSION, Manifest, Metrics
 from bench.storage.locks import locked, replaced_folder, standing
-from bench.storage.paths import sha256_of, write_text
+from bench.storage.paths import read_regular, sha256_of, write_text
 from bench.storage.records import first_fault
 from bench.text import shortened, slug
 
@@ -71,6 +71,8 @@ REPEATS_SCHEMA = pa.schema([_REPEAT, *PER_QUERY_SCHEMA])
 
 M = TypeVar("M", bound=BaseModel)
 _SHORTEST_ID = 4
+#: Bytes of a manifest or a file of metrics; submissions may have fewer.
+_LARGEST_JSON = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -211,11 +213,13 @@ def fits_repeats(repeats: int, metrics: Metrics) -> bool:
 def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
     """A JSON file as a model, and the sha256 of its bytes."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, _LARGEST_JSON)
         raw = json.loads(data.decode("utf-8"))
     except FileNotFoundError:
         raise ResultError(f"{path.parent} is not a bench result: it has no {path.name}.") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise ResultError(f"cannot read {path}: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
         raise ResultError(f"cannot read {path}: {error}.") from None
     if isinstance(raw, dict) and raw.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise ResultError(f"{path} has schema version {raw['schema_version']}; this bench reads {SCHEMA_VERSION}.")
@@ -228,7 +232,7 @@ def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
 def _read_table(path: Path, digest: str, required: list[str]) -> pa.Table:
     again = "run it again"
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise ResultError(f"cannot read {path} ({error.strerror}); {again}.") from None
     if hashlib.sha256(data).hexdigest() != digest:
@@ -284,7 +288,7 @@ def write_result(
             pq.write_table(table, fresh / name, compression="zstd")
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
         files = manifest.files | {name: sha256_of(fresh / name) for name in (*tables, METRICS)}
-        manifest = manifest.model_copy(update={"files": files})
+        manifest = manifest.model_copy(update={"files": files}).sealed()
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
     return Result(folder, manifest, metrics)
 
@@ -302,7 +306,7 @@ def replace_metrics(result: Result, metrics: Metrics) -> Result:
                 shutil.copyfile(folder / name, fresh / name)
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
         files = result.manifest.files | {METRICS: sha256_of(fresh / METRICS)}
-        manifest = result.manifest.model_copy(update={"files": files})
+        manifest = result.manifest.model_copy(update={"files": files}).sealed()
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
     return Result(folder, manifest, metrics)
 

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,6 +115,39 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file atomically, with "\\n" line ends."""
     with replacing(path) as temporary:
         temporary.write_text(text, "utf-8", newline="\n")
+
+
+#: Bytes of the largest file of text that is read whole: BEIR files of millions of documents have a few gigabytes.
+LARGEST_TEXT = 4 << 30
+
+
+def read_regular(path: Path, most: int = LARGEST_TEXT) -> bytes:
+    """The bytes of a regular file; links are followed.
+
+    Args:
+        path: the file.
+        most: bytes it may have.
+
+    Raises:
+        OSError: it cannot be read, is larger, or is a pipe, a device or a folder. Reading a pipe waits for somebody to
+            write to it, and some devices never end. Its `strerror` completes `cannot read FILE: …`.
+    """
+    # Without O_NONBLOCK, to open a named pipe is to wait.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(handle, "rb") as file:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", str(path))
+        # What a file system says of a file's size may be wrong, as in /proc.
+        data = file.read(min(about.st_size, most) + 1)
+        data += file.read(most + 1 - len(data))
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it is larger than {_size(most)}", str(path))
+    return data
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
 
 
 def sha256_of(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -10,7 +11,16 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from bench.errors import BenchError
+from bench.storage.paths import LARGEST_TEXT, read_regular
 from bench.text import shortened
+
+#: Experiments, policies and cards have some kilobytes.
+_LARGEST_TOML = 4 << 20
+_MOST_PARTS = 32
+#: A key of more parts, bare or quoted. Texts with so many dots between words without a space would look the same.
+#: Possessive: nothing is tried twice, so that the time is linear in the text.
+_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
+_MANY_DOTS = re.compile(rf"(?m)(?:^[ \t\[]*+|[{{,][ \t]*+)(?:{_PART}){{{_MOST_PARTS}}}")
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -117,7 +127,10 @@ def read_toml(model: type[R], path: Path, name: str, error: type[BenchError]) ->
 
 def toml_table(path: Path, name: str, error: type[BenchError]) -> dict[str, Any]:
     """The parsed text of a TOML file; arguments and errors as of `read_json`."""
-    text = _text(path, name, error)
+    text = _text(path, name, error, _LARGEST_TOML)
+    if _MANY_DOTS.search(text):
+        # The time and memory that `tomllib` takes grow with the square of a key's parts.
+        raise error(f"cannot read {name} {path}: a key has more than {_MOST_PARTS} parts.")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as fault:
@@ -132,9 +145,9 @@ def validated(model: type[R], raw: Any, name: str, error: type[BenchError]) -> R
         raise error(f"{name} is not valid: {first_fault(fault)}.") from None
 
 
-def _text(path: Path, name: str, error: type[BenchError]) -> str:
+def _text(path: Path, name: str, error: type[BenchError], most: int = LARGEST_TEXT) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_regular(path, most).decode("utf-8-sig")
     except OSError as fault:
         raise error(f"cannot read {name} {path}: {fault.strerror}.") from None
     except UnicodeDecodeError as fault:

@@ -7,13 +7,29 @@ import json
 import math
 import socket
 import time
+import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from chatserver import ChatServer, Fault, changed, drip, drop, finish, hang, message, raw, status, usage
+from chatserver import (
+    ChatServer,
+    Fault,
+    bomb,
+    changed,
+    drip,
+    drip_head,
+    drop,
+    finish,
+    flood,
+    hang,
+    message,
+    raw,
+    status,
+    usage,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -370,6 +386,64 @@ def test_the_key_is_printed_and_recorded_nowhere(
     assert "for [the key]" in refused.reason
     said = capfd.readouterr()
     assert KEY not in journal.read_text() + said.out + said.err + repr(failure) + repr(refused)
+
+
+@pytest.mark.parametrize("echo", [KEY, "\\u0073" + KEY[1:]], ids=["plain", "escaped"])
+def test_a_reply_that_holds_the_key_is_recorded_without_it(
+    chat_server: ChatServer, ask: Ask, journal: Path, echo: str
+) -> None:
+    good = json.dumps({"role": "assistant", "content": "you sent KEY"}).replace("KEY", echo)
+    chat_server.faults.append(raw(b'{"model": "m KEY", "choices": [{"message": MESSAGE, "finish_reason": "stop"}]}'
+                                  .replace(b"KEY", echo.encode()).replace(b"MESSAGE", good.encode())))  # fmt: skip
+    assert ask("a").text == "you sent [the key]"
+    assert KEY not in journal.read_text()
+
+
+# Bounds of size and time --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [200, 400, 401, 500])
+def test_a_body_without_an_end_is_not_read_to_its_end(
+    chat_server: ChatServer, waits: list[float], monkeypatch: pytest.MonkeyPatch, ask: Ask, code: int
+) -> None:
+    monkeypatch.setattr(transport, "TRIES", 2)
+    monkeypatch.setattr(transport, "_LARGEST_BODY", 1 << 20)
+    chat_server.fault = flood(code)
+    if code in {400, 401}:
+        with pytest.raises(BenchError, match=str(code)):
+            ask("a")
+    else:
+        assert {200: "longer than 1 MiB", 500: "answered 500"}[code] in ask("a").reason
+    # What the connection takes in without being read, for each try.
+    assert chat_server.flooded < 64 << 20
+
+
+@pytest.mark.parametrize("code", [200, 400, 500])
+def test_what_is_packed_unasked_is_not_unpacked(
+    chat_server: ChatServer, waits: list[float], ask: Ask, code: int
+) -> None:
+    chat_server.fault = bomb(code)
+    tracemalloc.start()
+    try:
+        if code == 400:
+            with pytest.raises(UsageError, match="400"):
+                ask("a")
+        else:
+            assert isinstance(ask("a"), Failure)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_head_that_drips_in_is_given_up(
+    chat_server: ChatServer, waits: list[float], monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    monkeypatch.setattr(transport, "TRIES", 1)
+    monkeypatch.setenv("BENCH_LLM_TIMEOUT", "0.5")
+    chat_server.fault = drip_head()
+    begun = time.monotonic()
+    assert "no whole reply within 0.5 s" in ask("a").reason
+    assert time.monotonic() - begun < 5
 
 
 # Wrong numbers ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,296 @@
+"""Inputs that once hung, took gigabytes, reached the terminal raw or ended as an error of bench itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from searchservice import Service
+
+from bench.__main__ import run
+from bench.data.edges import read_edges
+from bench.errors import DataError, ResultError
+from bench.registry import build_method
+from bench.registry import methods as building
+from bench.results.manifest import Manifest
+from bench.results.store import MANIFEST, Result, find_result
+from bench.storage.paths import read_regular
+from bench.storage.records import toml_table
+
+Bench = Callable[..., Any]
+WAIT = 60
+
+
+def ran(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    """A command of its own process, ended if it hangs."""
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *map(str, arguments)], capture_output=True, text=True, timeout=WAIT, **more
+    )
+
+
+def beir(folder: Path, queries: dict[str, str], schema: str = "null") -> Path:
+    """A dataset of two tools, all queries with the first as gold; `schema` is a JSON text of its input schema."""
+    (folder / "qrels").mkdir(parents=True)
+    fields = {"name": "a", "description": "one", "category": "", "parent": "p", "parameters": []}
+    tool = {**fields, "returns": None, "source": None, "input_schema": None if schema == "null" else schema}
+    rows: list[dict[str, Any]] = [
+        {"_id": "t1", "title": "a", "text": "one", "metadata": {"tool": tool}},
+        {"_id": "t2", "title": "b", "text": "two"},
+    ]
+    asked = [{"_id": name, "text": text} for name, text in queries.items()]
+    for name, lines in (("corpus", rows), ("queries", asked)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "qrels" / "test.tsv").write_text(
+        "query-id\tcorpus-id\tscore\n" + "".join(f"{name}\tt1\t1\n" for name in queries)
+    )
+    return folder
+
+
+# TOML ---------------------------------------------------------------------------------------------------------------
+
+MANY = ".".join(["a"] * 5000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"{MANY} = 1", f"[{MANY}]", f"[[ {MANY} ]]", f"x = {{ {MANY} = 1 }}", f"x = {{ b = 1, {MANY} = 1 }}",
+     ".".join(['"a b"'] * 5000) + " = 1", " . ".join(["'a.b'"] * 5000) + " = 1"],
+    ids=["key", "table", "array", "inline", "second", "quoted", "spaced"],
+)  # fmt: skip
+def test_a_key_of_many_parts_is_refused_before_it_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(tomllib, "loads", lambda text: pytest.fail("parsed"))
+    path = tmp_path / "x.toml"
+    path.write_text(text)
+    with pytest.raises(DataError, match="a key has more than 32 parts"):
+        toml_table(path, "the card", DataError)
+
+
+def test_toml_of_ordinary_files_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text('a.b."c.d" = "1.2.3.4 and e.g. more. Of. It."\n[x.y]\nz = [1.5, 2.5]\nt = { b.c = 1, d.e = 2 }\n')
+    assert toml_table(path, "the card", DataError)["a"] == {"b": {"c.d": "1.2.3.4 and e.g. more. Of. It."}}
+    path.write_text("a = " + "[" * 100_000)
+    with pytest.raises(DataError, match="is not TOML"):
+        toml_table(path, "the card", DataError)
+    path.write_bytes(b"#" * ((4 << 20) + 1))
+    with pytest.raises(DataError, match="larger than 4 MiB"):
+        toml_table(path, "the card", DataError)
+
+
+# Pipes and devices --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_no_reader_waits_for_a_named_pipe(tmp_path: Path) -> None:
+    folder = beir(tmp_path / "set", {"q": "one"})
+    (folder / "queries.jsonl").unlink()
+    os.mkfifo(folder / "queries.jsonl")
+    pipe = tmp_path / "pipe.toml"
+    os.mkfifo(pipe)
+    # Each in a process of its own: one that waits is ended by the time limit.
+    for arguments, code in (
+        (("run", pipe), 2),
+        (("data", "add", "mine", "--from", folder), 3),
+        (("score", pipe, "-d", "starter"), 6),
+        (("compare", f"{pipe}@starter", "bm25@starter"), 2),
+        (("gate", pipe, "--baseline", pipe, "--policy", pipe), 3),
+        (("run", "-m", f"tgr(graph={pipe}, base=bm25)", "-d", "starter"), 2),
+    ):
+        done = ran(*arguments)
+        assert done.returncode == code, (arguments, done)
+        assert "Traceback" not in done.stderr
+
+
+def test_a_device_and_a_file_that_is_too_large_are_not_read(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="not a regular file"):
+        read_regular(Path(os.devnull))
+    path = tmp_path / "x"
+    path.write_bytes(b"x" * 2048)
+    assert read_regular(path, 2048) == b"x" * 2048
+    with pytest.raises(OSError, match="larger than 1 KiB"):
+        read_regular(path, 2047)
+
+
+# Specs --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_nested_spec_is_built_once_for_each_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    true = building.check_parameters
+
+    def counted(*arguments: Any) -> Any:
+        made.append(arguments)
+        return true(*arguments)
+
+    monkeypatch.setattr(building, "check_parameters", counted)
+    spec = "bm25"
+    for _ in range(15):
+        spec = f"tgr(base={spec})"
+    build_method(spec)
+    assert len(made) < 15 * 15
+
+
+@pytest.mark.parametrize("verb", [("run", "-d", "starter", "-m"), ("show",), ("explain",), ("check", "method")])
+def test_a_long_spec_is_not_repeated_in_full(capsys: pytest.CaptureFixture[str], verb: tuple[str, ...]) -> None:
+    more = ("q",) if verb == ("explain",) else ()
+    assert run([*verb, "bm25(x=" + "a" * 100_000 + ")", *more]) not in {0, 70}
+    assert len(capsys.readouterr().err) < 6000
+
+
+# Text from outside --------------------------------------------------------------------------------------------------
+
+HOSTILE = "a\x1b[31m\x07\u202eb\x9b2J"
+
+
+def test_messages_hold_no_sign_that_a_terminal_obeys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edges = tmp_path / "edges.tsv"
+    edges.write_text(f"dependent\tprerequisite\n{HOSTILE}\t{HOSTILE}\n")
+    for arguments in (
+        ("run", "-m", f"tgr(graph={edges}, base=bm25)", "-d", "starter"),
+        ("run", "-m", f'dense(encoder="{HOSTILE}")', "-d", "starter"),
+        ("run", "-m", HOSTILE, "-d", "starter"),
+        ("show", HOSTILE),
+        ("data", "add", HOSTILE, "--from", HOSTILE),
+        (HOSTILE,),
+        ("run", f"--{HOSTILE}"),
+    ):
+        assert run(list(arguments)) not in {0, 70}, arguments
+        said = capsys.readouterr().err
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said), said
+
+
+def test_an_edge_may_have_a_long_note(tmp_path: Path) -> None:
+    path = tmp_path / "edges.tsv"
+    path.write_text("dependent\tprerequisite\treason\tnote\na\tb\tresult\t" + "x" * 200_000 + "\n")
+    (edge,) = read_edges(path)
+    assert len(edge.note) == 200_000
+    path.write_text("dependent\tprerequisite\na\t" + "x" * 200_000 + "\textra\n")
+    with pytest.raises(DataError) as caught:
+        read_edges(path)
+    assert len(str(caught.value)) < 500
+
+
+# Accepted once, accepted everywhere ---------------------------------------------------------------------------------
+
+
+def test_a_schema_nested_without_measure_is_refused_at_once(tmp_path: Path, bench: Bench) -> None:
+    deep = '{"properties":{"a":' * 2000 + '{"type":"string"}' + "}}" * 2000
+    said = bench("data", "add", "deep", "--from", beir(tmp_path / "deep", {"q": "one"}, deep), code=3)
+    assert "nested deeper than 100 levels" in said.err
+    flat = '{"properties":{"a":' * 40 + '{"type":"string"}' + "}}" * 40
+    bench("data", "add", "flat", "--from", beir(tmp_path / "flat", {"q": "one"}, flat))
+    bench("run", "-m", "bm25", "-d", "flat", "--template", "full")
+
+
+@pytest.mark.parametrize("form", ["trec", "jsonl"])
+@pytest.mark.parametrize("name", ["[]", "{}", "[1]", "#", "a b", '{"query_id"', "[", "%5B"])
+def test_an_exported_run_is_read_back_whatever_its_ids(tmp_path: Path, bench: Bench, name: str, form: str) -> None:
+    bench("data", "add", "odd", "--from", beir(tmp_path / "odd", {name: "one", "z": "two"}))
+    bench("run", "-m", "bm25", "-d", "odd")
+    exported = tmp_path / f"run.{form}"
+    exported.write_text(bench("show", "bm25@odd", "--format", form).out)
+    bench("score", exported, "-d", "odd")
+
+
+# Stored results -----------------------------------------------------------------------------------------------------
+
+
+def test_a_manifest_with_a_changed_letter_is_refused(tmp_path: Path, bench: Bench) -> None:
+    bench("run", "-m", "bm25", "-d", "starter", "--limit", 20, "--results", tmp_path / "r")
+    result = find_result(tmp_path / "r", "bm25@starter")
+    path = result.folder / MANIFEST
+    whole = path.read_text()
+    Manifest.model_validate_json(whole)
+    fields = json.loads(whole)
+    environment = fields["environment"]
+    free = [environment["created"], environment["command"], fields["warnings"][0]]
+    for text in free:
+        changed = text[:-1] + chr(ord(text[-1]) ^ 1)
+        path.write_text(whole.replace(json.dumps(text), json.dumps(changed)))
+        with pytest.raises(ResultError, match="its fields do not give its digest"):
+            Result.read(result.folder)
+        assert bench("submit", "check", result.folder, code=1).out
+    path.write_text(whole)
+    Result.read(result.folder)
+
+
+def test_six_exports_to_one_folder_are_one_export(tmp_path: Path, bench: Bench) -> None:
+    # Loaded once before, so that the six meet at the folder.
+    bench("data", "info", "starter")
+    arguments = [sys.executable, "-m", "bench", "data", "export", "starter", "--out", str(tmp_path / "out")]
+    running = [subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(6)]
+    said = [process.communicate(timeout=WAIT * 3)[1] for process in running]
+    assert sorted(process.returncode for process in running) == [0, 2, 2, 2, 2, 2], said
+    assert all("is not empty" in text for text in said if text)
+    assert sorted(item.name for item in tmp_path.iterdir() if "out" in item.name) == ["out"]
+
+
+@pytest.fixture
+def stored(tmp_path: Path, bench: Bench) -> Path:
+    """A folder of results with one of bm25 on the starter dataset."""
+    bench("run", "-m", "bm25", "-d", "starter", "--results", tmp_path / "stored")
+    return tmp_path / "stored"
+
+
+@pytest.mark.parametrize(
+    "verb", [("show", "bm25@starter"), ("compare", "bm25@starter", "tfidf@starter"), ("list", "results")]
+)
+def test_a_reader_who_has_seen_enough_is_no_failure(stored: Path, verb: tuple[str, ...]) -> None:
+    if verb[0] == "compare":
+        assert run(["run", "-m", "tfidf", "-d", "starter", "--results", str(stored)]) == 0
+    line = [sys.executable, "-m", "bench", *verb, "--results", str(stored)]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(WAIT) == 0, process.stderr and process.stderr.read()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_gate_that_cannot_print_says_so(stored: Path, tmp_path: Path, bench: Bench) -> None:
+    baseline = tmp_path / "base.json"
+    bench("bless", "bm25@starter", "--results", stored, "--out", baseline)
+    policy = tmp_path / "gate.toml"
+    shutil.copyfile(Path(__file__).resolve().parents[2] / "baselines" / "gate.toml", policy)
+    line = ["gate", "bm25@starter", "--baseline", baseline, "--policy", policy, "--results", stored]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bench", *map(str, line)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=WAIT,
+        )
+    assert done.returncode == 3
+    assert "cannot print the report: No space left on device" in done.stderr
+
+
+# Services -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_result_of_a_service_without_a_version_is_not_kept(service: Service, bench: Bench) -> None:
+    service.answer = lambda request: request.reply(["pay_invoice"])
+    line = ("run", "-m", f"http(url={service.url})", "-d", "starter", "--limit", 5)
+    bench(*line, "--json")
+    asked = len(service.seen)
+    assert asked
+    bench(*line, "--json", "--overwrite", "missing")
+    assert len(service.seen) == asked
+    bench(*line, "--json")
+    assert len(service.seen) == 2 * asked
+    # One whose version is known is kept.
+    known = ("run", "-m", f"http(url={service.url}, revision=v1)", "-d", "starter", "--limit", 5, "--json")
+    bench(*known)
+    asked = len(service.seen)
+    bench(*known)
+    assert len(service.seen) == asked
