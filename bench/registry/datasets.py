@@ -238,7 +238,7 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, so
     dataset = Dataset.build(canonical, card, tables)
     if canonical == card.id:
         check_counts(dataset)
-    return dataset
+    return with_view(dataset, options.view) if isinstance(options, ViewOptions) else dataset
 
 
 def _run_loader(module: str, files: Files, options: ParameterSet, card: Card) -> Tables:
