@@ -17,7 +17,7 @@ BUILT_IN = {name: entry.card for name, entry in dataset_entries().items() if ent
 #: dataset -> rule; judged queries, units, queries of the largest, effective number.
 UNITS = {
     "apibank": ("gold+group", (269, 71, 13, 47.0)),
-    "github-mcp": ("gold", (141, 110, 6, 86.1)),
+    "github-mcp": ("gold", (141, 111, 6, 86.8)),
     "livemcpbench": ("gold", (94, 92, 2, 90.2)),
     "metatool": ("gold", (99, 58, 3, 48.3)),
     "metatool-single": ("gold", (4123, 199, 217, 87.0)),
