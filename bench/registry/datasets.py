@@ -5,8 +5,8 @@ A dataset folder holds `card.toml` and `loader.py`. The loader has a function
     def load(files: Files, options: Options, card: Card) -> Tables
 
 and may declare a class `Options(ParameterSet)`, whose fields are set as in `rectools(split=bundle-disjoint)`; a loader
-of several cards may declare a dict of such classes by the cards' `variant`. A loader whose queries have searches declares
-`bench.data.queryviews.ViewOptions`, and returns the requests: the views are made of them here.
+of several cards may declare a dict of such classes by the cards' `variant`. A loader whose queries have searches may
+declare `bench.data.queryviews.ViewOptions`, and returns the requests: the views are made of them here.
 A folder with cards whose files the user must bring (`obtain`) also holds `importer.py` with
 
     def read(folder: Path) -> dict[str, Tables]
