@@ -5,7 +5,8 @@ A dataset folder holds `card.toml` and `loader.py`. The loader has a function
     def load(files: Files, options: Options, card: Card) -> Tables
 
 and may declare a class `Options(ParameterSet)`, whose fields are set as in `rectools(split=bundle-disjoint)`; a loader
-of several cards may declare a dict of such classes by the cards' `variant`.
+of several cards may declare a dict of such classes by the cards' `variant`. A loader whose queries have searches may
+declare `bench.data.queryviews.ViewOptions`, and returns the requests: the views are made of them here.
 A folder with cards whose files the user must bring (`obtain`) also holds `importer.py` with
 
     def read(folder: Path) -> dict[str, Tables]
@@ -238,7 +239,7 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, so
     dataset = Dataset.build(canonical, card, tables)
     if canonical == card.id:
         check_counts(dataset)
-    return dataset
+    return with_view(dataset, options.view) if isinstance(options, ViewOptions) else dataset
 
 
 def _run_loader(module: str, files: Files, options: ParameterSet, card: Card) -> Tables:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
 
 from bench.data.card import Card
 from bench.data.edges import read_edges
@@ -13,8 +17,19 @@ from bench.data.tables import Parameter, Query, Tables, Tool
 from bench.specs.parameters import ParameterSet
 
 
-def load(files: Files, options: ParameterSet, card: Card) -> Tables:
-    """The three files next to this one.
+class Options(ParameterSet):
+    """The options of starter."""
+
+    gold: Literal["annotated", "reviewed"] = Field(
+        default="annotated",
+        description="The gold as it was annotated, or with the alternatives that a later review found.",
+    )
+
+
+def load(files: Files, options: Options, card: Card) -> Tables:
+    """The files next to this one.
+
+    With `gold=reviewed`, a tool of `review.jsonl` that `meets` a requirement is an alternative to its gold tool.
 
     The slice `prerequisite` is `unnamed` if the query needs a gold tool that it does not mention, else `none`;
     queries without gold have no such slice. The slice `parent` says how new the parents of a dev or test query's gold
@@ -22,7 +37,9 @@ def load(files: Files, options: ParameterSet, card: Card) -> Tables:
     """
     folder = files.folder
     tools = [_tool(json.loads(line)) for line in (folder / "tools.jsonl").read_text("utf-8").splitlines()]
-    queries = [_query(json.loads(line)) for line in (folder / "queries.jsonl").read_text("utf-8").splitlines()]
+    found = _alternatives(folder / "review.jsonl") if options.gold == "reviewed" else {}
+    rows = [json.loads(line) for line in (folder / "queries.jsonl").read_text("utf-8").splitlines()]
+    queries = [_query(row, found.get(row["query_id"], {})) for row in rows]
     return Tables(tools, with_parent_slice(queries, tools), read_edges(folder / "edges.tsv"))
 
 
@@ -42,6 +59,16 @@ def _tool(row: dict[str, Any]) -> Tool:
     return Tool(**texts, parameters=parameters, returns=json.dumps(returns, ensure_ascii=False))
 
 
-def _query(row: dict[str, Any]) -> Query:
+def _alternatives(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
+    """query_id -> gold tool -> the tools that meet its requirement as well."""
+    found: defaultdict[str, defaultdict[str, tuple[str, ...]]] = defaultdict(lambda: defaultdict(tuple))
+    for line in path.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        if row["meets"]:
+            found[row["query_id"]][row["gold"]] += (row["tool"],)
+    return {query: dict(tools) for query, tools in found.items()}
+
+
+def _query(row: dict[str, Any], any_of: dict[str, tuple[str, ...]]) -> Query:
     needs = {"prerequisite": "unnamed" if row["needs_prerequisite"] else "none"} if row["gold"] else {}
-    return Query(row["query_id"], row["text"], dict.fromkeys(row["gold"], 1), row["split"], needs)
+    return Query(row["query_id"], row["text"], dict.fromkeys(row["gold"], 1), row["split"], needs, any_of=any_of)

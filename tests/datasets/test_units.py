@@ -17,6 +17,7 @@ BUILT_IN = {name: entry.card for name, entry in dataset_entries().items() if ent
 #: dataset -> rule; judged queries, units, queries of the largest, effective number.
 UNITS = {
     "apibank": ("gold+group", (269, 71, 13, 47.0)),
+    "github-mcp": ("gold", (141, 111, 6, 86.8)),
     "livemcpbench": ("gold", (94, 92, 2, 90.2)),
     "metatool": ("gold", (99, 58, 3, 48.3)),
     "metatool-single": ("gold", (4123, 199, 217, 87.0)),
@@ -38,7 +39,7 @@ UNITS = {
     "toollinkos": ("gold+text", (1569, 407, 27, 259.3)),
 }
 #: Datasets whose queries no other dataset has, and of which no results are stored.
-SINGLE = ["livemcpbench", "restbench-spotify", "restbench-tmdb", "sealtools", "toollinkos"]
+SINGLE = ["github-mcp", "livemcpbench", "restbench-spotify", "restbench-tmdb", "sealtools", "toollinkos"]
 SOURCES = {
     "apibank": ["apibank", "apibank-full"],
     "metatool": ["metatool", "metatool-single"],

@@ -107,7 +107,7 @@ def test_a_spec_is_shown_with_the_id_and_what_differs_from_the_defaults(spec: st
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ("starter(split=x)", "dataset starter has no parameter 'split'; its parameters: none."),
+        ("starter(split=x)", "dataset starter has no parameter 'split'; its parameters: gold."),
         (
             "MetaTool(sed=1)",
             "dataset metatool has no parameter 'sed' (did you mean 'seed'?); its parameters: split, seed, test_share.",
