@@ -105,8 +105,8 @@ def _look(
     if past.missing:
         absent = f": {', '.join(past.absent)} is not on this machine" if past.absent else ""
         found.sentences[UNKNOWN].append(
-            f"{what} was trained on {past.missing} texts that no dataset here has{absent}; near copies of them were not "
-            "looked for"
+            f"{what} was trained on {past.missing} texts that no dataset here has{absent}; near copies of them were "
+            "not looked for"
         )
 
 

@@ -58,7 +58,8 @@ def starter() -> Dataset:
 
 def test_a_model_that_learnt_from_other_queries_and_tools_is_not_marked(tmp_path: Path, starter: Dataset) -> None:
     write_card(tmp_path, card(["something else"], [Tool("send_email", "nothing", "like it")]))
-    assert leaks([str(tmp_path)], starter, starter.rows("test")).marks == {}
+    # That these texts are in no dataset is all that is said.
+    assert list(leaks([str(tmp_path)], starter, starter.rows("test")).marks) == [UNKNOWN]
 
 
 def test_a_model_that_knew_test_queries_is_marked_with_their_number(tmp_path: Path, starter: Dataset) -> None:
@@ -80,7 +81,7 @@ def test_every_call_of_a_query_is_looked_at(tmp_path: Path, starter: Dataset) ->
     ]
     asked = Dataset.build("starter", starter.card, replace(starter.rows_again(), queries=queries))
     write_card(tmp_path, card(["Second  search"], []))
-    assert list(leaks([str(tmp_path)], asked, rows).marks) == [LEAKED]
+    assert list(leaks([str(tmp_path)], asked, rows).marks) == [LEAKED, UNKNOWN]
 
 
 def test_a_model_that_knew_the_gold_tools_is_marked_with_their_number(tmp_path: Path, starter: Dataset) -> None:
@@ -203,8 +204,8 @@ def test_near_copies_of_queries_and_tools_are_counted_beside_exact_ones(tmp_path
     }
     # The third query's text is in no dataset that is here.
     assert unknown == (
-        f"{name} was trained on 1 texts that no dataset here has: gone is not on this machine; near copies of them were "
-        "not looked for"
+        f"{name} was trained on 1 texts that no dataset here has: gone is not on this machine; near copies of them "
+        "were not looked for"
     )
 
 
@@ -260,3 +261,17 @@ def test_the_embedded_encoder_declares_its_training_sets() -> None:
     found = declared_training_sets("minilm")
     assert "ms_marco" in found
     assert len(found) > 20
+
+
+def test_a_look_at_training_data_fetches_nothing(tmp_path: Path, starter: Dataset) -> None:
+    write_card(tmp_path, card(["something else"], []))
+    offline = []
+
+    def load(spec: str) -> Dataset:
+        offline.append(current_session().offline)
+        return starter
+
+    with session(offline=False):
+        training_leaks([str(tmp_path)], starter, starter.rows("test"), load)
+        assert not current_session().offline
+    assert offline == [True]
