@@ -2,7 +2,7 @@
 
 Models trained by bench have a training card with digests of all their training texts, so exact copies are always found.
 Near copies need the texts themselves: they are taken from the training datasets where these are available. Of other
-models bench knows what their model cards declare.
+models bench knows what their model cards and its registry of training sets declare.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bench.data.dataset import Dataset
 from bench.data.nearcopies import near_copies
 from bench.data.tables import Tool
 from bench.errors import BenchError
-from bench.models.declared import declared_training_sets
+from bench.models.declared import declared_training_sets, registered_training_sets
 from bench.models.trainingcard import TrainingCard, read_card, text_digest, tool_digest
 from bench.session import session
 
@@ -53,7 +53,8 @@ def training_leaks(
 
     Args:
         models: what the method's revisions are named by. The training card of a model that bench trained is read, and
-            otherwise its model card; of a model without either nothing is known, and nothing is said.
+            otherwise its model card and the registry of training sets; of a model without any of them nothing is
+            known, and nothing is said.
         dataset, rows: the queries that are asked.
         load: gives the dataset of a spec, here those of training cards. It is called offline: a look at what a model
             knows fetches nothing.
@@ -71,11 +72,18 @@ def training_leaks(
         card = read_card(Path(name).expanduser())
         if card is not None:
             _look(found, name, card, queries, tools, load)
-        elif sets := [item for item in declared_training_sets(name) if _plain(item) in _names(dataset)]:
+            continue
+        if sets := [item for item in declared_training_sets(name) if _plain(item) in _names(dataset)]:
             found.sentences[DECLARED].append(
                 f"the card of the model {Path(name).name} names {', '.join(sets)} among its training sets, and does "
                 "not say whether the evaluated queries were part of it"
             )
+        for entry in registered_training_sets(name):
+            if sets := [item for item in entry.datasets if _plain(item) in _names(dataset)]:
+                found.sentences[DECLARED].append(
+                    f"the model {Path(name).name} was trained on {', '.join(sets)} by {entry.source}; whether the "
+                    "evaluated queries were part of it is not known"
+                )
     return found
 
 

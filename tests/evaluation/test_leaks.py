@@ -14,7 +14,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Tables, Tool
 from bench.errors import DataError, UnavailableError
 from bench.evaluation.leaks import DECLARED, LEAKED, NEAR, SEEN, UNKNOWN, Leaks, training_leaks
-from bench.models.declared import declared_training_sets
+from bench.models.declared import declared_training_sets, registered_training_sets, registry
 from bench.models.trainingcard import CARD, TrainingCard, read_card, text_digest, tool_digest, write_card
 from bench.registry import load_dataset
 from bench.session import current_session, session
@@ -275,3 +275,44 @@ def test_a_look_at_training_data_fetches_nothing(tmp_path: Path, starter: Datase
         training_leaks([str(tmp_path)], starter, starter.rows("test"), load)
         assert not current_session().offline
     assert offline == [True]
+
+
+@pytest.mark.parametrize(
+    ("model", "source", "marked"),
+    [
+        ("mangopy/ToolRet-trained-e5-base-v2", "toolret", "ToolRet"),
+        ("MANGOPY/toolret-trained-bge-large-en-v1.5", "toolret", "ToolRet"),
+        ("ToolBench/ToolBench_IR_bert_based_uncased", "toolbench", "ToolBench"),
+        ("Tool-COLT/contriever-base-msmarco-v1-ToolLens", "toollens", "ToolLens"),
+        ("ThakiCloud/SKILLRET-Embedding-0.6B", "skillret", "ThakiCloud/SKILLRET"),
+        ("ToolBench/ToolBench_IR_bert_based_uncased", "toollens", ""),
+        ("somebody/ToolRet-trained-e5-base-v2", "toolret", ""),
+        ("sentence-transformers/all-MiniLM-L6-v2", "toolret", ""),
+    ],
+)
+def test_a_model_of_the_registry_is_marked_on_its_training_sets(
+    starter: Dataset, model: str, source: str, marked: str
+) -> None:
+    card = starter.card.model_copy(update={"id": f"{source}-part", "source": source, "aliases": [], "upstream": []})
+    other = Dataset.build(f"{source}-part", card, starter.rows_again())
+    marks = leaks([model], other, other.rows("test")).marks
+    assert list(marks) == ([DECLARED] if marked else [])
+    if marked:
+        assert f"the model {model.rpartition('/')[2]} was trained on {marked} by " in marks[DECLARED]
+
+
+def test_a_folder_is_known_to_the_registry_by_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "ToolRet-trained-e5-base-v2"
+    folder.mkdir()
+    (entry,) = registered_training_sets(str(folder))
+    assert "ToolRet" in entry.datasets
+    assert registered_training_sets(str(tmp_path / "nothing-there-ToolRet-trained-x")) == ()
+
+
+def test_every_entry_of_the_registry_says_where_it_is_from() -> None:
+    for entry in registry():
+        assert entry.models
+        assert entry.datasets
+        assert "https://" in entry.source or entry.source.startswith("mteb, mteb/models/")
+    patterns = [pattern for entry in registry() for pattern in entry.models]
+    assert len(set(patterns)) == len(patterns)
