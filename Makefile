@@ -10,7 +10,7 @@ LOCK := requirements.lock
 # First and pinned: left to itself, sentence-transformers takes the newest build, with gigabytes of CUDA on Linux.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check types gate light lock site board docs axe clean
+.PHONY: demo test check types gate light lock site board docs axe typescript clean
 
 demo: $(READY)
 	$(BIN)/bench run
@@ -113,6 +113,13 @@ AXE_VERSION := 4.14.1
 
 axe:
 	npm install --silent --prefix $(AXE) --no-save --no-package-lock --ignore-scripts --no-audit --no-fund axe-core@$(AXE_VERSION)
+
+# What runs and checks the example of a retriever in TypeScript; tests of it are skipped without it. Needs npm.
+TYPESCRIPT := build/typescript
+TYPESCRIPT_PACKAGES := tsx@4.23.15 typescript@7.0.2 @types/node@20.19.43
+
+typescript:
+	npm install --silent --prefix $(TYPESCRIPT) --no-save --no-package-lock --ignore-scripts --no-audit --no-fund $(TYPESCRIPT_PACKAGES)
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -12,6 +12,7 @@ from pydantic import Field
 from bench.data.gold import Gold
 from bench.data.tables import SPLITS
 from bench.errors import UsageError
+from bench.metrics.goldranks import GoldRanks
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, listed
 from bench.protocol.learning import learns
@@ -176,15 +177,15 @@ def _sum(first: _Scaled, second: _Scaled, weight: float) -> NDArray[np.float64]:
 
 
 def _ndcg(scores: NDArray[np.float64], gold: Gold) -> NDArray[np.float64]:
-    """(queries,) NDCG@10 with binary gains."""
+    """(queries,) NDCG@10 with binary gains; a requirement is met by any of its tools."""
     discounts = 1 / np.log2(np.arange(_DEPTH) + 2)
-    ranked = top_k(scores, _DEPTH).tools
-    found = []
-    for row, tools in enumerate(ranked):
-        right = gold.row(row)
-        gained = discounts[: len(tools)][np.isin(tools, right)].sum()
-        found.append(gained / discounts[: len(right)].sum())
-    return np.array(found)
+    found = GoldRanks.of(top_k(scores, _DEPTH).tools, gold)
+    return np.array(
+        [
+            discounts[ranks[ranks <= _DEPTH] - 1].sum() / discounts[:required].sum()
+            for ranks, required in zip(found.ranks, found.n, strict=True)
+        ]
+    )
 
 
 def _held_out(history: History) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

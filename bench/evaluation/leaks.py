@@ -2,7 +2,7 @@
 
 Models trained by bench have a training card with digests of all their training texts, so exact copies are always found.
 Near copies need the texts themselves: they are taken from the training datasets where these are available. Of other
-models bench knows what their model cards declare.
+models bench knows what their model cards and its registry of training sets declare.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from bench.data.dataset import Dataset
 from bench.data.nearcopies import near_copies
 from bench.data.tables import Tool
 from bench.errors import BenchError
-from bench.models.declared import declared_training_sets
+from bench.models.declared import declared_training_sets, registered_training_sets
 from bench.models.trainingcard import TrainingCard, read_card, text_digest, tool_digest
+from bench.session import session
 
 #: Marks on the row; the sentences next to them give the numbers.
 LEAKED, NEAR, SEEN, DECLARED = "trained on test", "near test", "tools seen", "declared training set"
+UNKNOWN = "near copies unknown"
 
 
 @dataclass
@@ -32,11 +34,11 @@ class Leaks:
 
     Attributes:
         sentences: mark -> sentences.
-        warnings: what could not be looked for.
     """
 
-    sentences: dict[str, list[str]] = field(default_factory=lambda: {LEAKED: [], NEAR: [], SEEN: [], DECLARED: []})
-    warnings: list[str] = field(default_factory=list)
+    sentences: dict[str, list[str]] = field(
+        default_factory=lambda: {mark: [] for mark in (LEAKED, NEAR, SEEN, DECLARED, UNKNOWN)}
+    )
 
     @property
     def marks(self) -> dict[str, str]:
@@ -51,9 +53,11 @@ def training_leaks(
 
     Args:
         models: what the method's revisions are named by. The training card of a model that bench trained is read, and
-            otherwise its model card; of a model without either nothing is known, and nothing is said.
+            otherwise its model card and the registry of training sets; of a model without any of them nothing is
+            known, and nothing is said.
         dataset, rows: the queries that are asked.
-        load: gives the dataset of a spec, here those of training cards.
+        load: gives the dataset of a spec, here those of training cards. It is called offline: a look at what a model
+            knows fetches nothing.
 
     Raises:
         DataError: a training card cannot be read.
@@ -68,11 +72,18 @@ def training_leaks(
         card = read_card(Path(name).expanduser())
         if card is not None:
             _look(found, name, card, queries, tools, load)
-        elif sets := [item for item in declared_training_sets(name) if _plain(item) in _names(dataset)]:
+            continue
+        if sets := [item for item in declared_training_sets(name) if _plain(item) in _names(dataset)]:
             found.sentences[DECLARED].append(
                 f"the card of the model {Path(name).name} names {', '.join(sets)} among its training sets, and does "
                 "not say whether the evaluated queries were part of it"
             )
+        for entry in registered_training_sets(name):
+            if sets := [item for item in entry.datasets if _plain(item) in _names(dataset)]:
+                found.sentences[DECLARED].append(
+                    f"the model {Path(name).name} was trained on {', '.join(sets)} by {entry.source}; whether the "
+                    "evaluated queries were part of it is not known"
+                )
     return found
 
 
@@ -100,35 +111,45 @@ def _look(
             f"{what} was trained {' and '.join(parts)} of the {len(tools)} tools that are gold here"
         )
     if past.missing:
-        found.warnings.append(
-            f"near copies in the training data of the {card.kind} {Path(name).name} were not looked for among "
-            f"{past.missing} of its texts, which no dataset here has (it was trained on "
-            f"{', then '.join([*card.before, card.dataset])})"
+        absent = f": {', '.join(past.absent)} is not on this machine" if past.absent else ""
+        found.sentences[UNKNOWN].append(
+            f"{what} was trained on {past.missing} texts that no dataset here has{absent}; near copies of them were "
+            "not looked for"
         )
 
 
 @dataclass(frozen=True)
 class _Past:
-    """The texts of a model's training queries and tools, where datasets here have them, and how many are missing."""
+    """The texts of a model's training queries and tools, where datasets here have them.
+
+    Attributes:
+        queries, tools: the texts.
+        missing: how many others there are.
+        absent: specs of the training datasets that are not here.
+    """
 
     queries: list[str]
     tools: list[str]
     missing: int
+    absent: list[str]
 
     @staticmethod
     def of(card: TrainingCard, load: Callable[[str], Dataset]) -> _Past:
         queries, tools = set(card.queries), set(card.tools)
         query_texts: dict[str, str] = {}
         tool_texts: dict[str, str] = {}
+        absent: list[str] = []
         for spec in dict.fromkeys([*card.before, card.dataset]):
             try:
-                dataset = load(spec)
+                with session(offline=True):
+                    dataset = load(spec)
             except BenchError:
-                continue  # not here; what it would have had is missing below
+                absent.append(spec)
+                continue
             query_texts |= {digest: q.text for q in dataset.queries if (digest := text_digest(q.text)) in queries}
             tool_texts |= {digest: _tool_text(t) for t in dataset.tools if (digest := tool_digest(t)) in tools}
         missing = len(queries) - len(query_texts) + len(tools) - len(tool_texts)
-        return _Past(list(query_texts.values()), list(tool_texts.values()), missing)
+        return _Past(list(query_texts.values()), list(tool_texts.values()), missing, absent)
 
 
 def _copies(texts: list[str], digests: list[str], known: set[str], past: list[str]) -> tuple[int, int]:

@@ -244,7 +244,7 @@ class Runner:
             peak_memory_mib=None if peak is None else round(peak, 1),
             model_use=_model_use(meters, resumed) if needs_llm(method) else None,
             facts=facts,
-            warnings=_warnings(plan, dataset, oracle) + leaks.warnings,
+            warnings=_warnings(plan, dataset, oracle),
             resumed=resumed,
             scoring=scoring_code(scored.metrics.metrics),
         )

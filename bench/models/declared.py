@@ -1,20 +1,70 @@
-"""The training sets that a third-party model declares on its model card.
+"""The training sets that a third-party model declares on its model card, or that the registry here names for it.
 
 A model card of the Hugging Face hub is a `README.md` with YAML front matter, whose key `datasets` lists the ids of the
 training sets (https://huggingface.co/docs/hub/model-cards). It says neither which split was used nor that the list is
-complete.
+complete. Many cards have no such list; `trainingsets.toml` beside this module names the training sets of some models.
 """
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import Field
+
+from bench.errors import DataError
 from bench.models.files import EMBEDDED, embedded_model
 from bench.session import current_session
+from bench.storage.records import StrictRecord, toml_table, validated
 
 #: A model card that is larger is not read.
 _MOST_BYTES = 1 << 20
 _MOST_SETS, _LONGEST = 500, 200
+_REGISTRY = Path(__file__).parent / "trainingsets.toml"
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class TrainingSets(StrictRecord):
+    """The training sets of models whose names fit.
+
+    Attributes:
+        models: ids of the hub; * stands for anything.
+        datasets: as the source calls them.
+        source: where that is stated.
+    """
+
+    models: list[Text]
+    datasets: list[Text]
+    source: Text
+
+
+class _Registry(StrictRecord):
+    entries: list[TrainingSets]
+
+
+@cache
+def registry() -> tuple[TrainingSets, ...]:
+    """All entries of `trainingsets.toml`."""
+    name = "the registry of training sets"
+    return tuple(validated(_Registry, toml_table(_REGISTRY, name, DataError), name, DataError).entries)
+
+
+def registered_training_sets(name: str) -> tuple[TrainingSets, ...]:
+    """The entries of the registry that a model fits.
+
+    Args:
+        name: a model as methods name it. An id of the hub fits as a whole, a folder by its last part.
+    """
+    folder = Path(name).expanduser().is_dir()
+
+    def fits(pattern: str) -> bool:
+        known, own = (pattern.rpartition("/")[2], Path(name).name) if folder else (pattern, name)
+        return fnmatchcase(own.casefold(), known.casefold())
+
+    return tuple(entry for entry in registry() if any(map(fits, entry.models)))
 
 
 def declared_training_sets(name: str) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ A dataset folder holds `card.toml` and `loader.py`. The loader has a function
 and may declare a class `Options(ParameterSet)`, whose fields are set as in `rectools(split=bundle-disjoint)`; a loader
 of several cards may declare a dict of such classes by the cards' `variant`. A loader whose queries have searches may
 declare `bench.data.queryviews.ViewOptions`, and returns the requests: the views are made of them here.
-A folder with cards whose files the user must bring (`obtain`) also holds `importer.py` with
+A folder with cards whose files the user must bring (`obtain`) holds, beside the loader of its other cards if it has
+any, `importer.py` with
 
     def read(folder: Path) -> dict[str, Tables]
 
@@ -59,8 +60,8 @@ class DatasetEntry:
     module: str | None  # the loader's module; None for an added dataset, whose folder holds the tables
 
     def options(self) -> type[ParameterSet]:
-        """The loader's option class, for this card; of an added dataset, the views of its queries."""
-        if self.module is None:
+        """The loader's option class, for this card; of a dataset that a user adds, the views of its queries."""
+        if self.module is None or self.card.obtain:
             return ViewOptions
         try:
             declared = getattr(importlib.import_module(self.module), "Options", NoOptions)

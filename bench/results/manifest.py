@@ -28,6 +28,7 @@ MarkKind = Literal[
     "near test",
     "tools seen",
     "declared training set",
+    "near copies unknown",
     "from traces",
     "synthetic queries",
     "oracle",
@@ -47,6 +48,7 @@ _OF_MODELS: dict[str, MarkKind] = {
     "near test": "near test",
     "tools seen": "tools seen",
     "declared training set": "declared training set",
+    "near copies unknown": "near copies unknown",
 }
 
 

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from bench.data.arrowtables import SCHEMAS, arrow_tables, rows_from
 from bench.data.gold import Gold
+from bench.data.goldgroups import GoldGroups
 from bench.data.tables import Template
 from bench.evaluation.plan import CutKind
 from bench.protocol import History, Library, Queries, Ranking, ToolSets
@@ -77,6 +78,11 @@ def write_given(folder: Path, given: Given) -> None:
         "gold": arrow.lists(history.gold.starts, arrow.numbers(history.gold.tools.astype(np.int32))),
         "grade": arrow.lists(history.gold.starts, arrow.numbers(history.gold.grades.astype(np.int32))),
     }
+    if (groups := history.gold.groups) is not None:
+        alternatives = arrow.lists(groups.members, arrow.numbers(groups.tools.astype(np.int32)))
+        past["any_of"] = arrow.lists(groups.starts, alternatives)
+    if (forbidden := history.gold.forbidden) is not None:
+        past["forbidden"] = arrow.lists(forbidden.starts, arrow.numbers(forbidden.tools.astype(np.int32)))
     ends = {"dependent": arrow.numbers(edges[:, 0]), "prerequisite": arrow.numbers(edges[:, 1])}
     pq.write_table(tools, folder / _TOOLS)
     pq.write_table(pa.table(ends), folder / _EDGES)
@@ -96,15 +102,29 @@ def read_given(folder: Path) -> Given:
         request.template,
         np.column_stack([edges["dependent"].to_numpy(), edges["prerequisite"].to_numpy()]).reshape(-1, 2),
     )
-    golds = zip(past["gold"].to_pylist(), past["grade"].to_pylist(), strict=True)
     history = History(
         library,
         tuple(past["text"].to_pylist()),
-        Gold.of(dict(zip(tools, grades, strict=True)) for tools, grades in golds),
+        _gold(past),
         past["split"].to_numpy().astype(np.int8),
     )
     texts = tuple(_table(folder / _QUERIES)["text"].to_pylist())
     return Given(request, library, history, Queries(texts, np.arange(len(texts))))
+
+
+def _gold(past: pa.Table) -> Gold:
+    """The gold of past queries, with alternatives and forbidden tools if any query has some."""
+    grades = past["grade"].to_pylist()
+    plain = Gold.of(
+        dict(zip(tools, own, strict=True)) for tools, own in zip(past["gold"].to_pylist(), grades, strict=True)
+    )
+    groups = forbidden = None
+    if "any_of" in past.column_names:
+        rows = zip(past["any_of"].to_pylist(), grades, strict=True)
+        groups = GoldGroups.of(zip(alternatives, own, strict=True) for alternatives, own in rows)
+    if "forbidden" in past.column_names:
+        forbidden = Gold.of(dict.fromkeys(tools, 1) for tools in past["forbidden"].to_pylist())
+    return Gold(plain.starts, plain.tools, plain.grades, groups, forbidden)
 
 
 def _table(path: Path) -> pa.Table:

@@ -33,6 +33,17 @@ _ASSIGNED = re.compile(
     r"(?P<rest>[^\s\"',;&\[\]]{6,}+)",
     re.IGNORECASE,
 )
+#: The same for secrets that look like words: what follows a colon or an equals sign after a name that ends there.
+_SAID = re.compile(
+    r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:(?:api|access|private)[_ -]?key|secret|token|authorization|password|"
+    r"passwd|passphrase|pwd)(?:_\w{1,40}|\d{1,3})?[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?i:(?:bearer|basic|digest|token)\s{1,4})?"
+    r"(?P<rest>(?<=\")[^\"\n\[\]]{4,200}(?=\")|[^\s\"',;&\[\]]{4,}+)"
+)
+#: What stands there in schemas and messages, and is none.
+_NO_SECRET = frozenset(
+    "basic bearer boolean digest expired false invalid missing none null number object optional required string "
+    "token true undefined".split()
+)
 _UUID = re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z])")
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x)?[0-9a-fA-F]{24,}+(?![0-9A-Za-z])")
 _RANDOM = re.compile(r"[A-Za-z0-9+/_=-]{32,}+")
@@ -76,6 +87,7 @@ def masked(text: str) -> tuple[str, Counter[str]]:
     text = _AWS.sub(put(KEY), text)
     text = _BEARER.sub(put_if(KEY, _is_no_word), text)
     text = _ASSIGNED.sub(put_if(KEY, _is_no_word), text)
+    text = _SAID.sub(put_if(KEY, _is_no_type), text)
     text = _UUID.sub(put(KEY), text)
     text = _IBAN.sub(put_if(NUMBER, _has_eight_digits), text)
     text = _HEX.sub(put_if(KEY, _has_digit), text)
@@ -83,7 +95,7 @@ def masked(text: str) -> tuple[str, Counter[str]]:
     return _DIGITS.sub(put_if(NUMBER, _is_long_number), text), counts
 
 
-_NAMED = frozenset({_BEARER, _ASSIGNED})
+_NAMED = frozenset({_BEARER, _ASSIGNED, _SAID})
 
 
 def _has_digit(text: str) -> bool:
@@ -102,6 +114,10 @@ def _has_eight_digits(text: str) -> bool:
 def _is_no_word(text: str) -> bool:
     """Whether a text has a digit, or capitals inside: `Bearer securities` is a phrase, `bearer eR4tz...` is not."""
     return _has_digit(text) or (any(sign.isupper() for sign in text[1:]) and not text.isupper())
+
+
+def _is_no_type(text: str) -> bool:
+    return text.casefold().strip(".,!?(){}<>") not in _NO_SECRET
 
 
 def _is_random(text: str) -> bool:

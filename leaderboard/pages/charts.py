@@ -180,6 +180,37 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
     return _svg(title, parts, bottom + 46)
 
 
+def steps(title: str, points: Sequence[tuple[float, float]], across: str, up: str) -> str:
+    """A step function over [0, 1]: each point is the right end of a step and its height; both axes begin at 0.
+
+    The area between the line and the axis is that under the function.
+    """
+    if not points:
+        return ""
+    left, right, top, bottom = 52, WIDTH - 24, 14, 290
+    # Up to the next tick above the highest step: a curve of small risks is to be seen, too.
+    high = min(1.0, math.ceil(max(0.1, *(value for _, value in points)) * 10 - 1e-9) / 10)
+
+    def x(value: float) -> float:
+        return left + value * (right - left)
+
+    def y(value: float) -> float:
+        return bottom - value / high * (bottom - top)
+
+    parts = []
+    for tick in _ticks(0.0, high):
+        parts.append(f'<path class="grid" d="M{left},{y(tick):.1f}H{right}"/>')
+        parts.append(_text(left - 8, y(tick) + 4, f"{tick:g}", "note end"))
+    parts += _grid([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], x, top, bottom)
+    line = "".join(f"V{y(value):.1f}H{x(end):.1f}" for end, value in points)
+    start = f"M{left},{y(points[0][1]):.1f}"
+    parts.append(f'<g class="s0"><path class="area" d="M{left},{bottom}{line}V{bottom}Z"/>')
+    parts.append(f'<path class="line" d="{start}{line}"/></g>')
+    parts.append(_text((left + right) / 2, bottom + 38, across, "note middle"))
+    parts.append(_text(left, top - 3, up, "note"))
+    return _svg(title, parts, bottom + 46)
+
+
 def _placed(text: str, x: float, y: float, right: float, taken: list[tuple[float, float, float]]) -> str:
     """A point's label next to it, where it overlaps no other; omitted if there is no room."""
     width = 6.6 * len(text)

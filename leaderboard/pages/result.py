@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,13 +14,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench.errors import ResultError
 from bench.evaluation.runfile import write_trec
 from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
+from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
-from bench.leaderboard.pages.rendering import render
+from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.costs import break_even
 from bench.results.repeats import chance_sentence, repeats_line
+from bench.results.riskcoverage import risk_coverage
 from bench.results.store import PER_QUERY, RUN, Result
 from bench.results.units import numbered
 from bench.stats.units import robust_mean
@@ -27,6 +31,7 @@ from bench.text import label
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
 _MOST_VALUES = 40
+_ANSWERED, _WRONG = "coverage: share of queries answered", "risk: share of wrong answers"
 #: What a result's files are called, after its id.
 ENDINGS = (".html", "-manifest.json", ".run.gz", ".csv.gz")
 
@@ -81,6 +86,7 @@ def _write(
         has_run=result.has_run,
         repeats_line=repeats_line(result.metrics),
         break_even=break_even(manifest, result.metrics),
+        risk=_risk(result),
         chance=[said for name in RANKED if (said := chance_sentence(result.metrics, name))],
     )
     start = f"r/{manifest.result_id}"
@@ -93,6 +99,40 @@ def _write(
         if result.has_run:
             writer.put_made(f"{start}.run.gz", _key(run), partial(_trec, result))
         writer.put_made(f"{start}.csv.gz", _key(values), partial(_csv, result))
+
+
+def _risk(result: Result) -> dict[str, Any] | None:
+    """The risk-coverage curve: its picture, and a row for each tenth of the queries; None where there is none."""
+    try:
+        curve = risk_coverage(result)
+    except ResultError:
+        return None  # the table is damaged: the download says so
+    if curve is None:
+        return None
+    levels = sorted({curve.at(tenth / 10) for tenth in range(1, 11)})
+    points = list(zip(curve.coverage.tolist(), curve.risk.tolist(), strict=True))
+    return {
+        "k": curve.k,
+        "area": curve.area,
+        "repeats": result.manifest.repeats,
+        "picture": picture(charts.steps("Risk by coverage", points, _ANSWERED, _WRONG)),
+        "rows": [
+            (
+                _threshold(float(curve.threshold[i])),
+                float(curve.coverage[i]),
+                int(curve.answered[i]),
+                int(curve.missed[i]),
+                int(curve.needless[i]),
+                float(curve.risk[i]),
+            )
+            for i in levels
+        ],
+    }
+
+
+def _threshold(score: float) -> str:
+    """A score; of failures and of empty answers, which have none, what they are."""
+    return f"{score:.4g}" if math.isfinite(score) else "failed" if score > 0 else "nothing returned"
 
 
 def _key(digest: str) -> str:

@@ -44,6 +44,9 @@ SOURCES = {
     "apibank": ["apibank", "apibank-full"],
     "metatool": ["metatool", "metatool-single"],
     "toollens": ["toollens", "toollens-domains", "toollens-unseen"],
+    "taskbench": ["taskbench-dailylifeapis", "taskbench-huggingface", "taskbench-multimedia"],
+    "toolret": ["toolret", "toolret-instructed"],
+    "ultratool": ["ultratool", "ultratool-zh"],
 }
 
 
@@ -86,7 +89,7 @@ def test_datasets_with_the_same_queries_have_one_source() -> None:
         found.setdefault(card.source or card.id, []).append(name)
     toolbench = found.pop("toolbench")
     assert {name for name in BUILT_IN if name.startswith("toolbench")} == set(toolbench)
-    alone = {name: [name] for name in ("rectools", "starter", *SINGLE)}
+    alone = {name: [name] for name in ("rectools", "starter", "mcp-atlas", "skillret", *SINGLE)}
     assert found == {**SOURCES, **alone}
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.tables import Tables, Tool
 from bench.errors import DataError, UnavailableError
-from bench.evaluation.leaks import DECLARED, LEAKED, NEAR, SEEN, Leaks, training_leaks
-from bench.models.declared import declared_training_sets
+from bench.evaluation.leaks import DECLARED, LEAKED, NEAR, SEEN, UNKNOWN, Leaks, training_leaks
+from bench.models.declared import declared_training_sets, registered_training_sets, registry
 from bench.models.trainingcard import CARD, TrainingCard, read_card, text_digest, tool_digest, write_card
 from bench.registry import load_dataset
 from bench.session import current_session, session
@@ -58,7 +58,8 @@ def starter() -> Dataset:
 
 def test_a_model_that_learnt_from_other_queries_and_tools_is_not_marked(tmp_path: Path, starter: Dataset) -> None:
     write_card(tmp_path, card(["something else"], [Tool("send_email", "nothing", "like it")]))
-    assert leaks([str(tmp_path)], starter, starter.rows("test")).marks == {}
+    # That these texts are in no dataset is all that is said.
+    assert list(leaks([str(tmp_path)], starter, starter.rows("test")).marks) == [UNKNOWN]
 
 
 def test_a_model_that_knew_test_queries_is_marked_with_their_number(tmp_path: Path, starter: Dataset) -> None:
@@ -80,7 +81,7 @@ def test_every_call_of_a_query_is_looked_at(tmp_path: Path, starter: Dataset) ->
     ]
     asked = Dataset.build("starter", starter.card, replace(starter.rows_again(), queries=queries))
     write_card(tmp_path, card(["Second  search"], []))
-    assert list(leaks([str(tmp_path)], asked, rows).marks) == [LEAKED]
+    assert list(leaks([str(tmp_path)], asked, rows).marks) == [LEAKED, UNKNOWN]
 
 
 def test_a_model_that_knew_the_gold_tools_is_marked_with_their_number(tmp_path: Path, starter: Dataset) -> None:
@@ -195,14 +196,17 @@ def test_near_copies_of_queries_and_tools_are_counted_beside_exact_ones(tmp_path
 
     found = training_leaks([str(tmp_path)], starter, rows, load)
     name = f"the retriever {tmp_path.name} (trained on gone, then past)"
-    assert found.marks == {
+    unknown = found.marks[UNKNOWN]
+    assert {mark: why for mark, why in found.marks.items() if mark != UNKNOWN} == {
         LEAKED: f"{name} was trained on 1 of these {len(judged)} queries",
         NEAR: f"{name} was trained on near copies of 2 of these {len(judged)} queries",
         SEEN: f"{name} was trained on near copies of 1 of the {len(gold)} tools that are gold here",
     }
     # The third query's text is in no dataset that is here.
-    (warning,) = found.warnings
-    assert "were not looked for among 1 of its texts" in warning
+    assert unknown == (
+        f"{name} was trained on 1 texts that no dataset here has: gone is not on this machine; near copies of them "
+        "were not looked for"
+    )
 
 
 @pytest.mark.parametrize(
@@ -257,3 +261,58 @@ def test_the_embedded_encoder_declares_its_training_sets() -> None:
     found = declared_training_sets("minilm")
     assert "ms_marco" in found
     assert len(found) > 20
+
+
+def test_a_look_at_training_data_fetches_nothing(tmp_path: Path, starter: Dataset) -> None:
+    write_card(tmp_path, card(["something else"], []))
+    offline = []
+
+    def load(spec: str) -> Dataset:
+        offline.append(current_session().offline)
+        return starter
+
+    with session(offline=False):
+        training_leaks([str(tmp_path)], starter, starter.rows("test"), load)
+        assert not current_session().offline
+    assert offline == [True]
+
+
+@pytest.mark.parametrize(
+    ("model", "source", "marked"),
+    [
+        ("mangopy/ToolRet-trained-e5-base-v2", "toolret", "ToolRet"),
+        ("MANGOPY/toolret-trained-bge-large-en-v1.5", "toolret", "ToolRet"),
+        ("ToolBench/ToolBench_IR_bert_based_uncased", "toolbench", "ToolBench"),
+        ("Tool-COLT/contriever-base-msmarco-v1-ToolLens", "toollens", "ToolLens"),
+        ("ThakiCloud/SKILLRET-Embedding-0.6B", "skillret", "ThakiCloud/SKILLRET"),
+        ("ToolBench/ToolBench_IR_bert_based_uncased", "toollens", ""),
+        ("somebody/ToolRet-trained-e5-base-v2", "toolret", ""),
+        ("sentence-transformers/all-MiniLM-L6-v2", "toolret", ""),
+    ],
+)
+def test_a_model_of_the_registry_is_marked_on_its_training_sets(
+    starter: Dataset, model: str, source: str, marked: str
+) -> None:
+    card = starter.card.model_copy(update={"id": f"{source}-part", "source": source, "aliases": [], "upstream": []})
+    other = Dataset.build(f"{source}-part", card, starter.rows_again())
+    marks = leaks([model], other, other.rows("test")).marks
+    assert list(marks) == ([DECLARED] if marked else [])
+    if marked:
+        assert f"the model {model.rpartition('/')[2]} was trained on {marked} by " in marks[DECLARED]
+
+
+def test_a_folder_is_known_to_the_registry_by_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "ToolRet-trained-e5-base-v2"
+    folder.mkdir()
+    (entry,) = registered_training_sets(str(folder))
+    assert "ToolRet" in entry.datasets
+    assert registered_training_sets(str(tmp_path / "nothing-there-ToolRet-trained-x")) == ()
+
+
+def test_every_entry_of_the_registry_says_where_it_is_from() -> None:
+    for entry in registry():
+        assert entry.models
+        assert entry.datasets
+        assert "https://" in entry.source or entry.source.startswith("mteb, mteb/models/")
+    patterns = [pattern for entry in registry() for pattern in entry.models]
+    assert len(set(patterns)) == len(patterns)

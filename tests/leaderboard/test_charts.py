@@ -95,13 +95,35 @@ def test_names_are_text_and_nothing_else() -> None:
         charts.tier_picture(HOSTILE, [bar]),
         charts.cost_picture(HOSTILE, [point], HOSTILE, HOSTILE, lambda value: HOSTILE),
         charts.curves(HOSTILE, [line], HOSTILE),
+        charts.steps(HOSTILE, [(1.0, 0.5)], HOSTILE, HOSTILE),
     ):
         root = ElementTree.fromstring(svg)
         assert not [item for item in root.iter() if item.tag == "script"]
         assert "\u202e" not in svg
 
 
+@given(st.lists(st.tuples(st.integers(1, 50), _UNIT), min_size=1, max_size=60))
+def test_the_area_under_drawn_steps_is_that_of_the_function(pairs: list[tuple[int, float]]) -> None:
+    ends = [sum(size for size, _ in pairs[: i + 1]) / sum(size for size, _ in pairs) for i in range(len(pairs))]
+    points = [(end, height) for end, (_, height) in zip(ends, pairs, strict=True)]
+    root = ElementTree.fromstring(charts.steps("t", points, "across", "up"))
+    (path,) = [item.attrib["d"] for item in root.iter() if item.get("class") == "line"]
+    first, *numbers = [float(number) for number in re.findall(r"[\d.]+", path)]
+    assert all(first - 0.1 <= x <= charts.WIDTH - 23.9 for x in numbers[2::2])
+    assert all(13.9 <= y <= 290.1 for y in numbers[1::2])
+    highest = max(0.1, *(height for _, height in points))
+    top = min(1.0, -(-highest * 10 // 1) / 10)
+    drawn, x = 0.0, first
+    for y, end in zip(numbers[1::2], numbers[2::2], strict=True):
+        drawn += (end - x) / (charts.WIDTH - 24 - first) * (290 - y) / (290 - 14) * top
+        x = end
+    area = sum(size * height for size, height in pairs) / sum(size for size, _ in pairs)
+    # Coordinates have one digit.
+    assert drawn == pytest.approx(area, abs=0.002)
+
+
 def test_what_cannot_be_drawn_is_left_out() -> None:
+    assert charts.steps("t", [], "across", "up") == ""
     assert charts.tier_picture("t", []) == ""
     assert charts.curves("t", [charts.Series("a", ((5, 0.1),))], "recall@k") == ""
     assert charts.cost_picture("t", [charts.Point("free", 0.0, 0.5)], "c", "q", str) == ""

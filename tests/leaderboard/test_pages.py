@@ -219,6 +219,22 @@ def test_a_result_page_has_its_command_manifest_and_downloads(build: Callable[..
 
 
 @pytest.mark.usefixtures("ready")
+def test_a_result_page_has_the_risk_coverage_curve_where_some_queries_have_no_gold(
+    build: Callable[..., Any],
+) -> None:
+    made = build()
+    ids = {name: Result.read(_folder(name)).manifest.result_id for name in ("bm25", "random")}
+    page = made.page(f"r/{ids['bm25']}.html")
+    area = Result.read(_folder("bm25")).metrics.metrics["aurc@5"].mean
+    assert 'aria-label="Risk by coverage"' in page.text
+    assert f"The area under it, {area:.3f}, is" in page.text
+    assert "../metrics.html#aurc" in page.links
+    assert "aurc" in made.page("metrics.html").ids
+    # A random order has no scores.
+    assert "Risk by coverage" not in made.page(f"r/{ids['random']}.html").text
+
+
+@pytest.mark.usefixtures("ready")
 def test_without_downloads_the_page_says_so(build: Callable[..., Any]) -> None:
     site = build(downloads=False)
     assert not list(site.folder.rglob("*.gz"))

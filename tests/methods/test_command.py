@@ -1,4 +1,4 @@
-"""The method `command`, end to end with real programs, in Python, Node, bash and Go."""
+"""The method `command`, end to end with real programs, in Python, JavaScript, TypeScript, bash and Go."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from bench.registry import build_method, load_dataset
 from bench.results.store import RUN, Result
 from bench.specs.spec import Spec, Value
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
+#: tsx and the compiler of TypeScript: `make typescript` puts them there.
+NODE_MODULES = Path(os.environ.get("BENCH_TYPESCRIPT") or ROOT / "build" / "typescript") / "node_modules"
 PYTHON = (EXAMPLES / "search.py").read_text("utf-8")
 
 
@@ -56,6 +59,43 @@ def test_a_program_in_another_language_gives_the_same(program: str, tmp_path: Pa
     assert (one.folder / RUN).read_bytes() == (other.folder / RUN).read_bytes()
 
 
+@pytest.fixture
+def typescript() -> Path:
+    """The folder with the programs `tsx` and `tsc`."""
+    found = NODE_MODULES / ".bin"
+    if shutil.which("node") is None or not (found / "tsx").exists():
+        reason = "no TypeScript: make typescript (with npm), or name its folder in BENCH_TYPESCRIPT"
+        if os.environ.get("BENCH_REQUIRE_TYPESCRIPT"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+def test_a_program_in_typescript_gives_the_same(program: str, typescript: Path, tmp_path: Path) -> None:
+    one, other = run(tmp_path / "r", program), run(tmp_path / "r", f"{typescript / 'tsx'} {EXAMPLES / 'search.ts'}")
+    assert one.folder != other.folder
+    assert (one.folder / RUN).read_bytes() == (other.folder / RUN).read_bytes()
+
+
+def test_the_program_in_typescript_is_typed(typescript: Path, tmp_path: Path) -> None:
+    source = (EXAMPLES / "search.ts").read_text("utf-8")
+    types = ["--types", "node", "--typeRoots", str(NODE_MODULES / "@types")]
+    # What Node 22 runs by itself has types that can be left out, and nothing else of TypeScript.
+    strict = ["--strict", "--noEmit", "--target", "es2022", "--module", "nodenext", "--erasableSyntaxOnly"]
+
+    def check(text: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "search.ts").write_text(text, "utf-8")
+        command = [str(typescript / "tsc"), *types, *strict, str(tmp_path / "search.ts")]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+    found = check(source)
+    assert found.returncode == 0, found.stdout
+    assert "any" not in source.split()
+    wrong = check(source.replace("{ id: string; text: string }", "{ id: number; text: string }"))
+    assert wrong.returncode != 0
+    assert "'number' is not assignable to type 'string'" in wrong.stdout
+
+
 def test_a_program_in_bash_reads_and_writes_any_json(tmp_path: Path) -> None:
     hostile = {"id": 'a", "name": "b\\', "name": "\ttext", "parameters": [{"default": {"text": "Ünrelated"}}]}
     tools = [{**hostile, "text": 'Send\na "quoted" \\n ü mail'}, {"id": "other", "name": "o", "text": "nothing"}]
@@ -85,11 +125,11 @@ def test_a_program_in_go_ranks_the_tools_that_it_is_given(tmp_path: Path) -> Non
     assert [check for check in found if check.problem] == []
 
 
-@pytest.mark.parametrize("file", ["search.py", "search.js", "search.sh", "search.go", "server.py", "server.js"])
+@pytest.mark.parametrize(
+    "file", ["search.py", "search.js", "search.ts", "search.sh", "search.go", "server.py", "server.js"]
+)
 def test_an_example_is_short(file: str) -> None:
     lines = [line for line in (EXAMPLES / file).read_text("utf-8").splitlines() if line.strip()]
-    if "import (" in lines:  # Go has one import a line
-        del lines[lines.index("import (") : lines.index(")") + 1]
     assert len(lines) <= 20
     assert max(map(len, lines)) <= 120
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,3 +139,17 @@ def test_methods_that_learn_are_fitted_without_the_queries_that_the_weight_is_le
 def test_two_methods_are_needed() -> None:
     with pytest.raises(UsageError, match="needs two methods"):
         build_method("hybrid(methods=[bm25])")
+
+
+def test_the_weight_is_learnt_on_requirements_that_any_of_their_tools_meets(make: Make, prepared: Prepared) -> None:
+    # The second method finds the alternatives alone, and each of them for the one requirement that it meets.
+    texts = [f"past {number}" for number in range(20)]
+    first = Given({text: {2: 5.0, 3: 4.0} for text in texts})
+    second = Given({text: {1: 5.0, 4: 4.0} for text in texts})
+    plain = make(TOOLS, [(text, ["a"], "dev") for text in texts])
+    queries = [replace(query, any_of={"a": ("b",)}) if query.split == "dev" else query for query in plain.queries]
+    grouped = Dataset.build("made", plain.card, replace(plain.rows_again(), queries=queries))
+    assert prepared(hybrid(first, second), plain).facts()["weight_used"] == 0.5
+    assert prepared(hybrid(first, second, weight=1.0), plain).facts()["weight_used"] == 1.0
+    # Above one half the first method's wrong tool is before the alternative.
+    assert prepared(hybrid(first, second, weight=1.0), grouped).facts()["weight_used"] == pytest.approx(0.5)

@@ -370,3 +370,27 @@ def test_what_is_handed_over_has_no_gold_of_an_asked_query(tmp_path: Path, tiny:
     for name in ("starts", "tools", "grades"):
         assert np.array_equal(getattr(again.history.gold, name), getattr(history.gold, name))
     assert again.queries.texts == given.queries.texts
+
+
+def test_alternatives_and_forbidden_tools_of_past_queries_are_handed_over(tmp_path: Path, tiny: Dataset) -> None:
+    from bench.submit.handover import read_given
+
+    queries = []
+    for number, query in enumerate(tiny.queries):
+        free = sorted({tool.tool_id for tool in tiny.tools} - set(query.gold))
+        any_of = {min(query.gold): tuple(free[: 1 + number % 2])} if query.gold and number % 3 else {}
+        queries.append(replace(query, any_of=any_of, forbidden=tuple(free[-1:]) if number % 4 == 0 else ()))
+    dataset = Dataset.build("tiny", tiny.card, replace(tiny.rows_again(), queries=queries))
+    plan = Plan(Spec.of("tiny"), Spec.of("m"))
+    library, history = views(plan, dataset)
+    request = Request(method="m", label="m", template=library.template, depth=5, cut="none")
+    write_given(tmp_path, Given(request, library, history, Queries.of(dataset, plan.rows(dataset))))
+    again, gold = read_given(tmp_path).history.gold, history.gold
+    assert gold.groups is not None
+    assert gold.forbidden is not None
+    assert again.groups is not None
+    assert again.forbidden is not None
+    assert list(again.judgements()) == list(gold.judgements())
+    assert any(len(group) == 3 for _, group, _ in gold.judgements())
+    assert list(again.forbidden.judgements()) == list(gold.forbidden.judgements())
+    assert len(gold.forbidden.tools)

@@ -1,0 +1,117 @@
+"""MCP-Atlas from the user's copy of ScaleAI/MCP-Atlas on the Hugging Face hub, with the tools of its servers.
+
+The hub's one Parquet file has a row for each task: TASK (its id), PROMPT, ENABLED_TOOLS (the JSON of a list, of names
+or of tools), TRAJECTORY (the JSON of a list of messages, whose `tool_calls` have `function.name`) and GTFA_CLAIMS,
+which is not read. The tools that the trajectory calls are gold.
+
+Names alone are no library. The definitions of the tools come from ENABLED_TOOLS if it has them, and from `tools.json`
+beside the Parquet file: the answer of the repository's agent environment to list-tools, or any other form that
+`bench data import` reads.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench.catalogues.catalogue import Source, read_catalogue
+from bench.catalogues.forms import NoCatalogueError, tools_of
+from bench.catalogues.reading import checked
+from bench.catalogues.tools import Found
+from bench.data.tables import Query, Tables, Tool
+from bench.errors import DataError
+from bench.text import one_line
+
+TOOLS = "tools.json"
+_COLUMNS = ("TASK", "PROMPT", "ENABLED_TOOLS", "TRAJECTORY")
+
+
+def read(folder: Path) -> dict[str, Tables]:
+    """The tasks, and all tools that are defined.
+
+    Raises:
+        DataError: there is not one Parquet file, it is malformed, or a tool that is called is not defined.
+    """
+    tools: dict[str, Tool] = {}
+    if (folder / TOOLS).is_file():
+        for tool in read_catalogue([Source(folder / TOOLS)]).tools:
+            tools.setdefault(tool.name, _own(tool))
+    asked: dict[str, tuple[str, list[str], str]] = {}
+    for where, row in _rows(folder):
+        for tool in _defined(_json(row["ENABLED_TOOLS"], where), where):
+            tools.setdefault(tool.name, _own(tool))
+        task, prompt = row["TASK"], row["PROMPT"]
+        if not isinstance(task, str) or not isinstance(prompt, str):
+            raise DataError(f"{where} has no TASK or no PROMPT.")
+        if task in asked:
+            raise DataError(f"{where}: the task {one_line(task, 60)!r} occurs twice.")
+        asked[task] = (prompt, _called(_json(row["TRAJECTORY"], where)), where)
+    unknown = {name: where for _, names, where in asked.values() for name in names if name not in tools}
+    if unknown:
+        name, where = next(iter(unknown.items()))
+        raise DataError(
+            f"{where}: the tool {one_line(name, 60)!r} is called and nowhere defined ({len(unknown)} such tools in "
+            f"all): put the definitions of the servers' tools into {folder / TOOLS}."
+        )
+    queries = [Query(task, prompt, dict.fromkeys(names, 1)) for task, (prompt, names, _) in asked.items()]
+    return {"mcp-atlas": Tables(list(tools.values()), queries)}
+
+
+def _own(tool: Tool) -> Tool:
+    """The tool under its name, by which tasks call it."""
+    return replace(tool, tool_id=tool.name, parent=tool.parent or tool.name)
+
+
+def _defined(value: Any, where: str) -> list[Tool]:
+    """The tools of a list that has more of them than names."""
+    if not isinstance(value, list) or not any(isinstance(item, dict) for item in value):
+        return []
+    try:
+        return [item.tool for item in tools_of(value) if isinstance(item, Found)]
+    except NoCatalogueError as error:
+        raise DataError(f"{where}: ENABLED_TOOLS has objects that are no tools: {error}.") from None
+
+
+def _called(value: Any) -> list[str]:
+    """The names of the tools that a trajectory calls, each once, in order."""
+    names: dict[str, None] = {}
+    for message in value if isinstance(value, list) else ():
+        calls = message.get("tool_calls") if isinstance(message, dict) else None
+        for call in calls if isinstance(calls, list) else ():
+            function = call.get("function") if isinstance(call, dict) else None
+            name = function.get("name") if isinstance(function, dict) else None
+            if isinstance(name, str) and name.strip():
+                names[name] = None
+    return list(names)
+
+
+def _json(value: Any, where: str) -> Any:
+    if not isinstance(value, str):
+        return None
+    try:
+        return checked(json.loads(value), where)
+    except (ValueError, RecursionError):
+        raise DataError(f"{where}: ENABLED_TOOLS or TRAJECTORY is not JSON.") from None
+
+
+def _rows(folder: Path) -> list[tuple[str, dict[str, Any]]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paths = sorted(folder.glob("*.parquet"))
+    if len(paths) != 1:
+        raise DataError(
+            f"{folder} has {len(paths)} Parquet files, where the hub has one; see `bench data info mcp-atlas`."
+        )
+    label = paths[0].name
+    try:
+        file = pq.ParquetFile(paths[0])
+        lacking = [name for name in _COLUMNS if name not in file.schema_arrow.names]
+        if lacking:
+            raise DataError(f"{label} has no column {lacking[0]}.")
+        rows = file.read(columns=list(_COLUMNS), use_threads=False).to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{label} is not a readable Parquet file ({one_line(str(error), 200)}).") from None
+    return [(f"{label}, row {number}", row) for number, row in enumerate(rows)]

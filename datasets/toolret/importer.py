@@ -1,0 +1,190 @@
+"""ToolRet from the user's copy of mteb/ToolRetrieval on the Hugging Face hub.
+
+The folder has, for each of 35 subsets, `SUBSET-queries`, `SUBSET-qrels` and `SUBSET-corpus`, each with Parquet files
+`test-*.parquet`: queries with id, text and instruction; qrels with query-id, corpus-id and score; a corpus with id and
+text. Every corpus is the same 44,453 tools, so one is enough. mteb evaluates the queries as they are (ToolRetrieval)
+and with the instruction behind the text and a blank (ToolRetrievalInstruction); so do the two datasets.
+
+The text of a tool is a JSON object in the form of the dataset that it comes from. It is kept as the source, which the
+template `source` indexes, as mteb does; name, description and names of parameters are read out of its usual places.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.catalogues.reading import parsed
+from bench.catalogues.schemas import parameters_of
+from bench.data.tables import Parameter, Query, Tables, Tool
+from bench.errors import DataError
+from bench.text import one_line
+
+TOOLS = 44_453
+PLAIN, INSTRUCTED = "toolret", "toolret-instructed"
+_DESCRIPTIONS = ("description", "functionality", "func_description", "description_for_human", "api_description")
+_PARAMETERS = ("parameters", "doc_arguments", "required_parameters", "optional_parameters", "inputs", "api_arguments")
+#: `toolbench_tool_17` comes from toolbench.
+_ORIGIN = re.compile(r"(.+)_tool_\d+")
+
+
+def published() -> dict[str, tuple[int, int, int]]:
+    """Subset -> queries, judgements and judged tools, as mteb's descriptive statistics of ToolRetrieval have them."""
+    with (Path(__file__).parent / "statistics.tsv").open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t")
+        return {row["subset"]: (int(row["queries"]), int(row["judgements"]), int(row["judged_tools"])) for row in rows}
+
+
+def read(folder: Path) -> dict[str, Tables]:
+    """The tables of both datasets.
+
+    Raises:
+        DataError: a subset is missing, a file is malformed, or the counts are not those that mteb publishes.
+    """
+    statistics = published()
+    missing = [name for name in statistics if not (folder / f"{name}-queries").is_dir()]
+    if missing:
+        raise DataError(
+            f"{folder} lacks the queries of {len(missing)} of {len(statistics)} subsets, first {missing[0]}-queries: "
+            "download mteb/ToolRetrieval as `bench data info toolret` says."
+        )
+    tools = _corpus(folder, list(statistics))
+    if len(tools) != TOOLS:
+        raise DataError(f"{folder} has {len(tools):,} tools, and mteb's statistics have {TOOLS:,}: get its revision.")
+    plain, instructed = list[Query](), list[Query]()
+    for name, stated in statistics.items():
+        queries, gold = _subset(folder, name, tools)
+        found = (len(queries), sum(map(len, gold.values())), len({tool for own in gold.values() for tool in own}))
+        if found != stated:
+            raise DataError(
+                f"{name} has {found[0]:,} queries, {found[1]:,} judgements and {found[2]:,} judged tools, and mteb's "
+                f"statistics have {stated[0]:,}, {stated[1]:,} and {stated[2]:,}: get its revision."
+            )
+        for query_id, text, instruction in queries:
+            slices = {"subset": name}
+            plain.append(Query(query_id, text, gold[query_id], slices=slices))
+            asked = text if instruction is None else f"{text} {instruction}"
+            instructed.append(Query(query_id, asked, gold[query_id], slices=slices))
+    seen: set[str] = set()
+    for query in plain:
+        if query.query_id in seen:
+            raise DataError(f"{folder}: the query {one_line(query.query_id, 60)!r} is in two subsets.")
+        seen.add(query.query_id)
+    library = list(tools.values())
+    return {PLAIN: Tables(library, plain), INSTRUCTED: Tables(library, instructed)}
+
+
+def _corpus(folder: Path, subsets: list[str]) -> dict[str, Tool]:
+    place = next((folder / f"{name}-corpus" for name in subsets if (folder / f"{name}-corpus").is_dir()), None)
+    if place is None:
+        raise DataError(f"{folder} has no corpus: download one of the folders SUBSET-corpus, such as apibank-corpus.")
+    tools: dict[str, Tool] = {}
+    for where, row in _rows(place, ("id", "text")):
+        tool_id, text = _text(row["id"], where), _text(row["text"], where)
+        if tool_id in tools:
+            raise DataError(f"{where}: the tool {one_line(tool_id, 60)!r} occurs twice.")
+        tools[tool_id] = _tool(tool_id, text, where)
+    return tools
+
+
+def _subset(
+    folder: Path, name: str, tools: dict[str, Tool]
+) -> tuple[list[tuple[str, str, str | None]], dict[str, dict[str, int]]]:
+    """Queries as (id, text, instruction), and the gold of each."""
+    queries = []
+    gold: dict[str, dict[str, int]] = {}
+    for where, row in _rows(folder / f"{name}-queries", ("id", "text", "instruction")):
+        query_id = _text(row["id"], where)
+        instruction = None if row["instruction"] is None else _text(row["instruction"], where)
+        if query_id in gold:
+            raise DataError(f"{where}: the query {one_line(query_id, 60)!r} occurs twice.")
+        queries.append((query_id, _text(row["text"], where), instruction))
+        gold[query_id] = {}
+    for where, row in _rows(folder / f"{name}-qrels", ("query-id", "corpus-id", "score")):
+        query_id, tool_id, score = _text(row["query-id"], where), _text(row["corpus-id"], where), row["score"]
+        if query_id not in gold or tool_id not in tools:
+            what = f"the query {query_id!r}" if query_id not in gold else f"the tool {tool_id!r}"
+            raise DataError(f"{where}: there is no such thing as {one_line(what, 80)}.")
+        if not isinstance(score, int | float) or score != int(score):
+            raise DataError(f"{where}: the score {one_line(str(score), 40)} is not a whole number.")
+        if score > 0:
+            gold[query_id][tool_id] = int(score)
+    return queries, gold
+
+
+def _tool(tool_id: str, text: str, where: str) -> Tool:
+    # A text that is no JSON is a description.
+    try:
+        (document,) = parsed(Path(f"{where}.json"), where, text.encode("utf-8", "surrogatepass"))
+        about = document.value if isinstance(document.value, dict) else {}
+    except (DataError, ValueError):
+        about = {}
+    origin = _ORIGIN.fullmatch(tool_id)
+    found: dict[str, Parameter] = {}
+    for key in _PARAMETERS:
+        for parameter in _parameters(about.get(key), required=key != "optional_parameters"):
+            found.setdefault(parameter.name, parameter)
+    name = about.get("name")
+    descriptions = (about.get(key) for key in _DESCRIPTIONS)
+    return Tool(
+        tool_id=tool_id,
+        name=name.strip() if isinstance(name, str) and name.strip() else tool_id,
+        description=next((each.strip() for each in descriptions if isinstance(each, str) and each.strip()), ""),
+        category=origin[1] if origin else "",
+        parent=tool_id,
+        parameters=tuple(found.values()),
+        source=text,
+    )
+
+
+def _parameters(value: Any, *, required: bool) -> Iterator[Parameter]:
+    """Parameters of a JSON Schema, of a list of objects with names, or of an object by name."""
+    if isinstance(value, dict) and isinstance(value.get("properties"), dict):
+        yield from parameters_of(value)
+        return
+    named = (
+        value.items()
+        if isinstance(value, dict)
+        else [(item.get("name"), item) for item in value if isinstance(item, dict)]
+        if isinstance(value, list)
+        else []
+    )
+    for name, about in named:
+        if isinstance(name, str) and name.strip():
+            kind, description = (about.get(key) if isinstance(about, dict) else "" for key in ("type", "description"))
+            yield Parameter(
+                name.strip(),
+                kind if isinstance(kind, str) else "",
+                description if isinstance(description, str) else "",
+                required,
+            )
+
+
+def _rows(folder: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each row is, and its columns, over the files of a folder."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paths = sorted(folder.glob("test-*.parquet"))
+    if not paths:
+        raise DataError(f"{folder} has no file test-*.parquet.")
+    for path in paths:
+        label = f"{folder.name}/{path.name}"
+        try:
+            file = pq.ParquetFile(path)
+            lacking = [name for name in columns if name not in file.schema_arrow.names]
+            if lacking:
+                raise DataError(f"{label} has no column {lacking[0]!r}.")
+            rows = file.read(columns=list(columns), use_threads=False).to_pylist()
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise DataError(f"{label} is not a readable Parquet file ({one_line(str(error), 200)}).") from None
+        yield from ((f"{label}, row {number}", row) for number, row in enumerate(rows))
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{where}: {one_line(repr(value), 60)} is not a text.")
+    return value
