@@ -107,7 +107,8 @@ def with_library(dataset: Dataset, options: LibraryOptions, distractors: Dataset
     copies: Mapping[str, tuple[str, ...]] = {}
     offered: Sequence[Tool] = ()
     if distractors is not None:
-        offered = [_qualified(tool, distractors.card.id) for tool in distractors.tools]
+        parents = {tool.parent for tool in dataset.tools}
+        offered = [_qualified(tool, distractors.card.id, parents) for tool in distractors.tools]
         if taken := tools.keys() & {tool.tool_id for tool in offered}:
             raise DataError(
                 f"the tool {one_line(min(taken), 120)!r} of {dataset.spec} has the id of a distractor of "
@@ -142,10 +143,10 @@ def with_library(dataset: Dataset, options: LibraryOptions, distractors: Dataset
     )
 
 
-def _qualified(tool: Tool, catalogue: str) -> Tool:
-    """A tool as one of another catalogue: a server of the same name there is another server."""
-    category = f"{catalogue}/{tool.category}" if tool.category else catalogue
-    return replace(tool, tool_id=f"{catalogue}/{tool.tool_id}", category=category)
+def _qualified(tool: Tool, catalogue: str, parents: Collection[str]) -> Tool:
+    """A tool as one of another catalogue, where a server of the same name is another server."""
+    parent = f"{catalogue}/{tool.parent}" if tool.parent and tool.parent in parents else tool.parent
+    return replace(tool, tool_id=f"{catalogue}/{tool.tool_id}", parent=parent)
 
 
 def _judged(query: Query, right: Mapping[str, tuple[str, ...]]) -> Query:
