@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bench.cli.options import json_option, results_option
-from bench.cli.output import console, plain_table, print_json
+from bench.cli.output import console, mean_cell, plain_table, print_json
 from bench.storage.paths import results_folder, write_text
 
 
@@ -33,7 +33,6 @@ def command(
     """
     from bench.evaluation.experiment import read_experiment
     from bench.evidence.librarysize import draw, library_sizes, markdown
-    from bench.evidence.render import interval
     from bench.metrics import parse_metrics
     from bench.results.store import Result, find_results
     from bench.results.units import sample
@@ -52,13 +51,14 @@ def command(
         click.echo(markdown(sizes), nl=False)
         return
     columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
-    table = plain_table(sizes.metric, *(f"{size:,} tools" for size in columns))
+    table = plain_table(sizes.metric, *(f"{size:,}" for size in columns), right=range(1, len(columns) + 1))
     for curve in sizes.curves:
-        own = {point.tools: interval(point.mean, point.low, point.high) for point in curve.points}
+        own = {point.tools: mean_cell(point.value) for point in curve.points}
         table.add_row(one_line(curve.method), *(own.get(size, "-") for size in columns))
     out = console()
     out.print(f"{one_line(sizes.dataset)}, {sample(sizes.n, sizes.units)}", soft_wrap=True, markup=False)
     out.print(table)
+    out.print("columns: tools in the library; below each mean: its 95% interval", style="dim")
     failed = sum(point.failed for curve in sizes.curves for point in curve.points)
     if failed:
         out.print(f"queries without an answer, over all points: {failed}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, create_model
 
@@ -60,7 +60,13 @@ def with_library_options(declared: type[ParameterSet]) -> type[ParameterSet]:
     both = declared.model_fields.keys() & LibraryOptions.model_fields.keys() - {"seed"}
     if both:
         raise DataError(f"{declared.__name__} declares the option {min(both)!r}, which every dataset has; rename it.")
-    return create_model(declared.__name__, __base__=(declared, LibraryOptions), __module__=declared.__module__)
+    shared: dict[str, Any] = {}
+    if (own := declared.model_fields.get("seed")) is not None:
+        shared["seed"] = (own.annotation, own)
+    # The last base's fields come first.
+    return create_model(
+        declared.__name__, __base__=(LibraryOptions, declared), __module__=declared.__module__, **shared
+    )
 
 
 def check_library(options: LibraryOptions, name: str, *, own_seed: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
 from bench.errors import UsageError
@@ -15,7 +16,7 @@ from bench.evaluation.plan import Plan
 from bench.evidence.render import interval
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
-from bench.results.manifest import Manifest
+from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import Result, latest
 from bench.results.units import sample
 from bench.specs.spec import Spec, parse
@@ -30,9 +31,7 @@ class Point(Record):
     """A method on one library: the mean over queries with its 95% interval over units of independence."""
 
     tools: int
-    mean: float
-    low: float | None
-    high: float | None
+    value: MetricValue
     failed: int
     result: str
 
@@ -57,6 +56,8 @@ class LibrarySizes(Record):
     n: int
     units: int | None
     curves: list[Curve]
+    schema_name: Literal["library-sizes"] = "library-sizes"
+    schema_version: Literal[1] = 1
 
 
 def library_sizes(plans: Sequence[Plan], results: Iterable[Result], metric: str) -> LibrarySizes:
@@ -91,9 +92,7 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[Result], metric: str)
         value, data = result.metrics.metrics[metric], result.manifest.dataset
         curves.setdefault(method, {})[data.tools] = Point(
             tools=data.tools,
-            mean=value.mean,
-            low=value.low,
-            high=value.high,
+            value=value,
             failed=result.metrics.n_failed,
             result=result.manifest.result_id,
         )
@@ -151,7 +150,7 @@ def markdown(sizes: LibrarySizes) -> str:
         "|---" * (len(columns) + 1) + "|",
     ]
     for curve in sizes.curves:
-        own = {point.tools: interval(point.mean, point.low, point.high) for point in curve.points}
+        own = {point.tools: _interval(point) for point in curve.points}
         name = one_line(curve.method).replace("|", "\\|")
         lines.append(f"| {name} | {' | '.join(own.get(size, '') for size in columns)} |")
     return "\n".join(lines) + "\n"
@@ -185,7 +184,7 @@ def draw(sizes: LibrarySizes) -> str:
     points = [point for curve in curves for point in curve.points]
     ticks = sorted({point.tools for point in points})
     first, last = math.log(ticks[0]), math.log(ticks[-1])
-    ends = [end for point in points for end in (point.mean, point.low, point.high) if end is not None]
+    ends = [end for point in points for end in (point.value.mean, *_ends(point))]
     step = next(
         step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 1e300) if max(ends) - min(ends) <= 8 * step
     )
@@ -213,8 +212,8 @@ def draw(sizes: LibrarySizes) -> str:
             free = x(tools) + 4 * len(label) + 6
     parts.append(f'<path class="axis" d="M{_LEFT},{_TOP}V{_BOTTOM}H{_RIGHT}"/>')
     parts += [_band(curve, _COLOURS[i], x, y) for i, curve in enumerate(curves)]
-    order = sorted(range(len(curves)), key=lambda i: y(curves[i].points[-1].mean))
-    names = _apart([y(curves[i].points[-1].mean) for i in order], 18.0, _TOP, _BOTTOM)
+    order = sorted(range(len(curves)), key=lambda i: y(curves[i].points[-1].value.mean))
+    names = _apart([y(curves[i].points[-1].value.mean) for i in order], 18.0, _TOP, _BOTTOM)
     for i, place in zip(order, names, strict=True):
         parts += _line(curves[i], _COLOURS[i], _DASHES[i], place, x, y)
     parts.append(_text((_LEFT + _RIGHT) / 2, _BOTTOM + 40, "tools in the library (logarithmic)", "note middle"))
@@ -231,10 +230,23 @@ def draw(sizes: LibrarySizes) -> str:
     return "\n".join([head, f"<style>{_STYLE}</style>", ground, _text(12, 28, title, "title"), *parts, "</svg>"]) + "\n"
 
 
+def _ends(point: Point) -> tuple[float, float]:
+    """The ends of an interval; where there is none, twice the mean."""
+    value = point.value
+    return (
+        value.mean if value.low is None else value.low,
+        value.mean if value.high is None else value.high,
+    )
+
+
+def _interval(point: Point) -> str:
+    return interval(point.value.mean, point.value.low, point.value.high)
+
+
 def _band(curve: Curve, colour: str, x: Callable[[int], float], y: Callable[[float], float]) -> str:
-    """The intervals of a curve; a point without one has its mean as both ends."""
-    upper = [(x(p.tools), y(p.mean if p.high is None else p.high)) for p in curve.points]
-    lower = [(x(p.tools), y(p.mean if p.low is None else p.low)) for p in curve.points]
+    """The intervals of a curve."""
+    upper = [(x(p.tools), y(_ends(p)[1])) for p in curve.points]
+    lower = [(x(p.tools), y(_ends(p)[0])) for p in curve.points]
     outline = "L".join(f"{a:.1f},{b:.1f}" for a, b in [*upper, *reversed(lower)])
     return f'<path class="band" fill="{colour}" d="M{outline}Z"/>'
 
@@ -243,18 +255,18 @@ def _line(
     curve: Curve, colour: str, dash: str, place: float, x: Callable[[int], float], y: Callable[[float], float]
 ) -> list[str]:
     """A curve with its dots and its name, which stands at `place`."""
-    path = "L".join(f"{x(p.tools):.1f},{y(p.mean):.1f}" for p in curve.points)
+    path = "L".join(f"{x(p.tools):.1f},{y(p.value.mean):.1f}" for p in curve.points)
     dashes = f' stroke-dasharray="{dash}"' if dash else ""
     end = curve.points[-1]
     right = x(end.tools)
     parts = [f'<path class="line" stroke="{colour}"{dashes} d="M{path}"/>']
     for p in curve.points:
-        tip = escape(one_line(f"{curve.method}, {p.tools:,} tools: {interval(p.mean, p.low, p.high)}"))
-        parts.append(
-            f'<circle fill="{colour}" cx="{x(p.tools):.1f}" cy="{y(p.mean):.1f}" r="4"><title>{tip}</title></circle>'
-        )
-    parts.append(f'<path class="leader" d="M{right + 6:.1f},{y(end.mean):.1f}L{_RIGHT + 20},{place:.1f}"/>')
-    parts.append(_text(_RIGHT + 24, place + 4, shortened(one_line(curve.method), 26), ""))
+        tip = escape(one_line(f"{curve.method}, {p.tools:,} tools: {_interval(p)}"))
+        dot = f'<circle fill="{colour}" cx="{x(p.tools):.1f}" cy="{y(p.value.mean):.1f}" r="4">'
+        parts.append(f"{dot}<title>{tip}</title></circle>")
+    parts.append(f'<path class="leader" d="M{right + 6:.1f},{y(end.value.mean):.1f}L{_RIGHT + 20},{place:.1f}"/>')
+    name = escape(shortened(one_line(curve.method), 26))
+    parts.append(f'<text x="{_RIGHT + 24}" y="{place + 4:.1f}" style="fill: {colour}">{name}</text>')
     return parts
 
 
