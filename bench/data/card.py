@@ -36,7 +36,11 @@ class Paper(StrictRecord):
 
 
 class Upstream(StrictRecord):
-    """One repository at one commit, and every file that is read from it."""
+    """One repository at one commit, and every file that is read from it.
+
+    In `card.toml`, `files` may also name a file next to the card, which lists them as `sha256sum` does: for thousands
+    of files, TOML would slow down every command.
+    """
 
     repository: Annotated[
         str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_-][A-Za-z0-9_.-]*$")
@@ -157,7 +161,27 @@ def read_cards(path: Path) -> list[Card]:
     Raises:
         DataError: the file cannot be read, is not TOML, or breaks the card's schema.
     """
-    return cards_from(toml_table(path, "the dataset card", DataError), str(path))
+    raw = toml_table(path, "the dataset card", DataError)
+    upstream = raw.get("upstream")
+    for table in upstream if isinstance(upstream, list) else []:
+        if isinstance(table, dict) and isinstance(table.get("files"), str):
+            table["files"] = _listed(path.parent / table["files"])
+    return cards_from(raw, str(path))
+
+
+def _listed(path: Path) -> dict[str, str]:
+    """The files of a list in the form of `sha256sum`: a digest, two spaces, a path."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"the list of files {path} cannot be read: {error}.") from None
+    files: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        digest, gap, name = line.partition("  ")
+        if not gap or name in files:
+            raise DataError(f"{path}, line {number}: expected a sha256, two spaces and a path that occurs once.")
+        files[name] = digest
+    return files
 
 
 def cards_from(raw: dict[str, Any], where: str) -> list[Card]:

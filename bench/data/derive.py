@@ -107,7 +107,7 @@ def tested_groups(sizes: Mapping[str, int], seed: int, share: float) -> frozense
     """
     if len(sizes) < 2:
         raise DataError(f"cannot split {len(sizes)} group(s) of queries into train and test; at least two are needed.")
-    order = _shuffled(sizes, seed)
+    order = shuffled(sizes, seed)
     sums = list(accumulate(sizes[group] for group in order))
     wanted = share * sums[-1]
     # `min` keeps the first of equals, and the sums only grow: fewer tested queries.
@@ -201,7 +201,7 @@ def held_units(
     """
     usable = {json.dumps(sorted(units)): units for units in sets if units and not units & frozenset(common)}
     chosen: frozenset[Unit] = frozenset()
-    for name in _shuffled(usable, seed):
+    for name in shuffled(usable, seed):
         if len(chosen) >= wanted:
             break
         chosen |= usable[name]
@@ -219,11 +219,12 @@ def with_dev(queries: Sequence[Query], count: int, seed: int) -> list[Query]:
     train = [query.query_id for query in queries if query.split == "train"]
     if len(train) <= count:
         raise DataError(f"cannot move {count} of {len(train)} train queries to dev: none would be left; lower `dev`.")
-    drawn = set(_shuffled(train, seed)[:count])
+    drawn = set(shuffled(train, seed)[:count])
     return [replace(query, split="dev") if query.query_id in drawn else query for query in queries]
 
 
-def _shuffled(names: Iterable[str], seed: int) -> list[str]:
+def shuffled(names: Iterable[str], seed: int) -> list[str]:
+    """Names in the order of the sha256 of `SEED:NAME`; the order of two names does not depend on the others."""
     return sorted(names, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
 
 

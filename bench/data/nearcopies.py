@@ -56,16 +56,50 @@ def likeness(texts: Sequence[str], others: Sequence[str]) -> tuple[NDArray[np.fl
     """
     if not texts or not others:
         return np.zeros(len(texts)), np.zeros(len(texts))
-    words, other_words = ([_WORD.findall(text.casefold()) for text in collection] for collection in (texts, others))
+    words, other_words = _words(texts), _words(others)
     runs, other_runs = _counts([_runs(own) for own in words], [_runs(own) for own in other_words])
     runs.data[:], other_runs.data[:] = 1.0, 1.0
     distinct = np.diff(runs.indptr)
     shared = np.where(distinct >= FEWEST, _largest(runs, other_runs) / np.maximum(distinct, 1), 0.0)
-    counts, other_counts = _counts(words, other_words)
+    return shared, _largest(*_weighted(words, other_words))
+
+
+def similar_pairs(
+    texts: Sequence[str], others: Sequence[str], least: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """The pairs of a text and one of another collection whose TF-IDF cosine, weighted as in `likeness`, is large.
+
+    Args:
+        texts, others: the collections.
+        least: the smallest cosine, above 0.
+
+    Returns:
+        (pairs,) positions in `texts`, positions in `others`, and cosines; by position.
+    """
+    rows, columns = _weighted(_words(texts), _words(others))
+    turned = columns.T.tocsr()
+    found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
+    for start in range(0, rows.shape[0], _BLOCK):
+        part = (rows[start : start + _BLOCK] @ turned).tocoo()
+        # The sums are of few terms; the last bits of a cosine decide nothing.
+        large = part.data >= least - 1e-9
+        found.append((part.row[large].astype(np.int64) + start, part.col[large].astype(np.int64), part.data[large]))
+    i, j, cosine = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    order = np.lexsort((j, i))
+    return i[order], j[order], cosine[order]
+
+
+def _words(texts: Sequence[str]) -> list[list[str]]:
+    return [_WORD.findall(text.casefold()) for text in texts]
+
+
+def _weighted(words: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> tuple[csr_array, csr_array]:
+    """The TF-IDF vectors of two collections, of length 1."""
+    counts, other_counts = _counts(words, others)
     having = np.concatenate([counts.indices, other_counts.indices])
     documents = np.bincount(having, minlength=counts.shape[1])
-    weights = np.log((len(texts) + len(others)) / np.maximum(documents, 1)) + 1.0
-    return shared, _largest(_unit(counts, weights), _unit(other_counts, weights))
+    weights = np.log((len(words) + len(others)) / np.maximum(documents, 1)) + 1.0
+    return _unit(counts, weights), _unit(other_counts, weights)
 
 
 def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:

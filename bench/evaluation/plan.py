@@ -70,7 +70,8 @@ class Plan:
         available = len(dataset.rows(self.evaluated_split(dataset)))
         if not dataset.queries:
             raise UsageError(
-                f"{dataset.spec} is a catalogue without queries; import it again with --queries FILE --replace."
+                f"{dataset.spec} is a catalogue without queries; import it again with --queries FILE --replace, "
+                f"or add its tools to another dataset: DATASET(distractors={dataset.card.id})."
             )
         if not available:
             split = self.evaluated_split(dataset)

@@ -30,6 +30,7 @@ import bench
 from bench.data.card import Card, UnitSizes, cards_from, read_cards
 from bench.data.dataset import Dataset
 from bench.data.files import Files
+from bench.data.libraries import LibraryOptions, check_library, is_drawn, with_library, with_library_options
 from bench.data.parents import parent_of
 from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dataset
 from bench.data.queryviews import ViewOptions, with_view
@@ -60,6 +61,10 @@ class DatasetEntry:
     module: str | None  # the loader's module; None for an added dataset, whose folder holds the tables
 
     def options(self) -> type[ParameterSet]:
+        """The options of the dataset: the loader's, and those of libraries."""
+        return with_library_options(self.own_options())
+
+    def own_options(self) -> type[ParameterSet]:
         """The loader's option class, for this card; of a dataset that a user adds, the views of its queries."""
         if self.module is None or self.card.obtain:
             return ViewOptions
@@ -175,7 +180,31 @@ def resolve(spec: Spec | str) -> tuple[DatasetEntry, ParameterSet, str]:
     spec = parse(spec) if isinstance(spec, str) else spec
     entry = dataset_entry(spec.name)
     options = check_parameters(entry.options(), Spec(entry.card.id, spec.arguments), "dataset")
+    library = _library(options)
+    check_library(library, entry.card.id, own_seed="seed" in entry.own_options().model_fields)
+    if library.distractors:
+        options = options.model_copy(update={"distractors": _other(entry, library.distractors).card.id})
     return entry, options, str(short_spec(entry.card.id, options))
+
+
+def _library(options: ParameterSet) -> LibraryOptions:
+    """The part of a dataset's options that says which tools its library has."""
+    assert isinstance(options, LibraryOptions)
+    return options
+
+
+def _own(entry: DatasetEntry, options: ParameterSet) -> ParameterSet:
+    """The part of a dataset's options that its loader declares."""
+    declared = entry.own_options()
+    return declared.model_validate({name: getattr(options, name) for name in declared.model_fields})
+
+
+def _other(entry: DatasetEntry, name: str) -> DatasetEntry:
+    """The dataset that a dataset takes its distractors from."""
+    other = dataset_entry(name)
+    if other.card.id == entry.card.id:
+        raise UsageError(f"{entry.card.id} has its own tools already; name another dataset in distractors=.")
+    return other
 
 
 def load_dataset(spec: Spec | str, sources: Sources | None = None) -> Dataset:
@@ -187,10 +216,12 @@ def load_dataset(spec: Spec | str, sources: Sources | None = None) -> Dataset:
         DataError: a file is corrupt, or the tables are not what the card says.
     """
     entry, options, canonical = resolve(spec)
-    if isinstance(options, ViewOptions) and entry.module is None:
-        return with_view(checked(read_dataset(entry.folder)), options.view)
-    check_brought(entry)
     sources = sources or Sources.from_environment()
+    own = _own(entry, options)
+    if entry.module is None and not is_drawn(_library(options)):
+        assert isinstance(own, ViewOptions)
+        return with_view(checked(read_dataset(entry.folder)), own.view)
+    check_brought(entry)
     folder = stored_folder(entry, options, sources)
     if (folder / MANIFEST).is_file():
         try:
@@ -205,7 +236,7 @@ def load_dataset(spec: Spec | str, sources: Sources | None = None) -> Dataset:
 
 def check_brought(entry: DatasetEntry) -> None:
     """Raise `UnavailableError` for a dataset whose files the user must bring and has not."""
-    if entry.card.obtain:
+    if entry.card.obtain and entry.module:
         raise UnavailableError(
             f"{entry.card.id} is not available: {entry.card.obtain} Then run `bench data add "
             f"{entry.card.id} --from FOLDER`."
@@ -214,9 +245,11 @@ def check_brought(entry: DatasetEntry) -> None:
 
 def stored_folder(entry: DatasetEntry, options: ParameterSet, sources: Sources) -> Path:
     """Where the normalised tables of a dataset are kept."""
+    if is_drawn(_library(options)):
+        return sources.cache / "datasets" / f"{entry.card.id}-{_drawn_key(entry, options)[:20]}"
     if entry.module is None:
         return entry.folder
-    return sources.cache / "datasets" / f"{entry.card.id}-{_key(entry, options)[:20]}"
+    return sources.cache / "datasets" / f"{entry.card.id}-{_key(entry, _own(entry, options))[:20]}"
 
 
 def checked(dataset: Dataset) -> Dataset:
@@ -228,6 +261,9 @@ def checked(dataset: Dataset) -> Dataset:
 
 def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, sources: Sources) -> Dataset:
     """Build a dataset from upstream's files, all checked; raises as `load_dataset` does."""
+    library, options = _library(options), _own(entry, options)
+    if is_drawn(library):
+        return drawn(load_dataset(short_spec(entry.card.id, options), sources), library, canonical, sources)
     assert entry.module is not None
     card = entry.card
     local = sources.fetch(card.files())
@@ -241,6 +277,12 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, so
     if canonical == card.id:
         check_counts(dataset)
     return with_view(dataset, options.view) if isinstance(options, ViewOptions) else dataset
+
+
+def drawn(dataset: Dataset, options: LibraryOptions, canonical: str, sources: Sources) -> Dataset:
+    """A dataset with the library that the options name; raises as `load_dataset` does."""
+    distractors = load_dataset(Spec(options.distractors), sources) if options.distractors else None
+    return with_library(dataset, options, distractors, canonical)
 
 
 def _run_loader(module: str, files: Files, options: ParameterSet, card: Card) -> Tables:
@@ -259,8 +301,15 @@ def _run_loader(module: str, files: Files, options: ParameterSet, card: Card) ->
 
 
 def _key(entry: DatasetEntry, options: ParameterSet) -> str:
-    """Hash of all that the normalised tables are made from: card, options, code, and the files in the folder."""
-    assert entry.module is not None
+    """Hash of all that the normalised tables are made from: card, options, code, and the files in the folder.
+
+    Args:
+        options: those that the loader declares.
+    """
+    if entry.module is None:
+        # The manifest of an added dataset holds its content hash and the digests of its tables.
+        manifest = (entry.folder / MANIFEST).read_bytes()
+        return hashlib.sha256(options.model_dump_json().encode() + b"\n" + manifest).hexdigest()
     digest = hashlib.sha256(f"{FORMAT_VERSION}\n{options.model_dump_json()}\n{entry.card.model_dump_json()}".encode())
     digest.update(code_hash(entry.module, *_STORING).encode())
     for path in sorted(entry.folder.iterdir()):
@@ -268,6 +317,16 @@ def _key(entry: DatasetEntry, options: ParameterSet) -> str:
             digest.update(path.name.encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _drawn_key(entry: DatasetEntry, options: ParameterSet) -> str:
+    """Hash of all that a drawn dataset is made from: its own tables, the distractors', options and code."""
+    library = _library(options)
+    parts = [_key(entry, _own(entry, options)), options.model_dump_json(), code_hash("bench.data.libraries")]
+    if library.distractors:
+        other = dataset_entry(library.distractors)
+        parts.append(_key(other, other.own_options()()))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def check_counts(dataset: Dataset) -> None:
@@ -283,7 +342,8 @@ def check_counts(dataset: Dataset) -> None:
         **{split: len(dataset.rows(split)) for split in SPLITS},
         "no_gold": int((golds == 0).sum()),
         "edges": len(dataset.edges),
-        "gold_min": int(judged.min(initial=1 << 30)),
+        # A catalogue without queries has no gold.
+        "gold_min": int(judged.min()) if len(judged) else 0,
         "gold_max": int(judged.max(initial=0)),
     }
     if counts.dependence is not None:

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from bench.data.card import ID_PATTERN
 from bench.data.dataset import Dataset
+from bench.data.libraries import LibraryOptions, is_drawn, with_library_options
 from bench.data.parquet import MANIFEST, read_dataset
 from bench.data.queryviews import ViewOptions, with_view
 from bench.data.sources import Sources
 from bench.errors import BenchError, UnavailableError
-from bench.registry.datasets import checked, load_dataset
+from bench.registry.datasets import checked, drawn, load_dataset
 from bench.specs.parameters import check_parameters
 from bench.specs.spec import parse
 from bench.storage.locks import replaced_folder
@@ -121,9 +122,12 @@ def _versions(spec: str, sources: Sources) -> Iterator[Dataset]:
     try:
         wanted = parse(spec)
         folders = _earlier(wanted.name) if re.fullmatch(ID_PATTERN, wanted.name) else []
-        view = check_parameters(ViewOptions, wanted, "dataset").view if folders else "request"
+        options = check_parameters(with_library_options(ViewOptions), wanted, "dataset")
     except BenchError:
         return
     for folder in folders:
         with suppress(BenchError):
-            yield with_view(checked(read_dataset(folder)), view)
+            assert isinstance(options, ViewOptions)
+            assert isinstance(options, LibraryOptions)
+            earlier = with_view(checked(read_dataset(folder)), options.view)
+            yield drawn(earlier, options, spec, sources) if is_drawn(options) else earlier

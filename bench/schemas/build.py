@@ -14,6 +14,7 @@ from bench.data.parquet import DatasetManifest
 from bench.evaluation.experiment import Experiment
 from bench.evaluation.runfile import RunLine
 from bench.evidence.export import Export
+from bench.evidence.librarysize import LibrarySizes
 from bench.evidence.report import Comparison
 from bench.evidence.tools import ToolsReport
 from bench.gating.baseline import Baseline
@@ -38,6 +39,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "export": Export,
         "gate-policy": Policy,
         "gate-report": GateReport,
+        "library-sizes": LibrarySizes,
         "llm-journal": JournalLine,
         "manifest": Manifest,
         "metrics": Metrics,

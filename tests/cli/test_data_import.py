@@ -74,7 +74,10 @@ def test_a_library_without_queries_can_be_looked_at_and_not_run(bench: Bench, to
     assert bench("data", "stats", "mine", "--json").json["tools"] == 3
     assert "mine" in bench("data", "list").out
     said = bench("run", "-m", "bm25", "-d", "mine", code=2)
-    assert "mine is a catalogue without queries; import it again with --queries FILE --replace." in said.err
+    assert (
+        "mine is a catalogue without queries; import it again with --queries FILE --replace, or add its tools"
+        in said.err
+    )
     for command in (["score", tools, "-d", "mine"], ["tune", "bm25", "-d", "mine"], ["check", "method", "bm25"]):
         assert "Traceback" not in bench(*command, code=0 if command[0] == "check" else 2).err
 

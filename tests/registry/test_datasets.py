@@ -107,10 +107,14 @@ def test_a_spec_is_shown_with_the_id_and_what_differs_from_the_defaults(spec: st
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ("starter(split=x)", "dataset starter has no parameter 'split'; its parameters: gold."),
+        (
+            "starter(split=x)",
+            "dataset starter has no parameter 'split'; its parameters: gold, distractors, tools, seed, duplicates.",
+        ),
         (
             "MetaTool(sed=1)",
-            "dataset metatool has no parameter 'sed' (did you mean 'seed'?); its parameters: split, seed, test_share.",
+            "dataset metatool has no parameter 'sed' (did you mean 'seed'?); its parameters: split, seed, test_share, "
+            "distractors, tools, duplicates.",
         ),
         ("metatool(split=odd)", "parameter 'split' of dataset metatool is 'odd': input should be 'random' or"),
         ("metatool(seed=1.5)", "parameter 'seed' of dataset metatool is 1.5: "),
@@ -257,8 +261,8 @@ def added() -> Path:
 def test_an_added_dataset_is_listed_and_loaded(added: Path) -> None:
     assert dataset_entries()["made"].card == CARD
     assert load_dataset("made").tools == tuple(TABLES.tools)
-    with pytest.raises(UsageError, match="dataset made has no parameter 'seed'; its parameters: view"):
-        load_dataset("made(seed=1)")
+    with pytest.raises(UsageError, match="dataset made has no parameter 'split'; its parameters: view, distractors"):
+        load_dataset("made(split=x)")
     shutil.rmtree(added)
     assert "made" not in dataset_entries()
 
@@ -348,3 +352,88 @@ def test_a_corrupt_file_of_the_mirror_is_refused_whatever_the_loader_makes_of_it
     with pytest.raises(BenchError, match="in the mirror has sha256"):
         load_dataset("metatool", Sources(mirror=metatool_mirror, cache=tmp_path / "cache"))
     assert cached(tmp_path / "cache", "metatool") == []
+
+
+# Libraries of other sizes --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def extra() -> Path:
+    folder = data_folder() / "datasets" / "extra"
+    tools = [Tool(f"x/{i}", f"n{i}", f"Says {i}.", parent="x") for i in range(9)]
+    card = CARD.model_copy(update={"id": "extra", "counts": None})
+    write_dataset(Dataset.build("extra", card, Tables(tools, [])), folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("spec", "canonical"),
+    [
+        ("livemcpbench(distractors=toucan, tools=1000)", "livemcpbench(distractors=mcp-servers, tools=1000)"),
+        ("livemcpbench(duplicates=drop, seed=0)", "livemcpbench"),
+        ("starter(seed=1, tools=179)", "starter(seed=1, tools=179)"),
+        ("metatool(seed=3)", "metatool(seed=3)"),
+    ],
+)
+def test_options_of_the_library_are_part_of_the_spec(spec: str, canonical: str) -> None:
+    assert resolve(spec)[2] == canonical
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("starter(distractors=nothing)", "there is no dataset 'nothing'"),
+        ("starter(distractors=starter)", "starter has its own tools already; name another dataset in distractors=."),
+        ("mcp-servers(distractors=toucan)", "mcp-servers has its own tools already"),
+        ("starter(tools=0)", "parameter 'tools' of dataset starter is 0: input should be greater than or equal to 1."),
+        ("starter(tools=many)", "parameter 'tools' of dataset starter is 'many': input should be a valid integer"),
+        ("starter(seed=1)", "seed=1 of starter has nothing to draw; add tools=N, or leave it out."),
+        ("starter(duplicates=right)", "duplicates=right of starter says what becomes of distractors; add"),
+        ("starter(duplicates=some, distractors=toucan)", "parameter 'duplicates' of dataset starter is 'some': "),
+        ("starter(tools=3)", "tools=3 is too small for starter: its queries name 179 tools"),
+        ("starter(tools=180)", "tools=180 is too large for starter(tools=180): there are 179 tools; set less, or add"),
+    ],
+)
+def test_a_library_that_cannot_be_is_refused(spec: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_dataset(spec)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_drawn_library_is_kept_and_made_again_when_its_parts_change(extra: Path, tmp_path: Path) -> None:
+    sources = Sources(cache=tmp_path / "cache")
+    drawn = load_dataset("starter(distractors=extra)", sources)
+    assert (len(drawn.tools), drawn.spec) == (188, "starter(distractors=extra)")
+    assert drawn.content_hash != load_dataset("starter", sources).content_hash
+    kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cache" / "datasets").iterdir()}
+    again = load_dataset("starter(distractors=extra)", sources)
+    assert again.content_hash == drawn.content_hash
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cache" / "datasets").iterdir()} == kept
+    tools = [Tool("x/only", "only", "Says one thing.", parent="x")]
+    card = CARD.model_copy(update={"id": "extra", "counts": None})
+    shutil.rmtree(extra)
+    write_dataset(Dataset.build("extra", card, Tables(tools, [])), extra)
+    assert len(load_dataset("starter(distractors=extra)", sources).tools) == 180
+
+
+def test_an_added_dataset_takes_views_and_distractors_at_once(extra: Path) -> None:
+    folder = data_folder() / "datasets" / "asked"
+    asked = Query("q", "long request", {"a": 1}, searches=("short",))
+    card = CARD.model_copy(update={"id": "asked", "counts": None})
+    write_dataset(Dataset.build("asked", card, Tables([Tool("a", "a", "A."), Tool("b", "b", "B.")], [asked])), folder)
+    drawn = load_dataset("asked(view=search, distractors=extra, tools=5)")
+    assert (drawn.queries[0].text, len(drawn.tools)) == ("short", 5)
+    assert {"a", "b"} < set(drawn.tool_codes)
+    assert drawn.spec == "asked(distractors=extra, tools=5, view=search)"
+    # As it is used: the entry of a dataset without files of upstream.
+    assert load_dataset("asked(tools=1)").tools[0].tool_id == "a"
+
+
+def test_a_damaged_copy_of_a_drawn_library_is_made_again(extra: Path, tmp_path: Path) -> None:
+    notes = Notes()
+    sources = Sources(cache=tmp_path / "cache", progress=notes)
+    drawn = load_dataset("starter(distractors=extra, tools=183)", sources)
+    for path in (tmp_path / "cache" / "datasets").rglob("tools.parquet"):
+        path.write_bytes(b"damaged")
+    assert load_dataset("starter(distractors=extra, tools=183)", sources).content_hash == drawn.content_hash
+    assert any("Building it again." in note for note in notes.notes)

@@ -1,0 +1,66 @@
+"""`bench curve`: a metric against the size of the library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bench.cli.options import json_option, results_option
+from bench.cli.output import console, mean_cell, plain_table, print_json
+from bench.storage.paths import results_folder, write_text
+
+
+@click.command("curve")
+@click.argument("experiment", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("-m", "--metric", default="recall@5", show_default=True, help="What is drawn.")
+@click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), help="Write the curves to this SVG file.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print the table as Markdown.")
+@results_option
+@json_option
+def command(
+    experiment: Path, metric: str, picture: Path | None, as_markdown: bool, results: Path | None, as_json: bool
+) -> None:
+    """Show a metric against the size of the library.
+
+    EXPERIMENT is a TOML file with methods and with datasets that differ in the option tools=N:
+
+      methods = ["bm25", "dense"]
+      datasets = ["livemcpbench(distractors=toucan, tools=1000)", "livemcpbench(distractors=toucan)"]
+
+    `bench run EXPERIMENT` makes the results, and this command reads them. Intervals are 95% intervals over groups of
+    dependent queries.
+    """
+    from bench.evaluation.experiment import read_experiment
+    from bench.evidence.librarysize import draw, library_sizes, markdown
+    from bench.metrics import parse_metrics
+    from bench.results.store import Result, find_results
+    from bench.results.units import sample
+    from bench.text import one_line
+
+    (name,) = (str(each) for each in parse_metrics([metric]))
+    plans = read_experiment(experiment).plans()
+    stored = [item for item in find_results(results or results_folder()) if isinstance(item, Result)]
+    sizes = library_sizes(plans, stored, name)
+    if picture is not None:
+        write_text(picture, draw(sizes))
+    if as_json:
+        print_json(sizes.model_dump(mode="json"))
+        return
+    if as_markdown:
+        click.echo(markdown(sizes), nl=False)
+        return
+    columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
+    table = plain_table(sizes.metric, *(f"{size:,}" for size in columns), right=range(1, len(columns) + 1))
+    for curve in sizes.curves:
+        own = {point.tools: mean_cell(point.value) for point in curve.points}
+        table.add_row(one_line(curve.method), *(own.get(size, "-") for size in columns))
+    out = console()
+    out.print(f"{one_line(sizes.dataset)}, {sample(sizes.n, sizes.units)}", soft_wrap=True, markup=False)
+    out.print(table)
+    out.print("columns: tools in the library; below each mean: its 95% interval", style="dim")
+    failed = sum(point.failed for curve in sizes.curves for point in curve.points)
+    if failed:
+        out.print(f"queries without an answer, over all points: {failed}")
+    if picture is not None:
+        out.print(f"written to {picture}", soft_wrap=True, markup=False)

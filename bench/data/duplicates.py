@@ -1,0 +1,61 @@
+"""Near-duplicates of judged tools among the tools of another catalogue.
+
+A distractor that does what a gold tool does is right, and would count as wrong. Here a tool is a near-duplicate of
+another one if
+
+- the sets of words of their names and descriptions are equal,
+- the TF-IDF cosine of these texts is at least `COSINE`, or
+- their names are equal up to case, and the cosine is at least `COSINE_OF_NAMESAKES`.
+
+The rule reads texts alone and no model, so that the same files give the same tools on every machine. The limits were
+set by reading pairs of LiveMCPBench's gold tools and tools of the dataset `mcp-servers`: above them nearly all pairs do
+the same, below them most do not. `docs/datasets.md` has the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+from bench.data.nearcopies import similar_pairs
+from bench.data.tables import Tool
+
+COSINE, COSINE_OF_NAMESAKES = 0.8, 0.6
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def near_duplicates(tools: Sequence[Tool], judged: Sequence[Tool]) -> dict[str, tuple[str, ...]]:
+    """Which tools are near-duplicates of a judged tool.
+
+    The weights of words come from both collections whole, so the answer for a tool does not depend on which tools are
+    drawn later.
+
+    Args:
+        tools: a catalogue.
+        judged: tools that queries of another catalogue name.
+
+    Returns:
+        tool_id -> ids of the judged tools that it is near to, sorted. A tool whose text has no word is near to none.
+    """
+    if not tools or not judged:
+        return {}
+    texts, others = ([f"{tool.name} {tool.description}" for tool in collection] for collection in (tools, judged))
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    pairs = similar_pairs(texts, others, min(COSINE, COSINE_OF_NAMESAKES))
+    for i, j, cosine in zip(*(array.tolist() for array in pairs), strict=True):
+        if cosine >= COSINE - 1e-9 or tools[i].name.casefold() == judged[j].name.casefold():
+            found[tools[i].tool_id].add(judged[j].tool_id)
+    same: defaultdict[frozenset[str], set[str]] = defaultdict(set)
+    for tool, text in zip(judged, others, strict=True):
+        same[_words(text)].add(tool.tool_id)
+    for tool, text in zip(tools, texts, strict=True):
+        words = _words(text)
+        if words and words in same:
+            found[tool.tool_id] |= same[words]
+    return {tool: tuple(sorted(own)) for tool, own in found.items()}
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))

@@ -1,0 +1,199 @@
+"""Larger and smaller libraries for the queries of a dataset: `DATASET(distractors=CATALOGUE, tools=N, seed=0)`.
+
+The tools that a query names (gold, alternatives and forbidden tools, of every split) always stay. The rest is drawn:
+the dataset's own tools first, then distractors, each in the order of the sha256 of `SEED:ID`. Three things follow.
+
+- Draws are nested: a larger library holds the smaller one, so that points of a curve compare like with like.
+- A library as large as the dataset's own is the dataset, and everything beyond it is from outside. Were both drawn from
+  one pool, small libraries would lose the siblings of gold tools on the same server, which are the hardest to tell
+  apart, and size and kind would change together.
+- A tool that is edited, added or removed upstream leaves the order of all others as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import Field, create_model
+
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.derive import shuffled
+from bench.data.duplicates import near_duplicates
+from bench.data.tables import Query, Tables, Tool
+from bench.errors import DataError, UsageError
+from bench.specs.parameters import ParameterSet
+from bench.text import one_line
+
+Duplicates = Literal["drop", "right", "keep"]
+
+
+class LibraryOptions(ParameterSet):
+    """The options that every dataset has: which tools stand beside those that its queries name."""
+
+    distractors: str = Field(
+        default="",
+        description="A dataset whose tools are added, such as mcp-servers. Their ids start with its id.",
+    )
+    tools: int | None = Field(
+        default=None,
+        ge=1,
+        description="Tools of the library: those that queries name, then the dataset's others, then distractors. "
+        "Without it, all.",
+    )
+    seed: int = Field(default=0, description="Another seed is another draw.")
+    duplicates: Duplicates = Field(
+        default="drop",
+        description="Distractors that are near-duplicates of a tool that queries name: left out (drop), as right as "
+        "that tool (right), or wrong like the others (keep).",
+    )
+
+
+def with_library_options(declared: type[ParameterSet]) -> type[ParameterSet]:
+    """The options of a loader and those of libraries; a loader with a `seed` of its own shares it.
+
+    Raises:
+        DataError: the loader declares another option of these names.
+    """
+    both = declared.model_fields.keys() & LibraryOptions.model_fields.keys() - {"seed"}
+    if both:
+        raise DataError(f"{declared.__name__} declares the option {min(both)!r}, which every dataset has; rename it.")
+    shared: dict[str, Any] = {}
+    if (own := declared.model_fields.get("seed")) is not None:
+        shared["seed"] = (own.annotation, own)
+    # The last base's fields come first.
+    return create_model(
+        declared.__name__, __base__=(LibraryOptions, declared), __module__=declared.__module__, **shared
+    )
+
+
+def check_library(options: LibraryOptions, name: str, *, own_seed: bool) -> None:
+    """Refuse options that would change nothing.
+
+    Args:
+        options: of a dataset.
+        name: its id.
+        own_seed: whether its loader has a use for the seed, too.
+
+    Raises:
+        UsageError: such an option is set.
+    """
+    if options.duplicates != "drop" and not options.distractors:
+        raise UsageError(
+            f"duplicates={options.duplicates} of {name} says what becomes of distractors; add distractors=mcp-servers, "
+            "or leave it out."
+        )
+    if options.seed and options.tools is None and not own_seed:
+        raise UsageError(f"seed={options.seed} of {name} has nothing to draw; add tools=N, or leave it out.")
+
+
+def is_drawn(options: LibraryOptions) -> bool:
+    """Whether the options change the library."""
+    return bool(options.distractors) or options.tools is not None
+
+
+def with_library(dataset: Dataset, options: LibraryOptions, distractors: Dataset | None, spec: str) -> Dataset:
+    """The dataset with another library.
+
+    Args:
+        dataset: with its own tools, queries and gold, all of which stay valid.
+        options: what is drawn; `options.distractors` is the id of `distractors`.
+        distractors: the catalogue that is added; its queries are not looked at.
+        spec: the spec of the result.
+
+    Raises:
+        UsageError: the library would be smaller than what queries name, or larger than what there is.
+        DataError: the id of a distractor is taken by a tool of the dataset, or is too long.
+    """
+    judged = {tool for query in dataset.queries for tool in (*query.meeting, *query.forbidden)}
+    own = shuffled((tool.tool_id for tool in dataset.tools if tool.tool_id not in judged), options.seed)
+    tools = {tool.tool_id: tool for tool in dataset.tools}
+    copies: Mapping[str, tuple[str, ...]] = {}
+    offered: Sequence[Tool] = ()
+    if distractors is not None:
+        parents = {tool.parent for tool in dataset.tools}
+        offered = [_qualified(tool, distractors.card.id, parents) for tool in distractors.tools]
+        if taken := tools.keys() & {tool.tool_id for tool in offered}:
+            raise DataError(
+                f"the tool {one_line(min(taken), 120)!r} of {dataset.spec} has the id of a distractor of "
+                f"{distractors.card.id}; rename the tool, or import the distractors under another name."
+            )
+        if options.duplicates != "keep":
+            copies = near_duplicates(offered, [tools[tool] for tool in sorted(judged)])
+    added = {tool.tool_id: tool for tool in offered if options.duplicates != "drop" or tool.tool_id not in copies}
+    tools |= added
+    # Gold is in no order of its own: it always stays whole.
+    order = [*sorted(judged), *own, *shuffled(added, options.seed)]
+    size = len(order) if options.tools is None else options.tools
+    if size < len(judged):
+        raise UsageError(
+            f"tools={size} is too small for {dataset.spec}: its queries name {len(judged)} tools, which always stay; "
+            f"set tools={len(judged)} or more."
+        )
+    if size > len(order):
+        hint = "" if distractors is not None else ", or add distractors=mcp-servers"
+        raise UsageError(f"tools={size} is too large for {spec}: there are {len(order)} tools; set less{hint}.")
+    kept = set(order[:size])
+    right = {} if options.duplicates != "right" else {tool: near for tool, near in copies.items() if tool in kept}
+    rows = Tables(
+        [tools[tool] for tool in order[:size]],
+        [_judged(query, right) for query in dataset.queries] if right else dataset.queries,
+        [edge for edge in dataset.edges if edge.dependent in kept and edge.prerequisite in kept],
+        dataset.unknown_gold,
+        remarks=dataset.remarks,
+    )
+    return Dataset.build(
+        spec, _card(dataset.card, distractors, _note(options, len(judged), kept & added.keys(), copies)), rows
+    )
+
+
+def _qualified(tool: Tool, catalogue: str, parents: Collection[str]) -> Tool:
+    """A tool as one of another catalogue, where a server of the same name is another server."""
+    parent = f"{catalogue}/{tool.parent}" if tool.parent and tool.parent in parents else tool.parent
+    return replace(tool, tool_id=f"{catalogue}/{tool.tool_id}", parent=parent)
+
+
+def _judged(query: Query, right: Mapping[str, tuple[str, ...]]) -> Query:
+    """A query that near-duplicates of its tools meet as these do, and harm as these do."""
+    any_of: dict[str, tuple[str, ...]] = dict(query.any_of)
+    meeting: set[str] = set()
+    for tool in query.gold:
+        group = {tool, *query.any_of.get(tool, ())}
+        more = sorted(other for other, near in right.items() if group.intersection(near))
+        if more:
+            any_of[tool] = (*query.any_of.get(tool, ()), *more)
+            meeting.update(more)
+    harmful = {other for other, near in right.items() if set(query.forbidden).intersection(near)} - meeting
+    return replace(query, any_of=any_of, forbidden=(*query.forbidden, *sorted(harmful)))
+
+
+def _note(options: LibraryOptions, judged: int, drawn: Collection[str], copies: Mapping[str, object]) -> str:
+    found = (
+        f"The library is drawn (seed {options.seed}): {judged} tools that queries name, which always stay, and others."
+    )
+    if not options.distractors:
+        return found
+    what = {
+        "drop": f"{len(copies)} near-duplicates of tools that queries name are left out",
+        "right": f"{len(copies.keys() & set(drawn))} of them are near-duplicates of tools that queries name, and count "
+        "as these do",
+        "keep": "near-duplicates of tools that queries name count as wrong",
+    }
+    return f"{found} {len(drawn)} are distractors of {options.distractors}; {what[options.duplicates]}."
+
+
+def _card(card: Card, distractors: Dataset | None, note: str) -> Card:
+    """The card with the provenance of all tools; its counts are those of the dataset's own library."""
+    changed: dict[str, object] = {"counts": None, "known_issues": [note, *card.known_issues]}
+    if distractors is not None:
+        other = distractors.card
+        changed |= {
+            "upstream": [*card.upstream, *(item for item in other.upstream if item not in card.upstream)],
+            "licence": card.licence
+            if other.licence == card.licence
+            else f"{card.licence}; {other.id}: {other.licence}",
+            "redistribution": card.redistribution and other.redistribution,
+        }
+    return card.model_copy(update=changed)
