@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.data.gold import Gold
-from bench.data.tables import SPLITS
 from bench.errors import UsageError
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, listed
 from bench.protocol.learning import learns
 from bench.protocol.parts import methods_of
+from bench.search.holdout import held_out, ndcg
 from bench.search.topk import top_k
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
 
 #: More past queries do not make the weight better, only slower to learn.
 _MOST_HELD_OUT = 300
-_HELD_OUT = 0.2
 #: The weights that are tried: steps of 0.05.
 _GRID = np.arange(21) / 20
-#: NDCG is taken at this depth.
-_DEPTH = 10
 
 
 class Hybrid(Method):
@@ -78,7 +73,7 @@ class Hybrid(Method):
             self._history = None
 
     def _learn(self, history: History, library: Library) -> None:
-        seen, held = _held_out(history)
+        seen, held = held_out(history, _MOST_HELD_OUT)
         if not len(held):
             return
         parts = self._parts
@@ -96,7 +91,7 @@ class Hybrid(Method):
             texts = tuple(asked.texts[row] for row in rows)
             first, second = self._scaled(parts, Queries(texts, np.arange(len(rows))))
             for column, weight in enumerate(_GRID):
-                means[rows, column] = _ndcg(_sum(first, second, float(weight)), asked.gold.take(rows))
+                means[rows, column] = ndcg(_sum(first, second, float(weight)), asked.gold.take(rows))
         mean = means.mean(axis=0)
         # Means that differ by rounding alone are equal; of equals the nearest to the default.
         best = np.flatnonzero(mean >= mean.max() - 1e-9)
@@ -172,40 +167,6 @@ def _sum(first: _Scaled, second: _Scaled, weight: float) -> NDArray[np.float64]:
     total = weight * first.values + (1 - weight) * second.values
     total[~(first.returned | second.returned)] = -np.inf
     return total
-
-
-def _ndcg(scores: NDArray[np.float64], gold: Gold) -> NDArray[np.float64]:
-    """(queries,) NDCG@10 with binary gains."""
-    discounts = 1 / np.log2(np.arange(_DEPTH) + 2)
-    ranked = top_k(scores, _DEPTH).tools
-    found = []
-    for row, tools in enumerate(ranked):
-        right = gold.row(row)
-        gained = discounts[: len(tools)][np.isin(tools, right)].sum()
-        found.append(gained / discounts[: len(right)].sum())
-    return np.array(found)
-
-
-def _held_out(history: History) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of the history to fit methods on, and rows to learn the weight on, each ascending; either may be empty.
-
-    The dev split is held out. Without one a fifth of the train split is, chosen by the hash of the text, so that the
-    same queries are held out whatever their order; equal texts stay on one side.
-    """
-    rows = np.flatnonzero(history.gold.counts)
-    keys = np.array([_key(history.texts[row]) for row in rows], dtype=np.float64)
-    held = history.split[rows] == SPLITS.index("dev")
-    if not held.any():
-        held = keys < _HELD_OUT
-    chosen = np.flatnonzero(held)
-    few = chosen[np.argsort(keys[chosen], kind="stable")[:_MOST_HELD_OUT]]
-    return rows[~held], rows[np.sort(few)]
-
-
-def _key(text: str) -> float:
-    """A number in [0, 1) that depends on the text alone."""
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:6], "big") / 2**48
 
 
 def _in_words(tool: int, case: Case, answers: tuple[ExplainedAnswer, ...], parts: tuple[Contribution, ...]) -> str:
