@@ -67,6 +67,7 @@ ADDITIVE = [
     *("tgr(base=bm25)", "tgr(base=nearest-query)", "nearest-query", "nearest-query(neighbours=3)"),
     *("rrf", "rrf(methods=[bm25, nearest-query], pool=7)"),
     *("hybrid", "hybrid(methods=[bm25, nearest-query], pool=7, learn=false, weight=0.3)"),
+    "late-interaction",
     *("names", "names(prefix=0.0)"),
     *("bm25-fields", "bm25-fields(parent=0.0, b_name=1.0)"),
 ]
