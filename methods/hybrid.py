@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,24 +9,24 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.data.gold import Gold
-from bench.data.tables import SPLITS
 from bench.errors import UsageError
 from bench.metrics.goldranks import GoldRanks
+from bench.metrics.measures import ndcg
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, listed
 from bench.protocol.learning import learns
 from bench.protocol.parts import methods_of
+from bench.search.holdout import held_out
 from bench.search.topk import top_k
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
 
 #: More past queries do not make the weight better, only slower to learn.
 _MOST_HELD_OUT = 300
-_HELD_OUT = 0.2
-#: The weights that are tried: steps of 0.05.
-_GRID = np.arange(21) / 20
 #: NDCG is taken at this depth.
 _DEPTH = 10
+#: The weights that are tried: steps of 0.05.
+_GRID = np.arange(21) / 20
 
 
 class Hybrid(Method):
@@ -53,7 +52,7 @@ class Hybrid(Method):
         pool: int = Field(100, ge=1, description="number of tools each method contributes")
 
     parameters: Parameters
-    #: It learns a weight, whatever its parts do, unless it is told not to.
+    #: It learns a weight, whatever its parts do.
     learns = True
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
@@ -61,7 +60,6 @@ class Hybrid(Method):
         if len(parameters.methods) != 2:
             raise UsageError("hybrid needs two methods, as in hybrid(methods=[bm25-fields, dense]).")
         self._parts = [context.build(spec) for spec in parameters.methods]
-        self.learns = parameters.learn
         self._history: History | None = None
         self._weight = parameters.weight
         self._learnt_on = 0
@@ -80,11 +78,11 @@ class Hybrid(Method):
             self._history = None
 
     def _learn(self, history: History, library: Library) -> None:
-        seen, held = _held_out(history)
+        seen, held = held_out(history, _MOST_HELD_OUT)
         if not len(held):
             return
         parts = self._parts
-        if any(learns(method) for part in parts for method in methods_of(part)):
+        if any(learns(type(method)) for part in parts for method in methods_of(part)):
             if not len(seen):
                 return
             parts = [self.context.build(spec) for spec in self.parameters.methods]
@@ -177,37 +175,8 @@ def _sum(first: _Scaled, second: _Scaled, weight: float) -> NDArray[np.float64]:
 
 
 def _ndcg(scores: NDArray[np.float64], gold: Gold) -> NDArray[np.float64]:
-    """(queries,) NDCG@10 with binary gains; a requirement is met by any of its tools."""
-    discounts = 1 / np.log2(np.arange(_DEPTH) + 2)
-    found = GoldRanks.of(top_k(scores, _DEPTH).tools, gold)
-    return np.array(
-        [
-            discounts[ranks[ranks <= _DEPTH] - 1].sum() / discounts[:required].sum()
-            for ranks, required in zip(found.ranks, found.n, strict=True)
-        ]
-    )
-
-
-def _held_out(history: History) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of the history to fit methods on, and rows to learn the weight on, each ascending; either may be empty.
-
-    The dev split is held out. Without one a fifth of the train split is, chosen by the hash of the text, so that the
-    same queries are held out whatever their order; equal texts stay on one side.
-    """
-    rows = np.flatnonzero(history.gold.counts)
-    keys = np.array([_key(history.texts[row]) for row in rows], dtype=np.float64)
-    held = history.split[rows] == SPLITS.index("dev")
-    if not held.any():
-        held = keys < _HELD_OUT
-    chosen = np.flatnonzero(held)
-    few = chosen[np.argsort(keys[chosen], kind="stable")[:_MOST_HELD_OUT]]
-    return rows[~held], rows[np.sort(few)]
-
-
-def _key(text: str) -> float:
-    """A number in [0, 1) that depends on the text alone."""
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:6], "big") / 2**48
+    """(queries,) NDCG@10; a requirement is met by any of its tools."""
+    return ndcg(GoldRanks.of(top_k(scores, _DEPTH).tools, gold), np.full(len(scores), _DEPTH))
 
 
 def _in_words(tool: int, case: Case, answers: tuple[ExplainedAnswer, ...], parts: tuple[Contribution, ...]) -> str:

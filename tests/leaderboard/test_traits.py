@@ -41,6 +41,7 @@ def row(spec: str, *, history: int = 100, needs_llm: bool = False, **method: Any
         ("rrf(methods=[bm25, nearest-query])", True),
         # It learns a weight of its own.
         ("hybrid(methods=[bm25, tfidf])", True),
+        ("linear-adapter", True),
         ("not a spec (", False),
         ("nobody-knows-it", False),
     ],

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from bench.data.dataset import Dataset
-from bench.errors import UnavailableError
+from bench.errors import UnavailableError, UsageError
 from bench.models.crossencoders import CrossEncoder
 from bench.models.trainingcard import TrainingCard, text_digest
 from bench.specs.spec import Spec, Value
 from bench.training import train
-from bench.training.reranker import RerankerTrainer
+from bench.training.reranker import RerankerTrainer, margin_error
 from bench.training.train import train_model
 
 SETTINGS: dict[str, Value] = {
@@ -88,17 +88,75 @@ def test_the_loss_falls_and_the_model_scores_pairs(
     assert scores[gold].mean() > scores[~gold].mean()
 
 
+@pytest.mark.parametrize("more", [{}, {"loss": "listwise", "distillation": 0.1, "batch_size": 6}])
 def test_a_training_cut_off_goes_on_to_the_same_model(
-    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str], cut_off: Callable[[str, int], None]
+    lessons: Dataset,
+    tmp_path: Path,
+    tiny_models: dict[str, str],
+    cut_off: Callable[[str, int], None],
+    more: dict[str, Value],
 ) -> None:
-    trained(lessons, tmp_path / "whole", tiny_models, epochs=2)
+    trained(lessons, tmp_path / "whole", tiny_models, epochs=2, **more)
     cut_off("reranker", 5)
     with pytest.raises(KeyboardInterrupt):
-        trained(lessons, tmp_path / "cut", tiny_models, epochs=2)
-    assert trained(lessons, tmp_path / "cut", tiny_models, epochs=2).resumed == 1
+        trained(lessons, tmp_path / "cut", tiny_models, epochs=2, **more)
+    assert trained(lessons, tmp_path / "cut", tiny_models, epochs=2, **more).resumed == 1
     pairs = [("send mail", "send a letter"), ("rain", "the price")]
     left, right = (CrossEncoder(str(tmp_path / name)).score(pairs) for name in ("whole", "cut"))
     assert left == pytest.approx(right, abs=1e-5)
+
+
+def test_the_listwise_loss_is_that_of_each_query_alone(lessons: Dataset, tiny_models: dict[str, str]) -> None:
+    trainer = prepared(lessons, tiny_models, loss="listwise", positives=2, dropout=0.0)
+    assert len(trainer) == 32
+    trainer.model.eval()
+    lists = np.array([5, 0, 2])
+    expected = []
+    for query in lists:
+        rows = np.flatnonzero(trainer._pairs[:, 0] == query)
+        logits = trainer.classified([(trainer._queries[q], trainer._texts[t]) for q, t in trainer._pairs[rows]])[:, 0]
+        right, wrong = logits[trainer._relevant[rows] > 0], logits[trainer._relevant[rows] == 0]
+        # -log p of each positive among itself and the negatives.
+        below = [np.log(np.exp(one) + np.exp(wrong).sum()) - one for one in right.astype(np.float64)]
+        expected.append(np.mean(below))
+    # Queries with one gold tool and with two are in one batch.
+    assert {int((trainer._pairs[:, 0] == query).sum()) for query in lists} == {3, 4}
+    assert float(trainer.loss(lists).detach()) == pytest.approx(np.mean(expected), abs=1e-5)
+
+
+def test_margins_by_hand() -> None:
+    import torch
+
+    scores = torch.tensor([[3.0, 1.0, 0.0], [2.0, 5.0, -1e4]])
+    taught = torch.tensor([[2.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
+    positive = torch.tensor([[True, False, False], [True, False, False]])
+    negative = torch.tensor([[False, True, True], [False, True, False]])
+    # Margins 2, 3 and -3; taught 1, 1 and 0; the empty cell does not count.
+    assert float(margin_error(scores, taught, positive, negative)) == pytest.approx((1 + 4 + 9) / 3)
+    assert float(margin_error(scores, taught, positive, torch.zeros_like(negative))) == 0
+
+
+def test_distillation_brings_the_margins_to_those_of_the_retriever(
+    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]
+) -> None:
+    errors = []
+    for number, distillation in enumerate((0.0, 1.0)):
+        folder = tmp_path / str(number)
+        card = trained(lessons, folder, tiny_models, loss="listwise", distillation=distillation, batch_size=6)
+        assert card.settings["distillation"] == distillation
+        assert card.evaluations[-1].loss < card.evaluations[0].loss
+        teacher = prepared(lessons, tiny_models)
+        pairs = [(teacher._queries[query], teacher._texts[tool]) for query, tool in teacher._pairs]
+        logits, right = CrossEncoder(str(folder)).score(pairs).reshape(32, 3), teacher._relevant.reshape(32, 3) > 0
+        taught = teacher._taught.reshape(32, 3)
+        margins = [(values[right][:, None] - values[~right].reshape(32, 2)) for values in (logits, taught)]
+        errors.append(float(((margins[0] - margins[1]) ** 2).mean()))
+    assert errors[1] < 0.7 * errors[0]
+
+
+def test_distillation_needs_lists(lessons: Dataset, tiny_models: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="set loss=listwise"):
+        prepared(lessons, tiny_models, distillation=1.0)
 
 
 def test_a_cross_encoder_as_base_keeps_its_head(lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]) -> None:

@@ -1,0 +1,35 @@
+"""Past queries that are held out to choose a setting."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.tables import SPLITS
+from bench.protocol.views import History
+
+_SHARE = 0.2
+
+
+def held_out(history: History, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of the history to fit methods on, and at most `most` rows to choose a setting on, each ascending.
+
+    The dev split is held out. Without one a fifth of the train split is, chosen by the hash of the text, so that the
+    same queries are held out whatever their order; equal texts stay on one side. Either may be empty.
+    """
+    rows = np.flatnonzero(history.gold.counts)
+    keys = np.array([text_key(history.texts[row]) for row in rows], dtype=np.float64)
+    held = history.split[rows] == SPLITS.index("dev")
+    if not held.any():
+        held = keys < _SHARE
+    chosen = np.flatnonzero(held)
+    few = chosen[np.argsort(keys[chosen], kind="stable")[:most]]
+    return rows[~held], rows[np.sort(few)]
+
+
+def text_key(text: str) -> float:
+    """A number in [0, 1) that depends on the text alone."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:6], "big") / 2**48
