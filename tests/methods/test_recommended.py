@@ -78,7 +78,7 @@ def test_it_was_chosen_on_past_queries_alone(choice: ModuleType) -> None:
     assert RECIPE.replace("methods=[bm25-fields, dense], ", "") in choice.CANDIDATES
 
 
-def test_the_values_are_those_of_a_method_without_history(choice: ModuleType) -> None:
+def test_the_values_are_those_of_a_method_without_history(choice: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     data = load_dataset("starter")
     rows = choice.past_rows(data, 30)
     library = Library.of(data, data.card.template)
@@ -95,12 +95,8 @@ def test_the_values_are_those_of_a_method_without_history(choice: ModuleType) ->
         def __getattr__(self, name: str) -> object:
             return getattr(self.method, name)
 
-    built = choice.build_method
-    choice.build_method = lambda spec: Watched(built(spec))
-    try:
-        values = choice.values_of("bm25", data, rows, "recall@5")
-    finally:
-        choice.build_method = built
+    monkeypatch.setattr(choice, "build_method", lambda spec: Watched(build_method(spec)))
+    values = choice.values_of("bm25", data, rows, "recall@5")
     assert seen == [0]
     method = build_method("bm25")
     method.index(library)
