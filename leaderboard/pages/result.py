@@ -105,8 +105,8 @@ def _risk(result: Result) -> dict[str, Any] | None:
     """The risk-coverage curve: its picture, and a row for each tenth of the queries; None where there is none."""
     try:
         curve = risk_coverage(result)
-    except ResultError:
-        return None  # the table is damaged: the download says so
+    except (ResultError, pa.ArrowException, ValueError, TypeError):
+        return None  # somebody's table that is damaged, or holds other types: it is no reason to lose the page
     if curve is None:
         return None
     levels = sorted({curve.at(tenth / 10) for tenth in range(1, 11)})

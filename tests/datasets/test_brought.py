@@ -201,7 +201,7 @@ LINKS = [
 
 
 def test_taskbench_keeps_the_links_of_types_as_edges(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "id": "7",
             "type": "chain",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,3 +93,16 @@ def test_there_is_none_without_scores_without_both_kinds_of_queries_or_without_t
     assert one is not None
     (stored.folder / "run.parquet").unlink()
     assert risk_coverage(stored) is None
+
+
+def test_scores_that_are_texts_cost_a_page_its_curve_and_nothing_else(data: Dataset, tmp_path: Path) -> None:
+    _, stored = curve({"q1": {"a": 9.0}, "q3": {"a": 1.0}}, data, tmp_path)
+    page = importlib.import_module("bench.leaderboard.pages.result")
+    assert page._risk(stored)["area"] == pytest.approx(stored.metrics.metrics["aurc@5"].mean)
+    table = stored.run
+    place = table.column_names.index("score")
+    pq.write_table(table.set_column(place, "score", pa.array(["high"] * len(table))), stored.folder / "run.parquet")
+    manifest = json.loads((stored.folder / "manifest.json").read_text("utf-8"))
+    manifest["files"]["run.parquet"] = hashlib.sha256((stored.folder / "run.parquet").read_bytes()).hexdigest()
+    (stored.folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    assert page._risk(Result.read(stored.folder)) is None
