@@ -1,0 +1,24 @@
+"""A service for `http(url="http://localhost:8000/search", catalogue="http://localhost:8000/tools")`."""
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+words = {}
+
+
+class Search(BaseHTTPRequestHandler):
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        found = []
+        if self.path == "/tools":
+            words.update({tool["id"]: set(tool["text"].lower().split()) for tool in asked["tools"]})
+        else:
+            query = set(asked["query"].lower().split())
+            found = sorted(words, key=lambda tool: (-len(query & words[tool]), tool))[: asked["limit"]]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"tools": found}).encode())
+
+
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1]) if sys.argv[1:] else 8000), Search).serve_forever()
