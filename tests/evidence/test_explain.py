@@ -98,7 +98,6 @@ def test_the_parts_of_a_tool_sum_to_its_stored_score(run: Run, method: str) -> N
     [
         *("dense", "dense(similarity=l1)", "tgr(base=dense(similarity=l2))", "nearest-bundle", "popularity"),
         *("nearest-bundle(base=bm25)", "query-generation", "query-generation(base=bm25, include_utterance=false)"),
-        "linear-adapter(queries=40)",
         *("coverage", "coverage(base=nearest-query, share=1.0)"),
         *("server-first", "server-first(base=bm25, servers=best, tools=2)"),
         *("ptr", "ptr(retriever=nearest-query)", "ptr(retriever=none)", "ptr(retriever=random, coverage=false)"),
