@@ -104,7 +104,6 @@ def test_the_parts_of_a_tool_sum_to_its_stored_score(run: Run, method: str) -> N
         *("re-invoke", "re-invoke(intents=1)"),
         *("mcp-zero", "mcp-zero(servers=1, blocks=1)"),
         *("tool2vec", "tool2vec(similarity=dot)"),
-        "linear-adapter(queries=40)",
         *("coverage", "coverage(base=nearest-query, share=1.0)"),
         *("server-first", "server-first(base=bm25, servers=best, tools=2)"),
         *("ptr", "ptr(retriever=nearest-query)", "ptr(retriever=none)", "ptr(retriever=random, coverage=false)"),
