@@ -172,6 +172,17 @@ def test_the_data_files_of_a_wheel_are_those_of_the_checkout(wheel: Path, patter
             assert archive.read(name) == path.read_bytes()
 
 
+def test_the_same_source_gives_the_same_wheel_to_the_last_byte(source: Path, wheel: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(source, copy)
+    for path in copy.rglob("*"):
+        # Another time, as of another checkout.
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    (again,) = build(copy, tmp_path / "again", "--wheel").glob("*.whl")
+    assert again.name == wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
+
+
 def test_a_new_dataset_and_a_new_method_are_packed_without_a_list(source: Path, tmp_path: Path) -> None:
     changed = tmp_path / "changed"
     shutil.copytree(source, changed)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.text import clean, label, one_line, shortened, slug, unique_slug
+from bench.text import clean, label, one_line, shortened, slug, told, unique_slug
 
 
 def test_letters_that_need_joiners_keep_them() -> None:
@@ -90,3 +90,13 @@ def test_a_unique_slug_tells_no_folder_of_a_machine() -> None:
     assert "home" not in unique_slug("dense(encoder=/home/me/models/mine)")
     assert unique_slug("bm25") == "bm25"
     assert unique_slug("bm25", "test") != unique_slug("bm25", "dev")
+
+
+def test_a_message_is_cut_in_the_middle_and_cleaned() -> None:
+    assert told("as it is,\nin two lines\r\nor three") == "as it is,\nin two lines\nor three"
+    assert told("a\x1b[2Jb\rc\u202ed") == "a\ufffd[2Jb\ufffdc\ufffdd"
+    long = told("what: " + "x" * 100_000 + "; do this.")
+    assert len(long) <= 4000
+    assert long.startswith("what: x")
+    assert long.endswith("x; do this.")
+    assert len(told("y" * 300, 200)) <= 200

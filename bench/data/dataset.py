@@ -274,11 +274,8 @@ def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edg
         schemas = (tool.returns, tool.annotations, tool.input_schema)
         _check_text(spec, f"tool {tool.tool_id}", *texts, *schemas, *(text for field in fields for text in field))
         for text in (*schemas, *(field[3] for field in fields)):
-            if text is not None and not _is_json(text):
-                raise DataError(
-                    f"dataset {spec}, tool {tool.tool_id}: {one_line(text, 60)!r} is not JSON, or is nested deeper "
-                    f"than {MAX_DEPTH} levels."
-                )
+            if text is not None and (fault := _json_fault(text)):
+                raise DataError(f"dataset {spec}, tool {tool.tool_id}: {one_line(text, 60)!r} {fault}.")
     for query in queries:
         slices = (*query.slices, *query.slices.values())
         more = (*query.searches, *query.context, query.origin, *query.calls)
@@ -294,13 +291,18 @@ def _check_text(spec: str, what: str, *texts: str | None) -> None:
         raise DataError(f"dataset {spec}: the text of {what} is not valid Unicode (half a surrogate pair).") from None
 
 
-def _is_json(text: str) -> bool:
+def _json_fault(text: str) -> str:
+    """What is wrong with a JSON text; empty if nothing is."""
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
+    except RecursionError:
+        return f"is nested deeper than {MAX_DEPTH} levels"
+    except ValueError:
+        return "is not JSON"
     # What a parser still takes, whoever writes or walks it may not.
-    return text.count("{") + text.count("[") <= MAX_DEPTH or _depth(value) <= MAX_DEPTH
+    if text.count("{") + text.count("[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        return f"is nested deeper than {MAX_DEPTH} levels"
+    return ""
 
 
 def _depth(value: Any) -> int:

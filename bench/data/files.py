@@ -35,7 +35,7 @@ class Files:
         except OSError as error:
             raise DataError(f"cannot read {name}: {error.strerror}.") from None
         except UnicodeDecodeError as error:
-            raise DataError(f"{name} is not UTF-8 ({error.reason} at byte {error.start}).") from None
+            raise DataError(f"{name} is not UTF-8: {error}.") from None
 
     def json(self, name: str) -> Any:
         """An upstream file as JSON; raises `DataError` when it is not."""

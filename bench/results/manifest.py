@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from bench.data.origins import from_traces, synthetic
 from bench.data.template import template_name, valid_template
@@ -223,11 +223,10 @@ class Manifest(Record, Sparing):
     #: sha256 of all the fields above; empty in results of versions that took none. It shows accidents, not forgery.
     digest: str = ""
 
-    @model_validator(mode="after")
-    def _check_digest(self) -> Manifest:
-        if self.digest and self.digest != self._own_digest():
-            raise ValueError("it was changed: its fields do not give its digest")
-        return self
+    @property
+    def intact(self) -> bool:
+        """Whether the fields give the digest; also of a manifest without one."""
+        return not self.digest or self.digest == self._own_digest()
 
     def sealed(self) -> Manifest:
         """The manifest with the digest of its fields, as it is written."""

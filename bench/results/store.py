@@ -113,6 +113,8 @@ class Result:
     def verify(self) -> None:
         """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
         _ = self.run, self.per_query, self.repeats
+        if not self.manifest.intact:
+            raise ResultError(f"{self.folder / MANIFEST} was changed: its fields do not give its digest; run it again.")
 
     @property
     def has_run(self) -> bool:

@@ -117,6 +117,8 @@ def check_members(
     """
     faults: list[str] = []
     manifest = _parsed(members, MANIFEST, Manifest, faults)
+    if manifest is not None and not manifest.intact:
+        faults.append(f"{MANIFEST} was changed: its fields do not give its digest.")
     metrics = _parsed(members, METRICS, Metrics, faults)
     packed = _parsed(members, SUBMISSION, Submission, faults) if SUBMISSION in members else None
     if manifest is None or metrics is None:

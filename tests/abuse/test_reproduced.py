@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -74,6 +75,15 @@ def test_a_key_of_many_parts_is_refused_before_it_is_parsed(
     path.write_text(text)
     with pytest.raises(DataError, match="a key has more than 32 parts"):
         toml_table(path, "the card", DataError)
+
+
+def test_the_search_for_long_keys_is_linear(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text("#" + " " * 500_000 + "\n" + " " * 500_000 + "\n" + "," * 100_000 + "\n")
+    begun = time.monotonic()
+    with pytest.raises(DataError, match="is not TOML"):
+        toml_table(path, "the card", DataError)
+    assert time.monotonic() - begun < 10
 
 
 def test_toml_of_ordinary_files_is_read(tmp_path: Path) -> None:
@@ -219,10 +229,11 @@ def test_a_manifest_with_a_changed_letter_is_refused(tmp_path: Path, bench: Benc
         changed = text[:-1] + chr(ord(text[-1]) ^ 1)
         path.write_text(whole.replace(json.dumps(text), json.dumps(changed)))
         with pytest.raises(ResultError, match="its fields do not give its digest"):
-            Result.read(result.folder)
+            Result.read(result.folder).verify()
         assert bench("submit", "check", result.folder, code=1).out
     path.write_text(whole)
-    Result.read(result.folder)
+    Result.read(result.folder).verify()
+    bench("submit", "check", result.folder)
 
 
 def test_six_exports_to_one_folder_are_one_export(tmp_path: Path, bench: Bench) -> None:

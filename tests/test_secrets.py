@@ -1,0 +1,55 @@
+"""Keys that bench was given appear in nothing that it writes or prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import secrets
+from bench.__main__ import run
+from bench.remote.answers import Unusable
+from bench.remote.servers import servers_in
+from bench.secrets import keep, masked, masked_bytes, masked_json
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No keys of other tests."""
+    monkeypatch.setattr(secrets, "_kept", set())
+
+
+def test_a_key_is_masked_wherever_it_stands() -> None:
+    keep("sk-12345678")
+    keep("sk-12345678-and-more")
+    assert masked("a sk-12345678-and-more b sk-12345678") == "a [the key] b [the key]"
+    assert masked_bytes(b"\xff sk-12345678") == b"\xff [the key]"
+    value = {"sk-12345678": ["x", {"y": "is sk-12345678"}, 1, None, True]}
+    assert masked_json(value) == {"[the key]": ["x", {"y": "is [the key]"}, 1, None, True]}
+    assert str(Unusable("it said sk-12345678")) == "it said [the key]"
+
+
+def test_placeholders_are_no_keys() -> None:
+    for word in ("", "none", "EMPTY"):
+        keep(word)
+    assert masked("none of it is EMPTY") == "none of it is EMPTY"
+
+
+def test_keys_of_a_configuration_of_servers_are_known(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    remote = {"url": "http://localhost/mcp", "headers": {"Authorization": "Bearer abcdefgh12", "X-Place": "somewhere"}}
+    local = {"command": "python", "env": {"GITHUB_TOKEN": "ghp_1234567", "LANG": "en_GB.UTF-8"}}
+    file.write_text(json.dumps({"mcpServers": {"a": remote, "b": local}}))
+    servers_in(file)
+    said = "abcdefgh12 ghp_1234567 somewhere en_GB.UTF-8"
+    assert masked(said) == "[the key] [the key] somewhere en_GB.UTF-8"
+
+
+def test_a_message_never_holds_a_key(capsys: pytest.CaptureFixture[str]) -> None:
+    keep("sk-12345678")
+    assert run(["run", "-m", "sk-12345678", "-d", "starter"]) == 2
+    assert run(["show", "sk-12345678"]) == 2
+    assert run(["sk-12345678"]) == 2
+    said = capsys.readouterr()
+    assert "sk-12345678" not in said.err + said.out
