@@ -45,7 +45,8 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        error.message = told(masked(error.message))
+        # Its own `show` prints the usage, too, and reads this attribute.
+        error.message = told(masked(error.message))  # type: ignore[misc]
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):

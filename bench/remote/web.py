@@ -108,12 +108,12 @@ class WebClient:
         raise Unusable(reason)
 
     def _ask(self, verb: str, url: str, body: Any) -> Answered:
-        headers, limits = self._headers, {"seconds": self._web.timeout, "most": LARGEST}
+        seconds = self._web.timeout
         if verb == "GET":
-            return self._exchange.send(verb, url, headers=headers, params=body, **limits)
-        headers = {**headers, "Content-Type": "application/json"}
+            return self._exchange.send(verb, url, headers=self._headers, seconds=seconds, most=LARGEST, params=body)
+        headers = {**self._headers, "Content-Type": "application/json"}
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-        return self._exchange.send(verb, url, headers=headers, content=content, **limits)
+        return self._exchange.send(verb, url, headers=headers, seconds=seconds, most=LARGEST, content=content)
 
     def _wait_for_turn(self) -> None:
         if not self._web.rate:

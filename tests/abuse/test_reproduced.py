@@ -24,6 +24,7 @@ from bench.registry import build_method
 from bench.registry import methods as building
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, Result, find_result
+from bench.specs.parameters import check_parameters
 from bench.storage.paths import read_regular
 from bench.storage.records import toml_table
 
@@ -137,7 +138,7 @@ def test_a_device_and_a_file_that_is_too_large_are_not_read(tmp_path: Path) -> N
 
 def test_a_nested_spec_is_built_once_for_each_level(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    true = building.check_parameters
+    true = check_parameters
 
     def counted(*arguments: Any) -> Any:
         made.append(arguments)
