@@ -9,7 +9,7 @@ another one if
 
 The rule reads texts alone and no model, so that the same files give the same tools on every machine. The limits were
 set by reading pairs of LiveMCPBench's gold tools and tools of the dataset `mcp-servers`: above them nearly all pairs do
-the same, below them most do not. `docs/datasets.md` has the numbers.
+the same, below them most do not. `docs/datasets.md` has the shares and their intervals.
 """
 
 from __future__ import annotations

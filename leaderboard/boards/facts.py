@@ -84,7 +84,8 @@ def data_of(spec: str, content_hash: str) -> Data:
         return Data(entry.card, None, "The dataset's cached files were unreadable when this page was built.")
     if dataset.content_hash != content_hash:
         return Data(entry.card, None, "The dataset has changed since these results were computed.")
-    return Data(entry.card, dataset, "")
+    # Its own card: one with distractors names the licences of both.
+    return Data(dataset.card, dataset, "")
 
 
 def state_of_data(spec: str) -> str:

@@ -124,8 +124,8 @@ def _operations(document: Path) -> list[dict[str, str]]:
 
 def test_the_servers_of_toucan(upstream: Path) -> None:
     with pytest.raises(DataError, match=r"two tools have the id '@samihalawa/visual-ui-debug-agent-mcp/batch_"):
-        import_sources("toucan", [upstream / TOUCAN])
-    data = import_sources("toucan", [upstream / TOUCAN], drop_duplicates=True)
+        import_sources("servers", [upstream / TOUCAN])
+    data = import_sources("servers", [upstream / TOUCAN], drop_duplicates=True)
     assert len(list((upstream / TOUCAN).iterdir())) == 2120
     # 17,578 tools are listed; eight servers list one of theirs twice, five of them in equal words.
     assert len(data.tools) == 17570

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.data.dataset import Dataset
+from bench.data.libraries import LibraryOptions, with_library
 from bench.errors import UsageError
 from bench.evaluation.plan import Plan
 from bench.registry import load_dataset
@@ -17,12 +18,9 @@ from bench.specs.spec import parse
 FOLDER = "TheAgentArk/Toucan/a1976dea7688c0f36533aa6e3a3fa4c27e017b4b"
 
 
-@pytest.fixture
-def servers(mirror: Path) -> Dataset:
-    return load_dataset("mcp-servers")
-
-
-def test_tools_are_those_that_upstream_lists(servers: Dataset, mirror: Path) -> None:
+def test_tools_are_those_that_upstream_lists_and_join_livemcpbench(mirror: Path) -> None:
+    # One test: the catalogue takes a second to read.
+    servers = load_dataset("mcp-servers")
     listed: dict[str, str] = {}
     count = 0
     for path in sorted((mirror / FOLDER / "mcp_servers").iterdir()):
@@ -32,36 +30,30 @@ def test_tools_are_those_that_upstream_lists(servers: Dataset, mirror: Path) -> 
             count += 1
             listed.setdefault(f"{page['author']}/{record['name']}", record.get("description") or "")
     assert count == 17578
-    found = {tool.tool_id: tool.description for tool in servers.tools}
-    assert found == listed
-    assert len(found) == 17570
-    assert not servers.queries
-
-
-def test_the_known_issues_are_what_the_card_says(servers: Dataset) -> None:
+    assert {tool.tool_id: tool.description for tool in servers.tools} == listed
+    assert (len(listed), len(servers.queries), len(servers.remarks)) == (17570, 0, 8)
     assert len({(tool.name, tool.description) for tool in servers.tools}) == 14982
     assert sum(not tool.description for tool in servers.tools) == 442
-    assert len(servers.remarks) == 8
-    assert len(dataset_entry("toucan").card.files()) == 2121
-
-
-def test_it_cannot_be_run(servers: Dataset) -> None:
     with pytest.raises(UsageError, match=r"catalogue without queries.*DATASET\(distractors=mcp-servers\)"):
         Plan(parse("mcp-servers"), parse("bm25")).normal(servers)
+    among(servers, load_dataset("livemcpbench"))
 
 
-def test_livemcpbench_among_them(servers: Dataset) -> None:
-    own = load_dataset("livemcpbench")
-    everything = load_dataset("livemcpbench(distractors=toucan)")
-    # 172 near-duplicates of gold tools are left out.
-    assert len(everything.tools) == 527 + 17570 - 172
+def among(servers: Dataset, own: Dataset) -> None:
+    """LiveMCPBench with the tools of the catalogue: 172 of these are near-duplicates of tools that queries name."""
+
+    def drawn(**options: object) -> Dataset:
+        chosen = LibraryOptions.model_validate({"distractors": "mcp-servers", **options})
+        return with_library(own, chosen, servers, "drawn")
+
+    everything, right = drawn(), drawn(duplicates="right")
+    assert (len(everything.tools), len(right.tools)) == (527 + 17570 - 172, 527 + 17570)
     assert everything.queries == own.queries
-    assert everything.units.tolist() == own.units.tolist()
-    right = load_dataset("livemcpbench(distractors=toucan, duplicates=right)")
-    assert len(right.tools) == 527 + 17570
-    more = {tool for query in right.queries for others in query.any_of.values() for tool in others}
-    assert sum(tool.startswith("mcp-servers/") for tool in more) == 172
-    assert right.units.tolist() == own.units.tolist()
-    thousand = load_dataset("livemcpbench(distractors=toucan, tools=1000)")
-    assert set(own.tool_codes) < set(thousand.tool_codes) < set(everything.tool_codes)
-    assert load_dataset("livemcpbench(distractors=toucan, tools=527)").content_hash == own.content_hash
+    meeting = {tool for query in right.queries for others in query.any_of.values() for tool in others}
+    assert sum(tool.startswith("mcp-servers/") for tool in meeting) == 172
+    assert everything.units.tolist() == right.units.tolist() == own.units.tolist()
+
+
+def test_the_alias_and_the_files() -> None:
+    card = dataset_entry("toucan").card
+    assert (card.id, len(card.files())) == ("mcp-servers", 2121)

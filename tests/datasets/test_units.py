@@ -13,7 +13,12 @@ from bench.data.units import judged_units, unit_codes, unit_sizes
 from bench.registry import dataset_entries, load_dataset
 
 RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
-BUILT_IN = {name: entry.card for name, entry in dataset_entries().items() if entry.module is not None}
+#: Those with queries: a catalogue has nothing that could be dependent.
+BUILT_IN = {
+    name: entry.card
+    for name, entry in dataset_entries().items()
+    if entry.module is not None and (entry.card.counts is None or entry.card.counts.gold_max)
+}
 #: dataset -> rule; judged queries, units, queries of the largest, effective number.
 UNITS = {
     "apibank": ("gold+group", (269, 71, 13, 47.0)),
