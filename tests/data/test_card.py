@@ -285,3 +285,52 @@ def test_ids_and_aliases_are_unique_whatever_their_letter_case() -> None:
             names.update({made.id.lower(), *(alias.lower() for alias in made.aliases)})
             assert len({alias.lower() for alias in made.aliases}) == len(made.aliases)
     assert [name for name, count in names.items() if count > 1] == []
+
+
+# A list of files next to the card ------------------------------------------------------------------------------------
+
+LISTED = """id = "x"
+title = "t"
+summary = "s"
+licence = "MIT"
+redistribution = true
+template = "description"
+
+[[upstream]]
+repository = "a/b"
+commit = "{commit}"
+licence = "MIT"
+redistribution = true
+files = "sums.txt"
+"""
+
+
+def listed(folder: Path, sums: str) -> Card:
+    (folder / "card.toml").write_text(LISTED.format(commit="0" * 40))
+    (folder / "sums.txt").write_text(sums)
+    return read_cards(folder / "card.toml")[0]
+
+
+def test_files_may_be_listed_next_to_the_card(tmp_path: Path) -> None:
+    card = listed(tmp_path, f"{'a' * 64}  folder/a file.json\n{'b' * 64}  LICENSE\n")
+    assert card.upstream[0].files == {"folder/a file.json": "a" * 64, "LICENSE": "b" * 64}
+
+
+@pytest.mark.parametrize(
+    ("sums", "sentence"),
+    [
+        ("abc\n", r"sums.txt, line 1: expected a sha256, two spaces and a path that occurs once\."),
+        (f"{'a' * 64}  x\n{'a' * 64}  x\n", r"sums.txt, line 2: expected"),
+        ("short  x\n", r"is not valid: upstream.0.files.x"),
+        (f"{'a' * 64}  ../x\n", r"does not stay inside its repository"),
+    ],
+)
+def test_a_list_that_is_none_is_refused(tmp_path: Path, sums: str, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        listed(tmp_path, sums)
+
+
+def test_a_list_that_is_missing_is_told(tmp_path: Path) -> None:
+    (tmp_path / "card.toml").write_text(LISTED.format(commit="0" * 40))
+    with pytest.raises(DataError, match=r"the list of files .*sums\.txt cannot be read"):
+        read_cards(tmp_path / "card.toml")
