@@ -44,9 +44,9 @@ class LinearAdapter(Method):
     tools stay as they are. L-BFGS stops after 50 iterations.
 
     Only tools that past queries use count as wrong answers: others would be learnt as wrong for being new. The penalty
-    is the one with the best mean NDCG@10 on at most 300 dev queries, or as many of a fifth of the train queries; W = I
-    is among the choices. Then W is learnt on all past queries, at most `queries` of them, chosen by the hash of their
-    text.
+    is chosen by the mean NDCG@10 on at most 300 dev queries, or as many of a fifth of the train queries: from strong to
+    weak, until one is worse than the best before it, W = I being the first. Then W is learnt on all past queries, at
+    most `queries` of them, chosen by the hash of their text.
     """
 
     class Parameters(ParameterSet):
