@@ -45,7 +45,8 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:
-        error.message = told(masked(error.message))
+        # Declared final, but what it quotes comes from outside.
+        vars(error)["message"] = told(masked(error.message))
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):

@@ -108,12 +108,19 @@ class WebClient:
         raise Unusable(reason)
 
     def _ask(self, verb: str, url: str, body: Any) -> Answered:
-        headers, limits = self._headers, {"seconds": self._web.timeout, "most": LARGEST}
-        if verb == "GET":
-            return self._exchange.send(verb, url, headers=headers, params=body, **limits)
-        headers = {**headers, "Content-Type": "application/json"}
-        content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-        return self._exchange.send(verb, url, headers=headers, content=content, **limits)
+        content, headers = None, self._headers
+        if verb == "POST":
+            headers = {**headers, "Content-Type": "application/json"}
+            content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        return self._exchange.send(
+            verb,
+            url,
+            headers=headers,
+            seconds=self._web.timeout,
+            most=LARGEST,
+            params=body if verb == "GET" else None,
+            content=content,
+        )
 
     def _wait_for_turn(self) -> None:
         if not self._web.rate:
