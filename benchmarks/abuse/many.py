@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ SECONDS = 3.0
 
 def results(folder: Path, count: int) -> list[Row]:
     """`list results`, and `compare` of two of them, on a fifth of the results and on all."""
-    from bench.results.store import MANIFEST, Result, to_json
+    from bench.results.store import MANIFEST, METRICS, Result, to_json
 
     made = folder / "made"
     line = [*BENCH, "run", "-m", "bm25", "-m", "tfidf", "-d", "starter", "--results", str(made), "-q"]
@@ -28,7 +29,12 @@ def results(folder: Path, count: int) -> list[Row]:
         for number in range(done, upto):
             copy = stored.with_name(f"bm25-{number:012x}")
             shutil.copytree(stored, copy, copy_function=shutil.copyfile)
-            (copy / MANIFEST).write_text(to_json(manifest.model_copy(update={"result_id": f"{number:012x}"}).sealed()))
+            name = f"{number:012x}"
+            text = (stored / METRICS).read_text().replace(manifest.result_id, name)
+            (copy / METRICS).write_text(text)
+            files = manifest.files | {METRICS: hashlib.sha256(text.encode()).hexdigest()}
+            changed = manifest.model_copy(update={"result_id": name, "files": files})
+            (copy / MANIFEST).write_text(to_json(changed.sealed()))
         done = upto
         for name, line in {
             "list": ["list", "results"],
