@@ -13,6 +13,7 @@ class Popularity(Method):
     """Ranks tools by the number of past queries that used them. Unused tools are not returned."""
 
     needs_history = True
+    is_floor = True
 
     def fit(self, history: History) -> None:
         counts = np.bincount(history.gold.tools, minlength=len(history.library)).astype(np.float64)

@@ -23,6 +23,7 @@ class Random(Method):
         seed: int = Field(0, description="random seed")
 
     parameters: Parameters
+    is_floor = True
     has_chance = True
 
     def index(self, library: Library) -> None:

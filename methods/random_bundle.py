@@ -22,6 +22,7 @@ class RandomBundle(Method):
         seed: int = Field(0, description="random seed")
 
     parameters: Parameters
+    is_floor = True
     needs_history = True
     has_chance = True
 

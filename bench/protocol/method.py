@@ -120,6 +120,9 @@ class Method(ABC):
     #: True when the method itself draws at random, by a seed or not; as above. A language model has chance in any case,
     #: also at temperature 0. `--repeats` runs a method with chance several times: see `bench.session.repeat_seed`.
     has_chance: bool = False
+    #: True for a method that looks at no query: what all others must beat. It is shown with the others' tests, and does
+    #: not compete with them (`bench.stats.tiers`).
+    is_floor: ClassVar[bool] = False
 
     name: str = ""
 

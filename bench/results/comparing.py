@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from bench.data.template import template_name
+from bench.errors import BenchError
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import CURRENT_VERSIONS
+from bench.registry import method_class, method_names
 from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode
 
 #: Versions of the scoring code that are known to give the same numbers, made by
@@ -57,9 +59,6 @@ class Stored(Protocol):
 
 S = TypeVar("S", bound=Stored)
 
-#: Methods that look at no query: what everything else must beat. They and oracles do not compete: their tests are a
-#: family of their own, and so are their tiers (`bench.stats.tiers`).
-FLOORS = frozenset({"popularity", "random", "random-bundle"})
 #: Means that differ by less are equal: rounding alone puts them apart.
 _SAME = 1e-12
 _MOST_NAMED = 3
@@ -350,9 +349,20 @@ def marks(result: Stored, template: str) -> list[Mark]:
 
 
 def competes(result: Stored) -> bool:
-    """Whether a result's method is neither a floor nor an oracle."""
+    """Whether a result's method is neither a floor nor an oracle: these have tests and tiers of their own."""
     method = result.manifest.method
-    return not method.oracle and method.spec.partition("(")[0] not in FLOORS
+    return not method.oracle and (method.run_file is not None or not _is_floor(method.spec.partition("(")[0]))
+
+
+@cache
+def _is_floor(name: str) -> bool:
+    # A result may name any `module:Class`: only what is registered is ever imported.
+    if name not in method_names():
+        return False
+    try:
+        return method_class(name).is_floor
+    except BenchError:
+        return False
 
 
 def usual_template(results: Sequence[Stored]) -> str:

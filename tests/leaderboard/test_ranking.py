@@ -21,7 +21,6 @@ from bench import compare
 from bench.__main__ import run as command
 from bench.errors import UsageError
 from bench.registry.datasets import dataset_entries
-from bench.results.comparing import FLOORS
 from bench.results.store import Result
 from bench.stats.tiers import corrected_pairs, pairwise_tests
 from bench.storage.paths import results_folder
@@ -33,6 +32,7 @@ rankingset = importlib.import_module("bench.leaderboard.boards.rankingset")
 tables = importlib.import_module("bench.leaderboard.boards.tables")
 
 RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
+FLOORS = {"popularity", "random", "random-bundle"}
 #: On which the attacks are tried: a source with two datasets, and two of one.
 SPECS = ("apibank", "starter", "toolbench-i1-inst", "toolbench-i1-cat")
 DECLARED = rankingset.RankingSet.model_validate(
