@@ -89,7 +89,7 @@ site: $(READY)
 # are small. With BENCH_DATA=. the models of `bench reproduce train` are in models/; without them what needs them is
 # left out. Results in BOARD that are still valid are kept.
 BOARD := build/board
-LARGEST_RANKING := 256k
+LARGEST_RANKING := 128k
 
 board: export BENCH_MIRROR ?= $(wildcard ../shared/mirror)
 board: export BENCH_DATA = .

@@ -52,7 +52,7 @@ class Hybrid(Method):
         pool: int = Field(100, ge=1, description="number of tools each method contributes")
 
     parameters: Parameters
-    #: It learns a weight, whatever its parts do.
+    #: It learns a weight, whatever its parts do; not with `learn=false`.
     learns = True
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
@@ -63,6 +63,7 @@ class Hybrid(Method):
         self._history: History | None = None
         self._weight = parameters.weight
         self._learnt_on = 0
+        self.learns = parameters.learn
 
     def fit(self, history: History) -> None:
         self._history = history if self.parameters.learn else None

@@ -26,7 +26,7 @@ from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.search.topk import top_k
 from bench.specs.spec import Spec
-from bench.storage.paths import expanded, read_regular, results_folder
+from bench.storage.paths import expanded, read_once, results_folder
 
 if TYPE_CHECKING:
     import pandas
@@ -89,7 +89,7 @@ def score(
         path = expanded(run)
         file, name = path.name, name or path.stem
         try:
-            content = read_regular(path)
+            content = read_once(path)
         except OSError as error:
             raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
         command = score_command(file, data.spec, name, split, template)

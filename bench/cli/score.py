@@ -26,7 +26,7 @@ from bench.evaluation.external import score_command, score_run_file
 from bench.evaluation.plan import EvaluatedSplit
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
-from bench.storage.paths import read_regular, results_folder
+from bench.storage.paths import read_once, results_folder
 
 
 @click.command("score")
@@ -83,7 +83,7 @@ def command(
 def _read(path: Path) -> tuple[bytes, str]:
     """The bytes of a run file or of standard input, read once, and a name for it that can be stored."""
     try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else read_regular(path)
+        data = sys.stdin.buffer.read() if str(path) == "-" else read_once(path)
     except OSError as error:
         raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
     return data, os.fsencode(path.name).decode("utf-8", "replace")

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import secrets
+import select
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -119,6 +120,8 @@ def write_text(path: Path, text: str) -> None:
 
 #: Bytes of the largest file of text that is read whole: BEIR files of millions of documents have a few gigabytes.
 LARGEST_TEXT = 4 << 30
+#: Seconds without a byte after which a pipe is given up.
+PATIENCE = 60.0
 
 
 def read_regular(path: Path, most: int = LARGEST_TEXT) -> bytes:
@@ -144,6 +147,35 @@ def read_regular(path: Path, most: int = LARGEST_TEXT) -> bytes:
     if len(data) > most:
         raise OSError(errno.EFBIG, f"it is larger than {_size(most)}", str(path))
     return data
+
+
+def read_once(path: Path, most: int = LARGEST_TEXT) -> bytes:
+    """The bytes of a regular file, or of a pipe such as a shell's `<(command)`.
+
+    A pipe to which nothing is written for `PATIENCE` seconds is given up.
+
+    Raises:
+        OSError: as `read_regular`, but for pipes.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        if not stat.S_ISFIFO(os.fstat(handle).st_mode):
+            return read_regular(path, most)
+        parts, count = [], 0
+        waiting = select.poll()
+        waiting.register(handle, select.POLLIN)
+        # A pipe that nobody has opened to write has no event; one that all writers have closed has one, and is at end.
+        while waiting.poll(PATIENCE * 1000):
+            part = os.read(handle, 1 << 20)
+            if not part:
+                return b"".join(parts)
+            count += len(part)
+            if count > most:
+                raise OSError(errno.EFBIG, f"it is larger than {_size(most)}", str(path))
+            parts.append(part)
+        raise OSError(errno.ETIMEDOUT, f"nothing was written to this pipe for {PATIENCE:g} seconds", str(path))
+    finally:
+        os.close(handle)
 
 
 def _size(count: int) -> str:

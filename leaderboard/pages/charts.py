@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.sax.saxutils import escape, quoteattr
 
 from bench.leaderboard.numbers import fixed, interval
@@ -52,6 +52,8 @@ def tier_picture(title: str, bars: Sequence[Bar], width: int = WIDTH) -> str:
         return ""
     # A third and more of the width is for names.
     named = _LABEL * width // WIDTH
+    # Of a single group of queries there is no interval: its ends are not numbers.
+    bars = [bar if _finite(bar.low, bar.high) else replace(bar, low=None, high=None) for bar in bars]
     ends = [end for bar in bars for end in (bar.low, bar.high, bar.mean) if end is not None]
     low, high = _room(min(ends), max(ends))
     left, right, top = named + 62, width - 16, 14
@@ -234,6 +236,10 @@ def _apart(places: Sequence[float], gap: float, top: float, bottom: float) -> li
         found[i] = min(found[i], limit)
         limit = found[i] - gap
     return found
+
+
+def _finite(*values: float | None) -> bool:
+    return all(value is not None and math.isfinite(value) for value in values)
 
 
 def _room(low: float, high: float) -> tuple[float, float]:

@@ -113,7 +113,6 @@ def test_no_reader_waits_for_a_named_pipe(tmp_path: Path) -> None:
     for arguments, code in (
         (("run", pipe), 2),
         (("data", "add", "mine", "--from", folder), 3),
-        (("score", pipe, "-d", "starter"), 6),
         (("compare", f"{pipe}@starter", "bm25@starter"), 2),
         (("gate", pipe, "--baseline", pipe, "--policy", pipe), 3),
         (("run", "-m", f"tgr(graph={pipe}, base=bm25)", "-d", "starter"), 2),

@@ -191,7 +191,7 @@ def test_parameters_may_be_methods_and_lists_of_them() -> None:
         (lambda: bench.run("bm25", depth=0), "depth is 0; it must be a whole number of 1 or more."),
         (lambda: RUN("bm25", split="tset"), "split is 'tset'; it must be train, dev, test or all."),
         (lambda: RUN("bm25", cut="half"), "cut is 'half'; it must be none, size, threshold or gap."),
-        (lambda: RUN("bm25", overwrite="yes"), "overwrite is 'yes'; it must be never, missing or always."),
+        (lambda: RUN("bm25", overwrite="yes"), "overwrite is 'yes'; it must be never, missing, remote or always."),
         (lambda: RUN("bm25", template="all"), "there is no template 'all'; use "),
         (lambda: bench.run("bm25", metrics=["ndgc@5"]), "there is no metric 'ndgc'"),
         (lambda: bench.run("bm25", metrics="ndcg@5"), "metrics is 'ndcg@5'; it must be a list of strings."),

@@ -29,6 +29,7 @@ def as_of_protocol_1(folder: Path) -> None:
     pq.write_table(table, folder / PER_QUERY, compression="zstd")
     manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
     manifest["protocol"] = "1.0"
+    del manifest["digest"]
     manifest["scoring"]["intervals"] = "0" * 64
     for name in ("unit", "units", "effective", "source"):
         del manifest["dataset"][name]

@@ -81,8 +81,11 @@ def test_a_submission_of_data_that_is_not_here_has_exit_code_4(
     # The tests' own cache may hold the dataset by now.
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "empty-cache"))
     (manifest,) = results_folder().glob("*/*/manifest.json")
-    text = manifest.read_text().replace('"spec": "starter"', '"spec": "toolbench-i3-inst"')
-    manifest.write_text(text)
+    raw = json.loads(manifest.read_text())
+    assert raw["dataset"]["spec"] == "starter"
+    raw["dataset"]["spec"] = "toolbench-i3-inst"
+    del raw["digest"]
+    manifest.write_text(json.dumps(raw))
     said = bench("submit", "check", manifest.parent, "--mirror", "nowhere", "--offline", code=4)
     assert "the dataset 'toolbench-i3-inst' is not available, so nothing was scored: " in said.out
     assert "toolbench" in said.out

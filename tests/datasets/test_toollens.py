@@ -113,7 +113,7 @@ def test_the_known_issues_are_what_the_card_says(toollens: Dataset) -> None:
 def test_alias_and_options() -> None:
     entry = dataset_entry("ToolLens")
     assert entry.card.id == "toollens"
-    assert entry.options() is NoOptions
+    assert entry.own_options() is NoOptions
 
 
 def small(folder: Path, **changed: str) -> Tables:

@@ -241,10 +241,10 @@ def test_the_known_issues_of_domains_are_what_the_card_says(domains: Dataset) ->
 
 
 def test_each_card_has_its_own_options() -> None:
-    assert dataset_entry("toollens-unseen").options() is HoldOutOptions
-    assert dataset_entry("ToolLens-domains").options() is DomainOptions
-    with pytest.raises(UsageError, match=r"dataset toollens has no parameter 'seed'; its parameters: none"):
-        load_dataset("toollens(seed=1)")
+    assert dataset_entry("toollens-unseen").own_options() is HoldOutOptions
+    assert dataset_entry("ToolLens-domains").own_options() is DomainOptions
+    with pytest.raises(UsageError, match=r"dataset toollens has no parameter 'share'; its parameters: distractors"):
+        load_dataset("toollens(share=0.1)")
     with pytest.raises(UsageError, match=r"dataset toollens-domains has no parameter 'by'; its parameters: share"):
         load_dataset("toollens-domains(by=category)")
 

@@ -179,8 +179,8 @@ def test_a_metric_that_is_missing_is_added_without_asking(run: Run) -> None:
     for name, value in first.metrics.metrics.items():
         assert again.metrics.metrics[name] == value
     assert again.run.equals(first.run)
-    # Only the sha256 of the files changed.
-    assert again.manifest == first.manifest.model_copy(update={"files": again.manifest.files})
+    # Only the sha256 of the files changed, and with them the digest of the manifest.
+    assert again.manifest == first.manifest.model_copy(update={"files": again.manifest.files}).sealed()
     assert Result.read(again.folder).manifest == again.manifest
     # It is there now.
     assert run(Asked, metrics=["ndcg@7"]).manifest == again.manifest

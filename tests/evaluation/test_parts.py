@@ -15,7 +15,7 @@ import pytest
 from bench.data.dataset import Dataset
 from bench.errors import MethodError, UsageError
 from bench.evaluation.guard import check_parts, checked_facts, checked_marks, checked_revisions
-from bench.evaluation.leaks import LEAKED
+from bench.evaluation.leaks import LEAKED, UNKNOWN
 from bench.evaluation.plan import Plan, method_hash
 from bench.evaluation.runner import Runner
 from bench.methods.bm25 import BM25
@@ -103,7 +103,8 @@ def test_a_wrapper_of_a_model_that_knew_the_test_is_marked(run: Run, tiny: Datas
     )
     method = run(around(f"dense(encoder={encoder})")).manifest.method
     assert method.revisions == {str(encoder): Encoder(str(encoder)).revision}
-    assert [mark.kind for mark in method.marks if isinstance(mark, Mark)] == [LEAKED]
+    # The queries and tools that the card names by digests are compared exactly; those of its dataset are not at hand.
+    assert [mark.kind for mark in method.marks if isinstance(mark, Mark)] == [LEAKED, UNKNOWN]
 
 
 def test_a_wrapper_needs_what_its_parts_need_and_bears_their_marks() -> None:

@@ -7,6 +7,9 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from bench.storage.paths import (
     cache_folder,
     data_folder,
     env_flag,
+    read_once,
     replacing,
     results_folder,
     sha256_of,
@@ -119,6 +123,40 @@ def test_a_device_or_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
             write_text(place, "x")
     assert pipe.is_fifo()
     assert link.is_symlink()
+
+
+def test_what_comes_through_a_pipe_is_read_once_and_silence_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    data = bytes(range(256)) * 2000
+
+    def write(parts: int) -> None:
+        with suppress(BrokenPipeError), pipe.open("wb") as file:
+            for _ in range(parts):
+                file.write(data)
+                file.flush()
+                time.sleep(0.05)
+
+    writer = threading.Thread(target=write, args=(3,))
+    writer.start()
+    assert read_once(pipe) == data * 3
+    writer.join()
+    (tmp_path / "file").write_bytes(data)
+    assert read_once(tmp_path / "file", len(data)) == data
+    with pytest.raises(OSError, match="larger than 499 KiB"):
+        read_once(tmp_path / "file", len(data) - 513)
+    writer = threading.Thread(target=write, args=(1,))
+    writer.start()
+    with pytest.raises(OSError, match="larger than 499 KiB"):
+        read_once(pipe, len(data) - 513)
+    writer.join()
+    monkeypatch.setattr("bench.storage.paths.PATIENCE", 0.1)
+    with pytest.raises(OSError, match=r"nothing was written to this pipe for 0\.1 seconds"):
+        read_once(pipe)
+    with pytest.raises(OSError, match="a device, not a regular file"):
+        read_once(Path(os.devnull))
 
 
 def test_text_has_plain_line_ends_and_utf_8(tmp_path: Path) -> None:

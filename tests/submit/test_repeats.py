@@ -60,6 +60,7 @@ def members(repeated: Result) -> Callable[..., dict[str, bytes]]:
         parts["metrics.json"] = json.dumps(metrics).encode()
         manifest["files"] = {name: _sha256(data) for name, data in parts.items() if name != "manifest.json"}
         changes.get("manifest", lambda raw: None)(manifest)
+        manifest.pop("digest")
         parts["manifest.json"] = json.dumps(manifest).encode()
         about = json.loads(opened(pack(repeated))[0]["submission.json"])
         about["files"] = {name: _sha256(data) for name, data in parts.items()}
