@@ -122,7 +122,7 @@ def build_site(
         write_exports(
             writer.put, every, boards, ranked, links=links, marks=_marks(boards), pages=paths, base_url=base_url
         )
-        kept = {entry_name(board.view, board.metric, board.kind) for board in ranked}
+        kept = {entry_name(board.view, board.metric, board.kind) for board in ranked if board.standing is not None}
         cache.finish({job.name for job in work} | kept)
         incomplete = (*unranked, *absent.values())
         return Site(tuple(boards), tuple(rejected), incomplete, writer.finish())

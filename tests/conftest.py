@@ -16,6 +16,11 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+# Before numpy and torch are imported: as many processes as cores test side by side, and their threads would be in each
+# other's way.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from bench.__main__ import run
 
 if TYPE_CHECKING:

@@ -157,7 +157,7 @@ def overall(
         ranked = [key for key, found in whole.items() if not found[0].oracle]
         standing = _standing(ranked, whole, taken, used, limit) if ranked else None
         numbers = _Numbers(_spans(whole, taken, used, limit), standing)
-        if cache is not None:
+        if cache is not None and standing is not None:
             cache.put(name, key, _entry(numbers))
     spans, standing = numbers.spans, numbers.standing
     places = [_place(key, found, column, kind, spans.get(key), standing, used) for key, found in rows.items()]

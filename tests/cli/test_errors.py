@@ -123,7 +123,7 @@ def files(folder: Path) -> dict[str, bytes]:
         ("run -m popularity --split all", "method popularity needs past queries, and starter has none when all"),
         ("run -m oracle --cut size", "method oracle recommends its own sets; --cut is for methods that only rank."),
         ("run -m random --cut threshold", "--cut threshold needs scores, but random returns an order without scores"),
-        ("run -d starter(split=random)", "dataset starter has no parameter 'split'; its parameters: gold, distractors, tools,"),
+        ("run -d starter(split=random)", "dataset starter has no parameter 'split'; its parameters: gold,"),
         ("run absent.toml", "cannot read the experiment file absent.toml: "),
         ("show absent", "there is no result 'absent' in "),
         ("data info absent", "there is no dataset 'absent'"),
