@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from functools import lru_cache
 from pathlib import Path
@@ -51,6 +52,16 @@ def test_kept_rankings_are_small_and_small_ones_are_kept(kept: list[Result]) -> 
     sizes = {item.label: (item.folder / RUN).stat().st_size for item in kept if item.has_run}
     assert max(sizes.values()) <= LARGEST
     assert all(item.has_run for item in kept if item.manifest.dataset.queries <= 150)
+
+
+def test_the_documentation_has_the_kept_numbers_of_methods_without_training() -> None:
+    place = FOLDER.parent / "benchmarks" / "untrained.py"
+    spec = importlib.util.spec_from_file_location("benchmark_untrained", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main(["--check"]) == 0, "run `python benchmarks/untrained.py`"
 
 
 def test_what_is_kept_names_no_place_on_the_machine_that_made_it() -> None:
