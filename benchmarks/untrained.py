@@ -32,12 +32,12 @@ LEFT_OUT = {"oracle", "hybrid"}
 
 HEAD = f"""# Methods without training
 
-{METRIC} on the judged test queries, with 95% intervals by [groups of dependent queries](protocol.md), of the board's
-methods that need no training and no past queries, with their default parameters, on every dataset of the board. The best value of a
-dataset over both tables is bold, which says nothing about significance: `bench compare` and the boards test pairs.
-`query-generation` writes its queries by rules here, not by a language model. `hybrid` is left out, because it learns its
-weight where there are past queries. Datasets of one source share queries or tools, so no mean over rows is given; the
-boards take means over sources.
+{METRIC} on the judged test queries, with 95% intervals by [groups of dependent queries](protocol.md), of the
+board's methods that need no training and no past queries, with their default parameters, on every dataset of
+the board. The best value of a dataset over both tables is bold, which says nothing about significance: `bench
+compare` and the boards test pairs. `query-generation` writes its queries by rules here, not by a language
+model. `hybrid` is left out, because it learns its weight where there are past queries. Datasets of one source
+share queries or tools, so no mean over rows is given; the boards take means over sources.
 
 `make board` makes the results, and `python benchmarks/untrained.py` this page."""
 

@@ -161,7 +161,8 @@ def read_once(path: Path, most: int = LARGEST_TEXT) -> bytes:
     try:
         if not stat.S_ISFIFO(os.fstat(handle).st_mode):
             return read_regular(path, most)
-        parts, count = [], 0
+        parts: list[bytes] = []
+        count = 0
         waiting = select.poll()
         waiting.register(handle, select.POLLIN)
         # A pipe that nobody has opened to write has no event; one that all writers have closed has one, and is at end.
