@@ -18,7 +18,7 @@ KEPT = next((ROOT / "board" / "results" / "starter").glob("bm25-*/manifest.json"
 
 def row(spec: str, *, history: int = 100, needs_llm: bool = False, **method: Any) -> Any:
     manifest = Manifest.model_validate_json(KEPT.read_bytes())
-    fields = {"spec": spec, "full_spec": spec, "needs_llm": needs_llm} | method
+    fields = {"spec": spec, "full_spec": spec, "needs_llm": needs_llm, "learns": None} | method
     changed = manifest.model_copy(
         update={
             "method": manifest.method.model_copy(update=fields),
