@@ -18,6 +18,7 @@ from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set, view
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import index_path, table_path, write_exports
 from bench.leaderboard.pages.explorer import BLOCK
+from bench.leaderboard.pages.permanent import permanent_path
 from bench.leaderboard.pages.registry import Content, pages
 from bench.leaderboard.pages.rendering import static_files
 from bench.leaderboard.pages.reproduction import read_reproduction
@@ -132,6 +133,7 @@ def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
     """Files that results may get later; those of the site as a whole are always rewritten."""
     for group in groups:
         board = slug_of(group[0])
+        yield permanent_path(group[0].manifest.dataset.spec)
         yield from (f"d/{board}.html", f"e/{board}.html", f"e/{board}/index.js")
         # What the manifest says is not yet checked: an endless number of queries is none of a real dataset.
         queries = min(group[0].manifest.dataset.queries, 10_000_000)

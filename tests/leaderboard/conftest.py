@@ -61,8 +61,8 @@ class Built:
         return Page(self.folder / path)
 
     def only(self, pattern: str) -> Page:
-        """The one page whose path fits."""
-        (found,) = self.folder.glob(pattern)
+        """The one page whose path fits, but for those that only lead to another."""
+        (found,) = (path for path in self.folder.glob(pattern) if 'http-equiv="refresh"' not in path.read_text("utf-8"))
         return Page(found)
 
     def pages(self) -> list[Page]:

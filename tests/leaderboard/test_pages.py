@@ -411,3 +411,25 @@ def test_nobody_is_first_where_there_are_too_few_groups(
 )
 def test_text_between_back_quotes_is_code(text: str, shown: str) -> None:
     assert str(_ticks(text)) == shown
+
+
+def test_the_board_of_a_dataset_has_an_address_that_lasts(ready: Path, build: Callable[..., Any]) -> None:
+    site = build()
+    board = site.made.boards[0]
+    moved = site.page("d/starter.html")
+    assert f'content="0; url={board.slug}.html"' in moved.text
+    assert f'href="{board.slug}.html"' in moved.text
+    assert 'href="starter.html"' in site.page(f"d/{board.slug}.html").text
+    # Results of another protocol, or on other data, are a board of their own, to which the name does not lead.
+    for path in ready.glob("*/bm25-*/manifest.json"):
+        raw = json.loads(path.read_text("utf-8"))
+        raw["dataset"]["content_hash"] = "0" * 64
+        del raw["digest"]
+        path.write_text(json.dumps(raw), "utf-8")
+    again = build()
+    assert len(again.made.boards) == 2
+    kept = next(board for board in again.made.boards if len(board.rows) == 3)
+    assert f"url={kept.slug}.html" in again.page("d/starter.html").text
+    # What nobody links to any more is removed with its last result.
+    shutil.rmtree(ready)
+    assert not list(build().folder.glob("d/*.html"))
