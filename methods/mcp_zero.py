@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.llm.rules import RULES, RULES_MARK, language_model
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
@@ -22,10 +22,6 @@ from bench.search.servers import servers_of
 from bench.search.topk import top_k
 from bench.specs.parameters import ParameterSet
 
-if TYPE_CHECKING:
-    from bench.llm.client import LanguageModel
-
-RULES = "rules"
 _TOKENS_OF_A_BLOCK = 128
 #: Scores are in [-1, 1]: those of tools outside of the chosen servers are moved below.
 _BELOW = 2.0
@@ -86,16 +82,14 @@ class McpZero(Method):
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
         self._encoder = self.include(Encoder(parameters.encoder, progress=context.progress))
-        self._model: LanguageModel | None = None
-        if parameters.llm != RULES:
-            from bench.llm.client import LanguageModel
-
-            self._model = self.include(LanguageModel(parameters.llm, progress=context.progress))
+        self._model = (
+            None if parameters.llm == RULES else self.include(language_model(parameters.llm, context.progress))
+        )
         self._outcomes: dict[str, _Wanted] = {}
 
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
-        return {} if self._model else {"rules": "uses rules instead of a language model (llm=rules)"}
+        return {} if self._model else dict(RULES_MARK)
 
     def index(self, library: Library) -> None:
         self._server, servers = servers_of(library)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.llm.replies import text_lines
+from bench.llm.rules import RULES, RULES_MARK, language_model
 from bench.methods.query_generation.prompts import query_prompt
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Context, Library, Method, Queries, Ranking
@@ -23,10 +23,6 @@ from bench.search.clauses import clauses
 from bench.search.dense import similarities
 from bench.specs.parameters import ParameterSet
 
-if TYPE_CHECKING:
-    from bench.llm.client import LanguageModel
-
-RULES = "rules"
 _MOST_TOKENS = 256
 
 
@@ -66,16 +62,14 @@ class ReInvoke(Method):
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
         self._encoder = self.include(Encoder(parameters.encoder, progress=context.progress))
-        self._model: LanguageModel | None = None
-        if parameters.llm != RULES:
-            from bench.llm.client import LanguageModel
-
-            self._model = self.include(LanguageModel(parameters.llm, progress=context.progress))
+        self._model = (
+            None if parameters.llm == RULES else self.include(language_model(parameters.llm, context.progress))
+        )
         self._outcomes: dict[str, _Intents] = {}
 
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
-        return {} if self._model else {"rules": "uses rules instead of a language model (llm=rules)"}
+        return {} if self._model else dict(RULES_MARK)
 
     def index(self, library: Library) -> None:
         written: Sequence[tuple[str, ...] | None] = [()] * len(library)

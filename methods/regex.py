@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from pydantic import Field
 from bench.data.tables import Tool
 from bench.errors import require
 from bench.llm.replies import text_lines
+from bench.llm.rules import RULES, RULES_MARK, language_model
 from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Contribution, Explanation, Reason, excerpt, listed
 from bench.search.names import singular
@@ -20,10 +21,6 @@ from bench.search.topk import top_k
 from bench.search.words import words
 from bench.specs.parameters import ParameterSet
 
-if TYPE_CHECKING:
-    from bench.llm.client import LanguageModel
-
-RULES = "rules"
 #: Characters of a pattern; hosted tool search refuses longer ones.
 LONGEST = 200
 #: Shorter words are in the middle of too many others.
@@ -87,16 +84,14 @@ class Regex(Method):
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
         require("re2", what="regex")
-        self._model: LanguageModel | None = None
-        if parameters.llm != RULES:
-            from bench.llm.client import LanguageModel
-
-            self._model = self.include(LanguageModel(parameters.llm, progress=context.progress))
+        self._model = (
+            None if parameters.llm == RULES else self.include(language_model(parameters.llm, context.progress))
+        )
         self._outcomes: dict[str, _Patterns] = {}
 
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
-        return {} if self._model else {"rules": "uses rules instead of a language model (llm=rules)"}
+        return {} if self._model else dict(RULES_MARK)
 
     def index(self, library: Library) -> None:
         self._size = len(library)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
 from bench.data.tables import Tool
 from bench.errors import UsageError
 from bench.llm.replies import json_object
+from bench.llm.rules import RULES, RULES_MARK, language_model
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation
 from bench.search.asked import documented
@@ -21,10 +22,6 @@ from bench.search.names import name_parts
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
 
-if TYPE_CHECKING:
-    from bench.llm.client import LanguageModel
-
-RULES = "rules"
 Fields = Literal["function_description", "when_to_use", "limitations", "tags"]
 FIELDS: tuple[Fields, ...] = get_args(Fields)
 _MOST_TOKENS = 600
@@ -66,15 +63,13 @@ class ToolDe(Method):
         if parameters.llm == RULES and "tags" not in parameters.fields:
             raise UsageError("tool-de: rules write tags alone; add tags to fields, or name a model with llm=MODEL.")
         self._base = context.build(parameters.base)
-        self._model: LanguageModel | None = None
-        if parameters.llm != RULES:
-            from bench.llm.client import LanguageModel
-
-            self._model = self.include(LanguageModel(parameters.llm, progress=context.progress))
+        self._model = (
+            None if parameters.llm == RULES else self.include(language_model(parameters.llm, context.progress))
+        )
 
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
-        return {} if self._model else {"rules": "uses rules instead of a language model (llm=rules)"}
+        return {} if self._model else dict(RULES_MARK)
 
     def fit(self, history: History) -> None:
         self._base.fit(history)

@@ -57,6 +57,7 @@ shared_module("tiny")
 shared_module("submit_changes")
 shared_module("watched")
 shared_module("trafficlogs")
+shared_module("programs")
 
 
 def mirror_folder() -> Path | None:

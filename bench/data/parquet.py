@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,11 +22,14 @@ from bench.data.dataset import Dataset
 from bench.errors import DataError
 from bench.storage.paths import read_regular, replacing, write_text
 from bench.storage.records import Record
+from bench.text import one_line
 
 FORMAT_VERSION = 1
 MANIFEST = "dataset.json"
 #: Bytes of one table, decompressed. Full-size ToolBench takes a fiftieth.
 _LARGEST_TABLE = 4 << 30
+#: Bytes of what is read of a file that a user brought; as rows it takes several times as much.
+_LARGEST_BROUGHT = 1 << 30
 
 
 class DatasetManifest(Record):
@@ -98,18 +102,42 @@ def _read_table(path: Path, digest: str) -> pa.Table:
         raise DataError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}.")
     try:
         file = pq.ParquetFile(pa.BufferReader(data))  # read_table would import pandas
-        # Bit by bit: what the file says of its size counts a value that is repeated a million times once.
-        size, batches = 0, []
-        for batch in file.iter_batches(batch_size=256, use_threads=False):
-            size += batch.nbytes
-            if size > _LARGEST_TABLE:
-                raise DataError(f"{path} would take {size >> 20} MiB of memory or more; tables take far less.")
-            batches.append(batch)
-        table = pa.Table.from_batches(batches, schema=file.schema_arrow)
+        table = pa.Table.from_batches(_bounded(file, str(path), None, _LARGEST_TABLE), schema=file.schema_arrow)
         table.validate(full=True)
         return table
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{path} is not a readable Parquet file: {error}.") from None
+
+
+def _bounded(file: pq.ParquetFile, label: str, columns: list[str] | None, most: int) -> Iterator[pa.RecordBatch]:
+    """Bit by bit: what the file says of its size counts a value that is repeated a million times once."""
+    size = 0
+    for batch in file.iter_batches(batch_size=256, columns=columns, use_threads=False):
+        size += batch.nbytes
+        if size > most:
+            raise DataError(f"{label} would take {size >> 20} MiB of memory or more; tables take far less.")
+        yield batch
+
+
+def parquet_rows(path: Path, columns: Sequence[str], label: str) -> list[dict[str, Any]]:
+    """Columns of a Parquet file that a user brought, a dictionary for each row.
+
+    Args:
+        path: the file.
+        columns: what is read of it.
+        label: what messages call it.
+
+    Raises:
+        DataError: it is no Parquet file, lacks a column, or would fill the memory.
+    """
+    try:
+        file = pq.ParquetFile(pa.BufferReader(read_regular(path)))
+        lacking = [name for name in columns if name not in file.schema_arrow.names]
+        if lacking:
+            raise DataError(f"{label} has no column {lacking[0]!r}.")
+        return [row for batch in _bounded(file, label, list(columns), _LARGEST_BROUGHT) for row in batch.to_pylist()]
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise DataError(f"{label} is not a readable Parquet file ({one_line(str(error), 200)}).") from None
 
 
 #: Columns that may hold nulls; in the others a null is a defect.

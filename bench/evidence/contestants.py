@@ -27,7 +27,7 @@ from bench.results.comparing import differences, metric_difference
 from bench.results.manifest import DatasetIdentity
 from bench.results.store import Result, find_result
 from bench.results.units import numbered
-from bench.storage.paths import read_once
+from bench.storage.paths import read_regular
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) 
     if dataset is None:
         raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
     try:
-        data = read_once(path)
+        data = read_regular(path)
     except OSError as error:
         raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
     loaded = load_dataset(dataset, Sources.from_environment(progress=progress))

@@ -157,10 +157,10 @@ def read_once(path: Path, most: int = LARGEST_TEXT) -> bytes:
     Raises:
         OSError: as `read_regular`, but for pipes.
     """
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not path.is_fifo():
+        return read_regular(path, most)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        if not stat.S_ISFIFO(os.fstat(handle).st_mode):
-            return read_regular(path, most)
         parts: list[bytes] = []
         count = 0
         waiting = select.poll()

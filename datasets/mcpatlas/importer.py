@@ -97,8 +97,7 @@ def _json(value: Any, where: str) -> Any:
 
 
 def _rows(folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from bench.data.parquet import parquet_rows
 
     paths = sorted(folder.glob("*.parquet"))
     if len(paths) != 1:
@@ -106,12 +105,5 @@ def _rows(folder: Path) -> list[tuple[str, dict[str, Any]]]:
             f"{folder} has {len(paths)} Parquet files, where the hub has one; see `bench data info mcp-atlas`."
         )
     label = paths[0].name
-    try:
-        file = pq.ParquetFile(paths[0])
-        lacking = [name for name in _COLUMNS if name not in file.schema_arrow.names]
-        if lacking:
-            raise DataError(f"{label} has no column {lacking[0]}.")
-        rows = file.read(columns=list(_COLUMNS), use_threads=False).to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{label} is not a readable Parquet file ({one_line(str(error), 200)}).") from None
+    rows = parquet_rows(paths[0], _COLUMNS, label)
     return [(f"{label}, row {number}", row) for number, row in enumerate(rows)]

@@ -165,22 +165,14 @@ def _parameters(value: Any, *, required: bool) -> Iterator[Parameter]:
 
 def _rows(folder: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Where each row is, and its columns, over the files of a folder."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from bench.data.parquet import parquet_rows
 
     paths = sorted(folder.glob("test-*.parquet"))
     if not paths:
         raise DataError(f"{folder} has no file test-*.parquet.")
     for path in paths:
         label = f"{folder.name}/{path.name}"
-        try:
-            file = pq.ParquetFile(path)
-            lacking = [name for name in columns if name not in file.schema_arrow.names]
-            if lacking:
-                raise DataError(f"{label} has no column {lacking[0]!r}.")
-            rows = file.read(columns=list(columns), use_threads=False).to_pylist()
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise DataError(f"{label} is not a readable Parquet file ({one_line(str(error), 200)}).") from None
+        rows = parquet_rows(path, columns, label)
         yield from ((f"{label}, row {number}", row) for number, row in enumerate(rows))
 
 

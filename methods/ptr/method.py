@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 
 from bench.data.gold import Gold
 from bench.errors import UsageError
+from bench.llm.rules import RULES, RULES_MARK
 from bench.methods.nearest_bundle import NearestBundle
 from bench.methods.ptr.coverage import ASSESSMENTS, Coverage, Mapping, Recommendation
 from bench.methods.ptr.rules import KEEP_ALL, Cosines, CosineThreshold, HeldOut, Rules, held_out, learn_threshold
@@ -40,8 +41,6 @@ from bench.specs.spec import Spec
 
 if TYPE_CHECKING:
     from bench.llm.client import LanguageModel
-
-RULES = "rules"
 
 
 class PrecisionDrivenToolRecommendation(Method):
@@ -128,7 +127,7 @@ class PrecisionDrivenToolRecommendation(Method):
 
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
-        return {"rules": "uses rules instead of a language model (llm=rules)"} if self._ruled else {}
+        return dict(RULES_MARK) if self._ruled else {}
 
     def fit(self, history: History) -> None:
         # Past queries without gold have no bundle to give.

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from bench.errors import UsageError
 from bench.llm.replies import text_lines
+from bench.llm.rules import RULES, RULES_MARK
 from bench.methods.query_generation.interleaving import round_robin, search
 from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
 from bench.models.causal import CausalModel, Sampling, causal_revision, load_causal
@@ -29,7 +30,6 @@ from bench.specs.spec import Spec
 if TYPE_CHECKING:
     from bench.llm.client import LanguageModel
 
-RULES = "rules"
 LOCAL = "local:"
 
 
@@ -121,7 +121,7 @@ class QueryGeneration(Method):
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
         ruled = self.parameters.llm == RULES
-        return {"rules": "uses rules instead of a language model (llm=rules)"} if ruled else {}
+        return dict(RULES_MARK) if ruled else {}
 
     def fit(self, history: History) -> None:
         self._base.fit(history)

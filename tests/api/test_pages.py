@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import click
 import pytest
+from programs import program
 
 import bench
 from bench.cli import cli
@@ -16,21 +15,11 @@ from bench.cli import cli
 ROOT = Path(bench.__file__).resolve().parent.parent
 
 
-def program() -> ModuleType:
-    """docs/pages.py, which is no part of the package."""
-    spec = importlib.util.spec_from_file_location("docs_pages", ROOT / "docs" / "pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of pages."""
     folder = tmp_path_factory.mktemp("site") / "pages"
-    program().write_site(folder)
+    program("docs/pages.py").write_site(folder)
     return folder
 
 
@@ -84,7 +73,7 @@ def test_every_link_between_files_leads_to_a_page_or_a_file_of_the_site(site: Pa
 
 
 def test_links_out_of_docs_are_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = program()
+    pages = program("docs/pages.py")
     repository = tmp_path / "repository"
     (repository / "docs" / "deep").mkdir(parents=True)
     (repository / "board").mkdir()

@@ -333,3 +333,13 @@ def test_skillret_is_read_from_json_lines(tmp_path: Path) -> None:
     write(tmp_path / "data" / "qrels" / "test.jsonl", qrels[0], {"query_id": "q9", "skill_id": "a/x", "relevance": 1})
     with pytest.raises(DataError, match=r"qrels/test.jsonl, line 2 judges a query or a skill that is not there"):
         read("skillret", tmp_path)
+
+
+def test_a_small_file_that_would_fill_the_memory_is_refused(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.data.parquet._LARGEST_BROUGHT", 32 << 20)
+    path = small / "two-queries" / "test-00000-of-00001.parquet"
+    text = "long " * 10_000
+    table(path, [{"id": f"two_query_{number}", "text": text, "instruction": text} for number in range(2_000)])
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(DataError, match=r"would take \d+ MiB of memory or more"):
+        read("toolret", small)

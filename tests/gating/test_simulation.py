@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from programs import program
 
 from bench.gating.baseline import read_baseline
 
@@ -21,13 +20,7 @@ ROOM = 3 * (0.05 * 0.95 / RUNS) ** 0.5
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("benchmark_gate", ROOT / "benchmarks" / "gate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["benchmark_gate"] = module
-    spec.loader.exec_module(module)
-    return module
+    return program("benchmarks/gate.py")
 
 
 @pytest.fixture(scope="module")

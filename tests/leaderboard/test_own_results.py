@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from programs import program
 
 from bench.evaluation.experiment import read_experiment
 from bench.registry import load_dataset
@@ -55,13 +55,7 @@ def test_kept_rankings_are_small_and_small_ones_are_kept(kept: list[Result]) -> 
 
 
 def test_the_documentation_has_the_kept_numbers_of_methods_without_training() -> None:
-    place = FOLDER.parent / "benchmarks" / "untrained.py"
-    spec = importlib.util.spec_from_file_location("benchmark_untrained", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert module.main(["--check"]) == 0, "run `python benchmarks/untrained.py`"
+    assert program("benchmarks/untrained.py").main(["--check"]) == 0, "run `python benchmarks/untrained.py`"
 
 
 def test_what_is_kept_names_no_place_on_the_machine_that_made_it() -> None:

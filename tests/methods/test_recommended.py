@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from programs import program
 
 from bench.data.dataset import Dataset
 from bench.methods.recommended import RECIPE
@@ -24,12 +24,7 @@ Prepared = Callable[..., Method]
 
 @pytest.fixture(scope="module")
 def choice() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("benchmark_recommended", ROOT / "benchmarks" / "recommended.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return program("benchmarks/recommended.py")
 
 
 def test_it_ranks_as_its_recipe(prepared: Prepared) -> None:

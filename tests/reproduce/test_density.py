@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from programs import program
 
 from bench.data.card import Card
 from bench.data.dataset import Dataset
@@ -21,13 +20,7 @@ CARD = Card(id="two", title="Two", summary="Made here.", licence="CC0-1.0", redi
 
 @pytest.fixture(scope="module")
 def density() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("benchmark_density", ROOT / "benchmarks" / "density.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["benchmark_density"] = module
-    spec.loader.exec_module(module)
-    return module
+    return program("benchmarks/density.py")
 
 
 def made(name: str, tools: list[Tool], request_text: str) -> Dataset:
