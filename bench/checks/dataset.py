@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, TypeVar
 
 import numpy as np
 
 from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
+from bench.data.nearcopies import near_copies
 from bench.data.origins import TRACES, count_origins, is_synthetic, writers
 from bench.data.parents import parent_of
 from bench.data.tables import Tool
@@ -65,6 +67,46 @@ def audit(dataset: Dataset) -> list[Finding]:
     if dataset.queries:
         found += [*_queries(dataset), *_alternatives(dataset), *_names(dataset), *_overlap(dataset)]
     return found
+
+
+def audit_against(dataset: Dataset, other: Dataset) -> list[Finding]:
+    """What the queries that are evaluated by default share with another dataset, and whether the libraries overlap.
+
+    Queries that both datasets evaluate make a mean over both count the same evidence twice. Past queries of the other
+    dataset that say nearly the same leak to a model that is trained on it. Near copies, by the rule of
+    `bench.data.nearcopies`, contain the exact ones.
+    """
+    rows, others = dataset.rows(dataset.card.split), other.rows(other.card.split)
+    past = np.concatenate([other.rows(split) for split in ("train", "dev") if split != other.card.split])
+    ids = [dataset.queries[row].query_id for row in rows]
+    texts, asked, known = _texts(dataset, rows), _texts(other, others), _texts(other, past)
+    exact = {_folded(text) for text in asked}
+    same = [query for query, text in zip(ids, texts, strict=True) if _folded(text) in exact]
+    near = list(compress(ids, near_copies(texts, asked)))
+    leaked = list(compress(ids, near_copies(texts, known)))
+    libraries = [[_folded(f"{tool.name} {tool.description}") for tool in one.tools] for one in (dataset, other)]
+    theirs = set(libraries[1])
+    tools = [tool.tool_id for tool, text in zip(dataset.tools, libraries[0], strict=True) if text in theirs]
+    name, split = other.spec, other.card.split
+    return [
+        Finding("shared-query", f"queries whose text {name} ({split}) has, too", len(same), len(ids), _shown(same)),
+        Finding("near-query", f"queries with a near copy in {name} ({split})", len(near), len(ids), _shown(near)),
+        Finding(
+            "near-past-query",
+            f"queries with a near copy in what {name} has to learn from",
+            len(leaked),
+            len(ids),
+            _shown(leaked),
+        ),
+        Finding(
+            "shared-tool",
+            f"tools whose name and description {name} has, too",
+            len(tools),
+            len(dataset.tools),
+            _shown(tools),
+            harmful=False,
+        ),
+    ]
 
 
 def _library(dataset: Dataset) -> list[Finding]:
@@ -317,6 +359,10 @@ def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:
             harmful=False,
         ),
     ]
+
+
+def _texts(dataset: Dataset, rows: Iterable[np.int64]) -> list[str]:
+    return [dataset.queries[row].text for row in rows]
 
 
 def _groups(rows: Iterable[R], key: Callable[[R], Hashable]) -> dict[Hashable, list[R]]:

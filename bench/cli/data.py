@@ -252,17 +252,27 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
 
 @command.command("audit")
 @_DATASET
+@click.option(
+    "--against",
+    metavar="DATASET",
+    multiple=True,
+    shell_complete=complete_datasets,
+    help="Another dataset: which queries and tools are in both. May be given several times.",
+)
 @source_options
 @json_option
-def audit(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
+def audit(dataset: str, against: tuple[str, ...], mirror: Path | None, offline: bool, as_json: bool) -> None:
     """Report problems of a dataset: duplicates, leaks, contradictions, ceilings, and which queries are dependent."""
     use_session(offline=offline)
     from bench.checks.ceilings import ceilings
     from bench.checks.dataset import audit as run_audit
+    from bench.checks.dataset import audit_against
     from bench.checks.units import audit_units
 
-    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
-    findings = run_audit(loaded)
+    sources = Sources.from_environment(mirror, offline, progress())
+    loaded = load_dataset(dataset, sources)
+    others = [load_dataset(other, sources) for other in against]
+    findings = [*run_audit(loaded), *(found for other in others for found in audit_against(loaded, other))]
     # A catalogue without queries has nothing that could be dependent, and no gold to miss.
     best = ceilings(loaded) if loaded.queries else None
     dependence = audit_units(loaded, [build_method(method) for method in _CHEAP]) if loaded.queries else None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.checks.dataset import Finding, audit
+from bench.checks.dataset import Finding, audit, audit_against
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Query, Split, Tables, Tool
@@ -407,3 +407,25 @@ def test_schemas_that_are_none_are_counted(schema: object, fault: str) -> None:
     ]
     assert (found.count, found.total) == (int(bool(fault)), 1)
     assert "".join(found.examples).startswith(fault)
+
+
+def test_what_another_dataset_has_too_is_named() -> None:
+    template = "Please find a cheap hotel near {0} for two nights with breakfast and a view of {1} on the first of May"
+    asked = [
+        Query("same", "What a  DAY", {"a": 1}, "test"),
+        Query("near", template.format("the old mill", "lakes"), {"b": 1}, "test"),
+        Query("past", "Where is the mill?", {"b": 1}, "test"),
+        Query("own", "Tell me a story of a fox and a crow", {"c": 1}, "test"),
+        Query("train", "Something for the night", {"c": 1}, "train"),
+    ]
+    theirs = [*QUERIES, Query("q6", template.format("the old mill", "rivers"), {"a": 1}, "test")]
+    # One tool has the name of another and does something else.
+    tools = [TOOLS[0], replace(TOOLS[1], description="Finds a river.")]
+    ours = Dataset.build("ours", CARD, Tables(TOOLS, asked))
+    other = Dataset.build("other", CARD, Tables([*tools, *TOOLS[2:]], theirs))
+    found = {one.check: one for one in audit_against(ours, other)}
+    assert (found["shared-query"].examples, found["shared-query"].total) == (("same",), 4)
+    assert found["near-query"].examples == ("near", "same")
+    assert found["near-past-query"].examples == ("past",)
+    assert found["shared-tool"].examples == ("a", "c", "d")
+    assert "other (test)" in found["near-query"].what

@@ -94,6 +94,14 @@ def test_audit_shows_every_finding(bench: Bench) -> None:
     assert re.search(r"no-gold +.* 24 of 375 +0\.064", table)
 
 
+def test_audit_compares_with_other_datasets(bench: Bench) -> None:
+    said = bench("data", "audit", "starter", "--against", "starter", "--json").json["findings"]
+    found = {row["check"]: row for row in said if row["check"].startswith(("shared-", "near-"))}
+    assert found["shared-query"]["share"] == found["shared-tool"]["share"] == 1
+    assert found["near-query"]["count"] == found["near-query"]["total"] > 100
+    assert "did you mean 'starter'" in bench("data", "audit", "starter", "--against", "startr", code=2).err
+
+
 def test_audit_shows_how_dependent_the_queries_are(bench: Bench) -> None:
     found = bench("data", "audit", "starter", "--json").json
     assert found["unit"] == "gold+parent"
