@@ -28,6 +28,7 @@ EXTRAS: dict[str, str] = {
     "mcp": "mcp",
     "httpx2": "mcp",
     "re2": "regex",
+    "numba": "scale",
 }
 #: Modules whose package has another name.
 PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2"}

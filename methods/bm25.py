@@ -12,7 +12,6 @@ from pydantic import Field
 from bench.protocol import Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation
 from bench.search.lexical import Counts, LexicalIndex
-from bench.search.topk import top_k
 from bench.search.words import whitespace, words
 from bench.specs.parameters import ParameterSet
 
@@ -33,17 +32,15 @@ class BM25(Method):
 
     def index(self, library: Library) -> None:
         self._split = words if self.parameters.tokens == "words" else whitespace
-        counts = Counts.of([self._split(text) for text in library.texts])
+        counts = Counts.of(map(self._split, library.texts))
         self._index = LexicalIndex(counts.vocabulary, bm25_weights(counts, self.parameters.k1, self.parameters.b))
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
-        return self._index.score(self._index.counts([self._split(text) for text in queries.texts]))
+        return self._index.score(self._index.counts(map(self._split, queries.texts)))
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        scores = self.score(queries)
         # Every weight is positive: a score of zero means that no word is shared.
-        scores[scores == 0] = -np.inf
-        return top_k(scores, depth)
+        return self._index.rank(self._index.counts(map(self._split, queries.texts)), depth, shared=True)
 
     def explain(self, case: Case) -> Explanation:
         from bench.search.explain_words import explain_words

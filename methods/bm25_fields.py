@@ -16,7 +16,6 @@ from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation
 from bench.search.lexical import LexicalIndex, count_matrix
 from bench.search.names import name_words
-from bench.search.topk import top_k
 from bench.search.words import words
 from bench.specs.parameters import ParameterSet
 
@@ -86,13 +85,11 @@ class BM25Fields(Method):
         self._index = LexicalIndex(vocabulary, _saturated(tf.tocsr(), self.parameters.k1))
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
-        return self._index.score(self._index.counts([words(text) for text in queries.texts]))
+        return self._index.score(self._index.counts(map(words, queries.texts)))
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        scores = self.score(queries)
         # Every weight is positive: a score of zero means that no word is shared.
-        scores[scores == 0] = -np.inf
-        return top_k(scores, depth)
+        return self._index.rank(self._index.counts(map(words, queries.texts)), depth, shared=True)
 
     def explain(self, case: Case) -> Explanation:
         """What each shared word adds, and how many words of the query are in each field."""

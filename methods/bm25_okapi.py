@@ -57,10 +57,12 @@ class BM25Okapi(Method):
     def score(self, queries: Queries) -> NDArray[np.float64]:
         if self._empty:
             return np.zeros((len(queries), self._tools))
-        return self._index.score(self._index.counts([self._split(text) for text in queries.texts]))
+        return self._index.score(self._index.counts(map(self._split, queries.texts)))
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        return top_k(self.score(queries), depth)
+        if self._empty:
+            return top_k(self.score(queries), depth)
+        return self._index.rank(self._index.counts(map(self._split, queries.texts)), depth, shared=False)
 
     def explain(self, case: Case) -> Explanation:
         from bench.search.explain_words import explain_words

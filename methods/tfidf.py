@@ -12,7 +12,6 @@ from pydantic import Field
 from bench.protocol import Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation
 from bench.search.lexical import Counts, LexicalIndex
-from bench.search.topk import top_k
 from bench.search.words import whitespace, words
 from bench.specs.parameters import ParameterSet
 
@@ -31,7 +30,7 @@ class TfIdf(Method):
 
     def index(self, library: Library) -> None:
         self._split = words if self.parameters.tokens == "words" else whitespace
-        counts = Counts.of([self._split(text) for text in library.texts])
+        counts = Counts.of(map(self._split, library.texts))
         self._idf = np.log((1 + len(library)) / (1 + counts.document_frequency)) + 1
         self._index = LexicalIndex(counts.vocabulary, self._weighted(counts.matrix))
 
@@ -45,13 +44,13 @@ class TfIdf(Method):
         return sp.csr_matrix(sp.diags_array(scale) @ weights)
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
-        counts = self._index.counts([self._split(text) for text in queries.texts])
-        return self._index.score(self._weighted(counts))
+        return self._index.score(self._asked(queries))
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        scores = self.score(queries)
-        scores[scores == 0] = -np.inf
-        return top_k(scores, depth)
+        return self._index.rank(self._asked(queries), depth, shared=True)
+
+    def _asked(self, queries: Queries) -> sp.csr_matrix:
+        return self._weighted(self._index.counts(map(self._split, queries.texts)))
 
     def explain(self, case: Case) -> Explanation:
         from bench.search.explain_words import explain_words

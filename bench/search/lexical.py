@@ -1,18 +1,32 @@
-"""Sparse retrieval: weighted bags of words."""
+"""Sparse retrieval: weighted bags of words.
+
+Small libraries are scored by matrix products, queries x tools at once. From `LARGE` tools on, `LexicalIndex.rank` walks
+the postings of each query's words with a compiled loop (numba, the extra `scale`), one row of scores at a time, so that
+memory does not grow with the number of queries. Both ways add the same float64 products, in another order, and round to
+float32 before anything is compared; without numba, large libraries are ranked by the products, block by block.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bench.errors import installed
+from bench.protocol.ranking import Ranking
+from bench.search.topk import blocks, joined, top_k
+
 #: The words that are in most documents are scored by one dense product, the rest sparsely: a few dozen
 #: frequent words hold most of the entries of the sparse matrix (measured in benchmarks/lexical.py).
 _FREQUENT = 96
+#: Libraries of so many tools are ranked by their postings (measured in benchmarks/lexical.py).
+LARGE = 20_000
 
 
 @dataclass(frozen=True)
@@ -30,13 +44,17 @@ class Counts:
     lengths: NDArray[np.float64]
 
     @staticmethod
-    def of(documents: Sequence[Sequence[str]]) -> Counts:
-        vocabulary: dict[str, int] = {}
+    def of(documents: Iterable[Sequence[str]]) -> Counts:
+        """Count the words of documents, which are read once and not kept."""
+        vocabulary: defaultdict[str, int] = defaultdict()
+        # A new word gets the next column.
+        vocabulary.default_factory = vocabulary.__len__
+        codes, starts = array("i"), array("q", [0])
         for document in documents:
-            for word in document:
-                vocabulary.setdefault(word, len(vocabulary))
-        matrix = count_matrix(documents, vocabulary)
-        return Counts(vocabulary, matrix, np.array([len(document) for document in documents], dtype=np.float64))
+            codes.extend(map(vocabulary.__getitem__, document))
+            starts.append(len(codes))
+        matrix = _counted(codes, starts, len(vocabulary))
+        return Counts(dict(vocabulary), matrix, np.diff(np.frombuffer(starts, dtype=np.int64)).astype(np.float64))
 
     @property
     def document_frequency(self) -> NDArray[np.int64]:
@@ -44,18 +62,21 @@ class Counts:
         return np.bincount(self.matrix.indices, minlength=self.matrix.shape[1])
 
 
-def count_matrix(documents: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> sp.csr_matrix:
+def count_matrix(documents: Iterable[Sequence[str]], vocabulary: Mapping[str, int]) -> sp.csr_matrix:
     """(documents, words) counts of the words that are in the vocabulary; others are ignored."""
-    starts: list[int] = [0]
-    columns: list[int] = []
-    values: list[int] = []
+    codes, starts = array("i"), array("q", [0])
     for document in documents:
-        counts = Counter(word for word in document if word in vocabulary)
-        columns.extend(vocabulary[word] for word in counts)
-        values.extend(counts.values())
-        starts.append(len(columns))
-    shape = (len(documents), len(vocabulary))
-    return sp.csr_matrix((np.array(values, dtype=np.float64), np.array(columns, dtype=np.int32), starts), shape=shape)
+        codes.extend(vocabulary[word] for word in document if word in vocabulary)
+        starts.append(len(codes))
+    return _counted(codes, starts, len(vocabulary))
+
+
+def _counted(codes: array[int], starts: array[int], words: int) -> sp.csr_matrix:
+    """(documents, words) how often each code occurs between two starts."""
+    columns, rows = np.frombuffer(codes, dtype=np.int32), np.frombuffer(starts, dtype=np.int64)
+    counts = sp.csr_matrix((np.ones(len(columns)), columns.copy(), rows.copy()), shape=(len(rows) - 1, words))
+    counts.sum_duplicates()
+    return counts
 
 
 class LexicalIndex:
@@ -68,22 +89,49 @@ class LexicalIndex:
 
     def __init__(self, vocabulary: dict[str, int], weights: sp.csr_matrix) -> None:
         self.vocabulary = vocabulary
-        by_word = weights.T.tocsr()
-        frequency = np.diff(by_word.indptr)
-        self._frequent = np.sort(np.argsort(-frequency, kind="stable")[:_FREQUENT])
-        self._dense = by_word[self._frequent].toarray()
-        rare = np.ones(len(frequency))
-        rare[self._frequent] = 0.0
-        sparse = (sp.diags_array(rare) @ by_word).tocsr()
-        sparse.eliminate_zeros()
-        self._sparse = sparse
+        self._documents = weights.shape[0]
+        self._by_word = weights.T.tocsr()
 
-    def counts(self, queries: Sequence[Sequence[str]]) -> sp.csr_matrix:
+    def counts(self, queries: Iterable[Sequence[str]]) -> sp.csr_matrix:
         """(queries, words) how often each known word occurs in each query."""
         return count_matrix(queries, self.vocabulary)
 
     def score(self, queries: sp.csr_matrix) -> NDArray[np.float64]:
         """(queries, documents) scores, float64."""
-        scores: NDArray[np.float64] = queries[:, self._frequent].toarray() @ self._dense
-        scores += (queries @ self._sparse).toarray()
+        frequent, dense, sparse = self._products
+        scores: NDArray[np.float64] = queries[:, frequent].toarray() @ dense
+        scores += (queries @ sparse).toarray()
         return scores
+
+    def rank(self, queries: sp.csr_matrix, depth: int, *, shared: bool) -> Ranking:
+        """The best `depth` documents of each query, as `top_k` has them.
+
+        Args:
+            queries: (queries, words) weights.
+            depth: at least 1.
+            shared: leave out documents with a score of exactly 0: where all weights are positive, those that share no
+                word with the query.
+        """
+        if self._documents >= LARGE and installed("numba"):
+            from bench.search.postings import rank_postings
+
+            return rank_postings(self._by_word, queries, depth, shared=shared)
+        parts = []
+        for block in blocks(queries.shape[0], self._documents):
+            scores = self.score(queries[block])
+            if shared:
+                scores[scores == 0] = -np.inf
+            parts.append(top_k(scores, depth))
+        return joined(parts, self._documents, depth)
+
+    @cached_property
+    def _products(self) -> tuple[NDArray[np.int64], NDArray[np.float64], sp.csr_matrix]:
+        """Columns of frequent words, their (words, documents) weights, and the matrix of all others."""
+        by_word = self._by_word
+        frequency = np.diff(by_word.indptr)
+        frequent = np.sort(np.argsort(-frequency, kind="stable")[:_FREQUENT])
+        rare = np.ones(len(frequency))
+        rare[frequent] = 0.0
+        sparse = (sp.diags_array(rare) @ by_word).tocsr()
+        sparse.eliminate_zeros()
+        return frequent, by_word[frequent].toarray(), sparse

@@ -1,0 +1,91 @@
+"""Ranking by postings compared with matrix products and `top_k`: the same tools, scores and ties."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bench.search.lexical as lexical
+from bench.protocol import Library, Queries, Ranking
+from bench.protocol.ranking import Violation
+from bench.registry import build_method, load_dataset
+from bench.search.postings import rank_postings
+from bench.search.topk import top_k
+
+
+def same(found: Ranking, expected: Ranking) -> None:
+    np.testing.assert_array_equal(found.tools, expected.tools)
+    assert found.scores is not None
+    assert expected.scores is not None
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    assert (found.tied_beyond is None) == (expected.tied_beyond is None)
+    if found.tied_beyond is not None and expected.tied_beyond is not None:
+        np.testing.assert_array_equal(found.tied_beyond, expected.tied_beyond)
+
+
+@st.composite
+def searches(draw: st.DrawFn) -> tuple[sp.csr_matrix, sp.csr_matrix, int, bool]:
+    """Weights of documents and queries that are few different numbers, so that scores often tie, cancel or overflow."""
+    documents, words, queries = draw(st.integers(1, 40)), draw(st.integers(1, 6)), draw(st.integers(0, 5))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    levels = np.array(draw(st.sampled_from([(1.0, 2.0), (0.5, 1.0, 1e-9), (-1.0, 1.0, 0.25), (1e30, 1e30, 3e38)])))
+
+    def matrix(rows: int) -> sp.csr_matrix:
+        present = random.random((rows, words)) < draw(st.sampled_from([0.2, 0.7]))
+        return sp.csr_matrix(np.where(present, random.choice(levels, (rows, words)), 0.0))
+
+    return matrix(documents), matrix(queries), draw(st.integers(1, 45)), draw(st.booleans())
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(searches())
+def test_postings_rank_as_products_do(search: tuple[sp.csr_matrix, sp.csr_matrix, int, bool]) -> None:
+    weights, queries, depth, shared = search
+    scores = (queries @ weights.T).toarray()
+    if shared:
+        scores[scores == 0] = -np.inf
+    same(rank_postings(weights.T.tocsr(), queries, depth, shared=shared), top_k(scores, depth))
+
+
+def test_threads_do_not_change_a_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(7)
+    by_word = sp.csr_matrix(random.integers(0, 3, (30, 500)).astype(np.float64))
+    queries = sp.csr_matrix(random.integers(0, 2, (23, 30)).astype(np.float64))
+    found = []
+    for threads in ("1", "2", "64"):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        found.append(rank_postings(by_word, queries, 10, shared=True))
+    same(found[1], found[0])
+    same(found[2], found[0])
+
+
+def test_a_score_that_is_no_number_is_named() -> None:
+    by_word = sp.csr_matrix(np.array([[1.0, 1.0, np.nan]]))
+    with pytest.raises(Violation, match="scored NaN") as error:
+        rank_postings(by_word, sp.csr_matrix(np.array([[0.0], [0.0], [1.0]])), 2, shared=True)
+    assert (error.value.query, error.value.tool) == (2, 2)
+
+
+@pytest.mark.parametrize("method", ["bm25", "bm25-fields", "bm25-okapi", "tfidf", "tfidf(sublinear=true)"])
+def test_methods_rank_large_libraries_as_small_ones(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    starter = load_dataset("starter")
+    queries = Queries.of(starter, starter.rows("test"))
+    searching = build_method(method)
+    searching.index(Library.of(starter, starter.card.template))
+    small = searching.rank(queries, 20)
+    monkeypatch.setattr(lexical, "LARGE", 0)
+    same(searching.rank(queries, 20), small)
+
+
+def test_products_in_blocks_rank_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(3)
+    weights = sp.csr_matrix(random.integers(0, 3, (200, 12)).astype(np.float64))
+    queries = sp.csr_matrix(random.integers(0, 2, (17, 12)).astype(np.float64))
+    index = lexical.LexicalIndex({f"w{word}": word for word in range(12)}, weights)
+    whole = index.rank(queries, 10, shared=False)
+    assert whole.tied_beyond is not None
+    monkeypatch.setattr("bench.search.topk.BLOCK", 3 * 200)
+    same(index.rank(queries, 10, shared=False), whole)
