@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
@@ -32,27 +33,36 @@ from bench.data.tables import Tool
 _WORD = re.compile(r"[^\W_]+[+#]*")
 
 
-def alternatives(tools: Sequence[Tool], wanted: Iterable[int]) -> dict[int, tuple[int, ...]]:
+def readings(tools: Iterable[Tool]) -> NDArray[np.int64]:
+    """(tools,) numbers, equal for tools that read the same, whatever their parents; -1 for a tool without a word."""
+    numbers: dict[Hashable, int] = {}
+    keys = (_key(tool) for tool in tools)
+    return np.array([-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+
+
+def alternatives(
+    tools: Sequence[Tool], wanted: Iterable[int], read: NDArray[np.int64] | None = None
+) -> dict[int, tuple[int, ...]]:
     """The alternatives of those of the wanted tools that have any.
 
     Args:
         tools: the library; a tool's code is its position.
         wanted: codes.
+        read: the `readings` of the tools, where they are known.
 
     Returns:
         Code -> codes, ascending.
     """
-    alike: defaultdict[Hashable, list[int]] = defaultdict(list)
-    keys = [_key(tool) for tool in tools]
-    for code, key in enumerate(keys):
-        if key is not None:
-            alike[key].append(code)
+    read = readings(tools) if read is None else read
+    codes = [code for code in wanted if read[code] >= 0]
+    alike: defaultdict[int, list[int]] = defaultdict(list)
+    for other in np.flatnonzero(np.isin(read, read[codes])).tolist():
+        alike[int(read[other])].append(other)
     found: dict[int, tuple[int, ...]] = {}
-    for code in wanted:
-        if keys[code] is not None:
-            others = (other for other in alike[keys[code]] if other != code)
-            if own := tuple(other for other in others if not _siblings(tools[other], tools[code])):
-                found[code] = own
+    for code in codes:
+        others = (other for other in alike[int(read[code])] if other != code)
+        if own := tuple(other for other in others if not _siblings(tools[other], tools[code])):
+            found[code] = own
     return found
 
 
@@ -66,7 +76,7 @@ def _siblings(first: Tool, second: Tool) -> bool:
     return parent_of(first) == parent_of(second) and first.parent != first.name
 
 
-def with_alternatives(gold: Gold, tools: Sequence[Tool]) -> GoldGroups:
+def with_alternatives(gold: Gold, tools: Sequence[Tool], read: NDArray[np.int64] | None = None) -> GoldGroups:
     """Judgements that a gold tool or one of its alternatives satisfies; a group starts with its gold tool.
 
     A tool that is gold for a query is no alternative of another gold tool of it. Where gold has alternatives of its
@@ -75,9 +85,10 @@ def with_alternatives(gold: Gold, tools: Sequence[Tool]) -> GoldGroups:
     Args:
         gold: judgements of the queries.
         tools: the library.
+        read: the `readings` of the tools, where they are known.
     """
     meeting = gold.members()
-    known = alternatives(tools, np.unique(meeting.tools).tolist())
+    known = alternatives(tools, np.unique(meeting.tools).tolist(), read)
     rows: list[list[tuple[list[int], int]]] = [[] for _ in range(len(gold))]
     for query, group, grade in gold.judgements():
         own = set(meeting.row(query).tolist())

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.data.alternatives import with_alternatives
+from bench.data.alternatives import readings, with_alternatives
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
+from bench.evaluation.pertool import per_tool
 from bench.identity.measures import lenient_hash
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate_groups, mean
@@ -31,7 +32,8 @@ def lenient_metrics(metrics: Iterable[Metric]) -> list[Metric]:
 
 def lenient_gold(dataset: Dataset, rows: NDArray[np.int64]) -> GoldGroups:
     """The gold of the queries at `rows`, each gold tool with its alternatives."""
-    return with_alternatives(dataset.gold.take(rows), dataset.tools)
+    read = per_tool(dataset, "readings", lenient_hash(), lambda: readings(dataset.tools))
+    return with_alternatives(dataset.gold.take(rows), dataset.tools, read)
 
 
 def alternative_counts(groups: GoldGroups, gold: Gold) -> tuple[int, int]:

@@ -14,10 +14,11 @@ from bench.data.dataset import Dataset
 from bench.data.tables import NamedTemplate, Template
 from bench.evaluation.answers import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
+from bench.evaluation.pertool import per_tool
 from bench.identity.measures import interval_hash, measure_hash, token_hash
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, evaluate, parse_metrics
 from bench.metrics.ties import TieBand, tie_band
-from bench.models.tokens import can_count_tokens, count_tokens
+from bench.models.tokens import can_count_tokens, count_tokens, tokeniser
 from bench.protocol import Ranking
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Metrics, Repeats, ScoringCode
@@ -216,10 +217,15 @@ class _ToolTokens:
 
     @staticmethod
     def of(dataset: Dataset, template: Template) -> _ToolTokens:
-        texts = count_tokens([tool.text(template) for tool in dataset.tools])
-        if template == DEFINITION:
-            return _ToolTokens(texts, texts)
-        return _ToolTokens(texts, count_tokens([tool.text(DEFINITION) for tool in dataset.tools]))
+        code = f"{token_hash()} {tokeniser()}"
+
+        def count(chosen: Template) -> NDArray[np.int64]:
+            return per_tool(
+                dataset, f"tokens {chosen}", code, lambda: count_tokens([tool.text(chosen) for tool in dataset.tools])
+            )
+
+        texts = count(template)
+        return _ToolTokens(texts, texts if template == DEFINITION else count(DEFINITION))
 
 
 def _tokens(counts: _ToolTokens | None, answers: Answers) -> dict[str, float]:

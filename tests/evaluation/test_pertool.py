@@ -1,0 +1,75 @@
+"""Numbers of each tool of a large library are worked out once, and never taken from a damaged or another cache."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import bench.evaluation.pertool as pertool
+from bench.data.dataset import Dataset
+from bench.evaluation.lenient import lenient_gold
+from bench.evaluation.pertool import per_tool
+from bench.evaluation.scoring import _ToolTokens
+from bench.registry import load_dataset
+from bench.session import session
+from bench.storage.vectorcache import VectorCache
+
+
+@pytest.fixture
+def starter(monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    monkeypatch.setattr(pertool, "_LARGE", 10)
+    return load_dataset("starter")
+
+
+class Counter:
+    """Says how often the numbers were worked out."""
+
+    def __init__(self, numbers: NDArray[np.int64]) -> None:
+        self.numbers, self.asked = numbers, 0
+
+    def __call__(self) -> NDArray[np.int64]:
+        self.asked += 1
+        return self.numbers
+
+
+def test_numbers_are_worked_out_once_for_a_kind_and_its_code(starter: Dataset) -> None:
+    work = Counter(np.arange(len(starter.tools)) - 1)
+    for _ in range(3):
+        np.testing.assert_array_equal(per_tool(starter, "kind", "code", work), work.numbers)
+    assert work.asked == 1
+    per_tool(starter, "kind", "other code", work)
+    per_tool(starter, "other kind", "code", work)
+    assert work.asked == 3
+    with session(cache=False):
+        per_tool(starter, "kind", "code", work)
+    assert work.asked == 4
+
+
+def test_numbers_that_the_cache_cannot_hold_are_not_kept(starter: Dataset) -> None:
+    work = Counter(np.full(len(starter.tools), 2**24 + 1))
+    assert all((per_tool(starter, "large", "", work) == 2**24 + 1).all() for _ in range(2))
+    assert work.asked == 2
+
+
+def test_a_damaged_entry_is_worked_out_again(starter: Dataset) -> None:
+    work = Counter(np.arange(len(starter.tools)))
+    per_tool(starter, "damaged", "", work)
+    path = VectorCache("per tool: damaged\n").path
+    data = bytearray(path.read_bytes())
+    place = data.rindex(np.arange(len(starter.tools), dtype="<f4").tobytes()[:64])
+    data[place + 3] ^= 0xFF
+    path.write_bytes(bytes(data))
+    np.testing.assert_array_equal(per_tool(starter, "damaged", "", work), work.numbers)
+    assert work.asked == 2
+
+
+def test_scoring_has_the_same_numbers_with_and_without(starter: Dataset) -> None:
+    rows = starter.rows("test")
+    with session(cache=False):
+        tokens, gold = _ToolTokens.of(starter, "description"), lenient_gold(starter, rows)
+    for _ in range(2):
+        found = _ToolTokens.of(starter, "description")
+        np.testing.assert_array_equal(found.texts, tokens.texts)
+        np.testing.assert_array_equal(found.definitions, tokens.definitions)
+        np.testing.assert_array_equal(lenient_gold(starter, rows).members, gold.members)
