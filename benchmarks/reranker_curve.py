@@ -19,6 +19,8 @@ from bench.registry import load_dataset
 from bench.specs.spec import Spec, Value
 from bench.training.train import train_model
 
+#: What all share: the settings of the recipe in `bench reproduce train unseen-reranker`.
+SHARED: dict[str, Value] = {"learning_rate": 0.0002, "positives": 2, "hard_negatives": 4}
 #: Name -> whether it begins with the retriever's weights (else with MiniLM), and settings.
 CONFIGURATIONS: dict[str, tuple[bool, dict[str, Value]]] = {
     # As the documentation's numbers were trained: pairs, binary cross-entropy.
@@ -49,9 +51,9 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--dataset", default="toollens-unseen")
     parser.add_argument("--retriever", default=EMBEDDED, help="finds the negatives; its weights are the start")
-    parser.add_argument("--examples", type=int, default=24_000, help="maximum number of (query, tool) pairs")
+    parser.add_argument("--examples", type=int, default=36_000, help="maximum number of (query, tool) pairs")
     parser.add_argument("--most-steps", type=int, default=0, help="maximum number of steps; 0: no limit")
-    parser.add_argument("--evaluate-every", type=int, default=100)
+    parser.add_argument("--evaluate-every", type=int, default=375)
     parser.add_argument("--only", nargs="*", choices=CONFIGURATIONS, help="these configurations alone")
     given = parser.parse_args()
     dataset = load_dataset(given.dataset)
@@ -65,6 +67,7 @@ def main() -> None:
                 "most_examples": given.examples,
                 "most_steps": given.most_steps,
                 "evaluate_every": given.evaluate_every,
+                **SHARED,
                 **chosen,
             }
             base = given.retriever if warm else EMBEDDED
