@@ -105,6 +105,7 @@ def test_the_parts_of_a_tool_sum_to_its_stored_score(run: Run, method: str) -> N
         *("mcp-zero", "mcp-zero(servers=1, blocks=1)"),
         *("tool2vec", "tool2vec(similarity=dot)"),
         *("coverage", "coverage(base=nearest-query, share=1.0)"),
+        *("protip", "protip(steps=2, weight=0.5)"),
         *("server-first", "server-first(base=bm25, servers=best, tools=2)"),
         *("ptr", "ptr(retriever=nearest-query)", "ptr(retriever=none)", "ptr(retriever=random, coverage=false)"),
     ],

@@ -1,0 +1,119 @@
+"""Progressive retrieval: what a tool answers is subtracted from the query before the next tool is searched for.
+
+Anantha, Bandyopadhyay, Kashi, Mahinder, Hill & Chappidi 2023, "ProTIP: Progressive Tool Retrieval Improves Planning".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.errors import UsageError
+from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
+from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
+from bench.search.dense import normalized
+from bench.specs.parameters import MethodSpec, ParameterSet
+from bench.specs.spec import Spec
+
+#: Bounds the memory of a step: one similarity for each of these queries and each tool.
+_QUERIES_AT_ONCE = 256
+#: How much of a tool's text a reason holds.
+_MOST_TEXT = 200
+
+
+class ProTip(Method):
+    """Step i takes the tool nearest to q - weight · (t₁ + … + tᵢ₋₁), of those not yet taken; q and t have length 1.
+
+    ProTIP compares by Euclidean distance. Tools' vectors have length 1, so that the nearest by distance has the
+    greatest dot product with what is left of the query. Of equals, the tool that is first in the library. After `steps`
+    steps the other tools follow as `base` ranks them, and with `weight=0` so do all. The order has no scores: what a
+    tool is compared with depends on the tools before it.
+
+    The paper tunes the encoder such that what is left, with weight 1, is near to the next tool's vector. Nothing is
+    learnt here: the vectors are those of `base`, of whatever encoder it has.
+    """
+
+    class Parameters(ParameterSet):
+        base: MethodSpec = Field(Spec("dense"), description="method that compares vectors by cosine")
+        steps: int = Field(10, ge=1, description="number of tools that are searched for one after another")
+        weight: float = Field(1.0, ge=0, description="how much of each tool's vector is subtracted; the paper's is 1")
+
+    parameters: Parameters
+
+    def __init__(self, parameters: Parameters, context: Context) -> None:
+        super().__init__(parameters, context)
+        base = context.build(parameters.base)
+        if not isinstance(base, EmbeddingMethod) or base.similarity != "cosine":
+            raise UsageError(f"protip cannot use base={parameters.base}: it needs vectors that are compared by cosine.")
+        self._base: Method = base
+
+    def fit(self, history: History) -> None:
+        self._base.fit(history)
+
+    def index(self, library: Library) -> None:
+        self._size = len(library)
+        self._base.index(library)
+        assert isinstance(self._base, EmbeddingMethod)
+        self._tools = normalized(self._base.tool_vectors())
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        found = self._base.rank(queries, self._size)
+        taken = self._steps(queries)[0]
+        rows = []
+        for ranked, steps in zip(found.tools, taken.tolist(), strict=True):
+            first = set(steps)
+            rest = [tool for tool in ranked.tolist() if tool >= 0 and tool not in first]
+            rows.append((steps + rest)[:depth])
+        failed = np.zeros(len(queries), dtype=np.bool_) if found.failed is None else found.failed
+        return Ranking.of_lists(rows, failed.tolist())
+
+    def _steps(self, queries: Queries) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(queries, steps) the tool of each step, and its dot product with what was left of the query."""
+        assert isinstance(self._base, EmbeddingMethod)
+        asked = normalized(self._base.query_vectors(queries))
+        steps = min(self.parameters.steps, self._size)
+        taken = np.zeros((len(asked), steps), dtype=np.int64)
+        products = np.zeros((len(asked), steps))
+        for start in range(0, len(asked), _QUERIES_AT_ONCE):
+            left = asked[start : start + _QUERIES_AT_ONCE].copy()
+            rows = np.arange(len(left))
+            free = np.ones((len(left), self._size), dtype=np.bool_)
+            for step in range(steps):
+                # In single precision, equal vectors tie; argmax then has the first in the library.
+                near = np.where(free, (left @ self._tools.T).astype(np.float32), -np.inf)
+                best = near.argmax(axis=1)
+                taken[start + rows, step] = best
+                products[start + rows, step] = near[rows, best]
+                free[rows, best] = False
+                left -= self.parameters.weight * self._tools[best]
+        return taken, products
+
+    def explain(self, case: Case) -> Explanation:
+        """The step that takes a tool, and how near it was to what was left of the query then."""
+        answer = case.answer(self._base)
+        taken, products = self._steps(case.query)
+        steps = {int(tool): step + 1 for step, tool in enumerate(taken[0])}
+        near = dict(zip(taken[0].tolist(), products[0].tolist(), strict=True))
+        reasons = {}
+        for tool in case.tools:
+            because = ""
+            if tool in case.gold and tool in steps:
+                because = f"step {steps[tool]} takes it"
+            elif tool in case.gold:
+                because = f"none of the {len(steps)} steps takes it; {answer.label} rank "
+                because += str(answer.positions[tool].rank or "-")
+            cells = (steps.get(tool), near.get(tool), answer.positions[tool].rank)
+            reasons[tool] = Reason(None, (), cells, excerpt(case.library.texts[tool], _MOST_TEXT), because)
+        ranked = self.rank(case.query, self._size).tools[0].tolist()
+        shown = set(case.tools)
+        order = [tool for tool in ranked if tool in shown]
+        note = f"Each step subtracts {number(self.parameters.weight)} times the vector of its tool from the query."
+        return Explanation(
+            "how its text begins",
+            ("step", "nearness to what is left", f"{self._base.name} rank"),
+            reasons,
+            order=(*order, *(tool for tool in case.tools if tool not in set(order))),
+            notes=(note,),
+            bases=(answer,),
+        )
