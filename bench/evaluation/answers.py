@@ -154,11 +154,15 @@ def _answer(
         counts = np.bitwise_count(ranking.tied_beyond).sum(axis=1, dtype=np.int64)
         meeting = dataset.gold.take(rows).members()
         for i in np.flatnonzero(counts):
-            tied = np.unpackbits(ranking.tied_beyond[i], count=library).astype(np.bool_)
+            own = meeting.row(int(i))
+            # Bits as `numpy.packbits` has them: the first tool in the highest bit of a byte.
+            tied = (ranking.tied_beyond[i, own >> 3] >> (7 - (own & 7))) & 1
             start, end = meeting.starts[i : i + 2]
-            judged = zip(meeting.tools[start:end], meeting.grades[start:end], strict=True)
-            gold[i] = {int(tool): int(grade) for tool, grade in judged if tied[tool]}
-    return _Batch(positions, ranking, Beyond(counts, Gold.of(gold)), sets, seconds, _reply_tokens(ranking))
+            judged = zip(own, meeting.grades[start:end], tied, strict=True)
+            gold[i] = {int(tool): int(grade) for tool, grade, beyond in judged if beyond}
+    # Kept for each query: a bit for each tool would outgrow everything else, and the batch is written without.
+    kept = replace(ranking, tied_beyond=None, replies=None)
+    return _Batch(positions, kept, Beyond(counts, Gold.of(gold)), sets, seconds, _reply_tokens(ranking))
 
 
 def _reply_tokens(ranking: Ranking) -> NDArray[np.int64] | None:

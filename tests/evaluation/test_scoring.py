@@ -12,6 +12,7 @@ import pytrec_eval
 from tokenizers import Tokenizer
 
 from bench.data.dataset import Dataset
+from bench.evaluation.answers import _Batch
 from bench.metrics import parse_metric
 from bench.models.encoders import embedded_model
 from bench.protocol import Library, Method, Queries, Ranking, ToolSets
@@ -263,3 +264,11 @@ def test_a_failed_query_scores_0_in_the_lenient_mean_too(run: Run, tiny: Dataset
     lenient = run(Fails, dataset=twinned(tiny)).metrics.lenient
     assert lenient is not None
     assert set(lenient.means.values()) == {0.0}
+
+
+def test_batches_are_kept_without_a_bit_for_each_tool(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = []
+    monkeypatch.setattr(_Batch, "write", lambda batch, path: kept.append(batch))
+    run(Level, depth=3)
+    assert kept
+    assert all(batch.ranking.tied_beyond is None and (batch.beyond.counts == 9).all() for batch in kept)
