@@ -10,8 +10,7 @@ from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
 from bench.protocol.method import Similarity
-from bench.search.dense import similarities
-from bench.search.topk import top_k
+from bench.search.dense import VectorIndex, similarities
 from bench.specs.parameters import ParameterSet
 
 #: How much of a tool's text a reason holds.
@@ -44,6 +43,7 @@ class Dense(Method):
 
     def index(self, library: Library) -> None:
         self._vectors = self._tools.encode(library.texts)
+        self._index = VectorIndex(self._vectors, self.similarity)
 
     def tool_vectors(self) -> NDArray[np.float32]:
         return self._vectors
@@ -52,10 +52,10 @@ class Dense(Method):
         return self._queries.encode(queries.texts)
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
-        return similarities(self.query_vectors(queries), self._vectors, self.similarity)
+        return self._index.score(self.query_vectors(queries))
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        return top_k(self.score(queries), depth)
+        return self._index.rank(self.query_vectors(queries), depth)
 
     def facts(self) -> dict[str, str | int | float | bool]:
         encoders = (self._tools, self._queries)

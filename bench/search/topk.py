@@ -7,7 +7,7 @@ a ranking then does not depend on batch sizes or on which BLAS is installed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,28 @@ def blocks(rows: int, columns: int) -> Iterator[slice]:
     step = max(1, BLOCK // max(1, columns))
     for start in range(0, rows, step):
         yield slice(start, min(rows, start + step))
+
+
+def joined(parts: Sequence[Ranking], tools: int, depth: int) -> Ranking:
+    """Rankings of consecutive blocks of queries as one, ties beyond the depth included.
+
+    Args:
+        parts: as `top_k` gives them, of one library and depth.
+        tools: in the library.
+        depth: at least 1.
+    """
+    if not parts:
+        return top_k(np.empty((0, tools)), depth)
+    if len(parts) == 1:
+        return parts[0]
+    found = Ranking.join(parts)
+    tied = None
+    if any(part.tied_beyond is not None for part in parts):
+        none = (tools + 7) // 8
+        tied = np.concatenate(
+            [np.zeros((len(part), none), np.uint8) if part.tied_beyond is None else part.tied_beyond for part in parts]
+        )
+    return Ranking(found.tools, found.scores, tied_beyond=tied)
 
 
 def top_k(scores: NDArray[np.float64] | NDArray[np.float32], depth: int) -> Ranking:
