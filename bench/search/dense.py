@@ -19,10 +19,10 @@ Matrix = NDArray[np.float64]
 
 #: A library of at most this many numbers is kept in float64 and compared as a whole (10,900 tools of 384 dimensions).
 _SMALL = 1 << 22
-#: Queries that are searched at once, and approximate scores in memory at once. With the buffers for candidates, a search
-#: takes about 32 MiB besides the vectors and the ranking, however large the library.
+#: Queries that are searched at once, and approximate scores in memory at once. With the buffers for candidates, a
+#: search takes about 32 MiB besides the vectors and the ranking, however large the library.
 _QUERIES, _SCORES = 256, 1 << 21
-#: So many queries are compared faster one by one: reading the library takes longer than computing, and BLAS reads slower.
+#: So many queries are compared faster one by one: what takes long is reading the library, and BLAS reads it slowly.
 _FEW = 3
 #: Numbers that are converted to float64 at once.
 _CONVERTED = 1 << 20
@@ -51,8 +51,8 @@ def similarities(queries: Vectors, tools: Vectors, similarity: Similarity) -> Ma
 class VectorIndex:
     """The vectors of a library, ready to be searched: whatever does not depend on the query is computed once.
 
-    Rankings and scores are those of `similarities` and `top_k` over the whole library. They depend neither on the number
-    of queries in a call nor on the number of threads: what is rounded to float32 is computed in float64.
+    Rankings and scores are those of `similarities` and `top_k` over the whole library. They depend neither on the
+    number of queries in a call nor on the number of threads: what is rounded to float32 is computed in float64.
 
     Args:
         vectors: (tools, dimensions) in code order. Those of a large library are not copied: leave them as they are.
