@@ -156,9 +156,7 @@ class VectorIndex:
                 tied[here] = whole.tied_beyond
         return Ranking(tools, scores, tied_beyond=tied)
 
-    def _candidates(
-        self, asked: Matrix, width: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _candidates(self, asked: Matrix, width: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Pairs of a query and a tool that hold every tool of the ranking, and every tool that ties with its last.
 
         Let E be the largest error of an approximate score, and A the `width`-th highest of them. That many tools score

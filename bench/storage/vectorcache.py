@@ -157,9 +157,7 @@ class VectorCache:
             # Single vectors out of a large block: reading them one by one is faster than reading it.
             part = "SELECT substr(checksums, ? * 4 + 1, 4), substr(vectors, ? * ? + 1, ?) FROM blocks WHERE block = ?"
             for key, place in right:
-                checksum, data = self._connection.execute(
-                    part, (place, place, 4 * width, 4 * width, block)
-                ).fetchone()
+                checksum, data = self._connection.execute(part, (place, place, 4 * width, 4 * width, block)).fetchone()
                 if checksum == _checksum(key, data):
                     found[key] = np.frombuffer(data, dtype="<f4")
             return found
@@ -198,7 +196,9 @@ class VectorCache:
 
     def _put_block(self, keys: list[bytes], rows: list[NDArray[np.float32]]) -> None:
         with self._transaction():
-            known = {key for table in ("vectors", "places") for (key,) in self._chosen(f"SELECT key FROM {table}", keys)}
+            known = {
+                key for table in ("vectors", "places") for (key,) in self._chosen(f"SELECT key FROM {table}", keys)
+            }
             new = [i for i, key in enumerate(keys) if key not in known]
             if not new:
                 return
