@@ -28,9 +28,10 @@ EXTRAS: dict[str, str] = {
     "mcp": "mcp",
     "httpx2": "mcp",
     "re2": "regex",
+    "faiss": "ann",
 }
 #: Modules whose package has another name.
-PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2"}
+PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2", "faiss": "faiss-cpu"}
 
 
 class BenchError(Exception):

@@ -3,8 +3,8 @@
 SQLite gives what a cache needs and files do not: many small records, several processes at once. A record carries its
 own checksum, and a file that is no longer a database is recreated: a damaged cache costs time, never a wrong vector.
 
-Vectors come in two forms. A few are one record each. Many that are stored at once are one record together, a block, with
-the place of each in a table of its own: SQLite then writes and reads megabytes in place of thousands of records.
+Vectors come in two forms. A few are one record each. Many that are stored at once are one record together, a block,
+with the place of each in a table of its own: SQLite then writes and reads megabytes in place of thousands of records.
 """
 
 from __future__ import annotations
