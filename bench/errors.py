@@ -29,9 +29,10 @@ EXTRAS: dict[str, str] = {
     "httpx2": "mcp",
     "re2": "regex",
     "numba": "scale",
+    "faiss": "ann",
 }
 #: Modules whose package has another name.
-PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2"}
+PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2", "faiss": "faiss-cpu"}
 
 
 class BenchError(Exception):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.errors import require
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import Context, Library, Method, Queries, Ranking
+from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
 from bench.protocol.method import Similarity
-from bench.search.dense import similarities
-from bench.search.topk import top_k
+from bench.search.approximate import GraphIndex
+from bench.search.dense import VectorIndex, similarities
 from bench.specs.parameters import ParameterSet
 
 #: How much of a tool's text a reason holds.
@@ -19,7 +22,10 @@ _MOST_TEXT = 200
 
 
 class Dense(Method):
-    """Exact nearest-neighbour search over the embeddings of tool texts."""
+    """Nearest-neighbour search over the embeddings of tool texts: exact, or by a graph of neighbours (HNSW).
+
+    With `index=hnsw`, rankings alone are approximate: scores of all tools, which other methods take, are exact.
+    """
 
     class Parameters(ParameterSet):
         encoder: str = Field(
@@ -28,6 +34,7 @@ class Dense(Method):
         similarity: Similarity = Field("cosine", description="similarity function")
         query_prompt: str = Field("", description="prefix of every query, for encoders trained with one")
         tool_prompt: str = Field("", description="prefix of every tool text")
+        index: Literal["exact", "hnsw"] = Field("exact", description="exact search, or an approximate one by a graph")
 
     parameters: Parameters
 
@@ -44,6 +51,8 @@ class Dense(Method):
 
     def index(self, library: Library) -> None:
         self._vectors = self._tools.encode(library.texts)
+        self._index = VectorIndex(self._vectors, self.similarity)
+        self._graph = GraphIndex(self._vectors, self.similarity) if self.parameters.index == "hnsw" else None
 
     def tool_vectors(self) -> NDArray[np.float32]:
         return self._vectors
@@ -52,16 +61,27 @@ class Dense(Method):
         return self._queries.encode(queries.texts)
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
-        return similarities(self.query_vectors(queries), self._vectors, self.similarity)
+        return self._index.score(self.query_vectors(queries))
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        return top_k(self.score(queries), depth)
+        return (self._graph or self._index).rank(self.query_vectors(queries), depth)
+
+    def preflight(self, library: Library, history: History) -> None:
+        if self.parameters.index == "hnsw":
+            require("faiss", what="index=hnsw")
+
+    def marks(self) -> dict[str, str]:
+        """What every table says on the row of this method."""
+        if self.parameters.index == "exact":
+            return {}
+        return {"approximate": "searches by a graph of neighbours (HNSW): tools that exact search finds may be missing"}
 
     def facts(self) -> dict[str, str | int | float | bool]:
         encoders = (self._tools, self._queries)
         return {
             "texts_encoded": sum(encoder.computed for encoder in encoders),
             "texts_from_cache": sum(encoder.from_cache for encoder in encoders),
+            **(self._graph.recall() if self._graph else {}),
         }
 
     def explain(self, case: Case) -> Explanation:

@@ -15,7 +15,7 @@ from bench.protocol.explanation import Case, Explanation, Reason, excerpt, numbe
 from bench.protocol.learning import learns
 from bench.protocol.method import Similarity
 from bench.protocol.parts import methods_of
-from bench.search.dense import normalized, similarities
+from bench.search.dense import VectorIndex, normalized, similarities
 from bench.search.holdout import held_out, text_key
 from bench.search.topk import top_k
 from bench.specs.parameters import MethodSpec, ParameterSet
@@ -81,6 +81,7 @@ class LinearAdapter(Method):
         assert isinstance(self._base, EmbeddingMethod)
         assert self._history is not None
         self._vectors = self._base.tool_vectors()
+        self._index = VectorIndex(self._vectors, "cosine")
         self._learn(self._history)
         self._history = None
 
@@ -135,10 +136,10 @@ class LinearAdapter(Method):
         return mapped.astype(np.float32)
 
     def score(self, queries: Queries) -> Matrix:
-        return similarities(self.query_vectors(queries), self._vectors, "cosine")
+        return self._index.score(self.query_vectors(queries))
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        return top_k(self.score(queries), depth)
+        return self._index.rank(self.query_vectors(queries), depth)
 
     def facts(self) -> dict[str, str | int | float | bool]:
         learnt = {"penalty": self._penalty} if np.isfinite(self._penalty) else {}

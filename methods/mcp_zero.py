@@ -17,7 +17,7 @@ from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
 from bench.search.clauses import clauses
-from bench.search.dense import similarities
+from bench.search.dense import VectorIndex
 from bench.search.servers import servers_of
 from bench.search.topk import top_k
 from bench.specs.parameters import ParameterSet
@@ -93,8 +93,8 @@ class McpZero(Method):
 
     def index(self, library: Library) -> None:
         self._server, servers = servers_of(library)
-        self._servers = self._encoder.encode(servers.texts)
-        self._tools = self._encoder.encode(library.texts)
+        self._servers = VectorIndex(self._encoder.encode(servers.texts), "cosine")
+        self._tools = VectorIndex(self._encoder.encode(library.texts), "cosine")
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         wanted = self._wanted(queries.texts)
@@ -107,8 +107,8 @@ class McpZero(Method):
         return Ranking(found.tools, found.scores, failed, found.tied_beyond)
 
     def _routed(self, blocks: Sequence[tuple[str, str]]) -> _Routed:
-        servers = similarities(self._encoder.encode([server for server, _ in blocks]), self._servers, "cosine")
-        tools = similarities(self._encoder.encode([tool for _, tool in blocks]), self._tools, "cosine")
+        servers = self._servers.score(self._encoder.encode([server for server, _ in blocks]))
+        tools = self._tools.score(self._encoder.encode([tool for _, tool in blocks]))
         # Single precision, as in `top_k`: equal servers tie, and the first of them is chosen.
         order = np.argsort(-servers.astype(np.float32), axis=1, kind="stable")
         places = np.empty_like(order)

@@ -12,7 +12,7 @@ from pydantic import Field
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Context, History, Library, Method, Queries, Ranking, ToolSets
 from bench.protocol.explanation import Case, Contribution, Explanation, Reason, excerpt, number
-from bench.search.dense import similarities
+from bench.search.dense import VectorIndex
 from bench.search.topk import top_k
 from bench.specs.parameters import ParameterSet
 
@@ -44,7 +44,7 @@ class NearestQuery(Method):
     def fit(self, history: History) -> None:
         past = np.flatnonzero(history.gold.counts)
         self._gold = history.gold.take(past)
-        self._vectors = self._encoder.encode([history.texts[i] for i in past])
+        self._past = VectorIndex(self._encoder.encode([history.texts[i] for i in past]), "cosine")
         shape = (len(past), len(history.library))
         self._used = sp.csr_matrix((np.ones(len(self._gold.tools)), self._gold.tools, self._gold.starts), shape=shape)
 
@@ -52,7 +52,7 @@ class NearestQuery(Method):
         return None
 
     def _neighbours(self, queries: Queries, count: int) -> Ranking:
-        return top_k(similarities(self._encoder.encode(queries.texts), self._vectors, "cosine"), count)
+        return self._past.rank(self._encoder.encode(queries.texts), count)
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
         found = self._neighbours(queries, self.parameters.neighbours)

@@ -20,7 +20,7 @@ from bench.protocol import Context, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, excerpt
 from bench.search.asked import write_queries
 from bench.search.clauses import clauses
-from bench.search.dense import similarities
+from bench.search.dense import VectorIndex
 from bench.specs.parameters import ParameterSet
 
 _MOST_TOKENS = 256
@@ -83,7 +83,7 @@ class ReInvoke(Method):
         self._starts = np.array(starts, dtype=np.int64)
         self._texts = len(texts)
         self._bare = sum(not queries for queries in written)
-        self._vectors = self._encoder.encode(texts)
+        self._index = VectorIndex(self._encoder.encode(texts), "cosine")
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         found = self._intents(queries.texts)
@@ -92,7 +92,7 @@ class ReInvoke(Method):
 
     def _ordered(self, intents: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """Tools in order; (intents, tools) the rank of each tool by each intent, from 0; its similarity."""
-        cosines = similarities(self._encoder.encode(intents), self._vectors, "cosine")
+        cosines = self._index.score(self._encoder.encode(intents))
         # Single precision, as in `top_k`: scores that differ by rounding tie, and the code decides.
         likeness = np.maximum.reduceat(cosines, self._starts, axis=1).astype(np.float32)
         by_intent = np.argsort(-likeness, axis=1, kind="stable")

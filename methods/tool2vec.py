@@ -17,8 +17,7 @@ from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
 from bench.protocol.method import Similarity
 from bench.search.asked import write_queries
-from bench.search.dense import similarities
-from bench.search.topk import top_k
+from bench.search.dense import VectorIndex, similarities
 from bench.specs.parameters import ParameterSet
 
 if TYPE_CHECKING:
@@ -79,6 +78,7 @@ class Tool2Vec(Method):
         encoded = self._encoder.encode([*texts, *(library.texts[code] for code in bare)]).astype(np.float64)
         self._vectors = np.asarray(used.T @ encoded[: len(texts)]) / np.maximum(counts, 1)[:, None]
         self._vectors[bare] = encoded[len(texts) :]
+        self._index = VectorIndex(self._vectors, self.similarity)
 
     def _with_written(self, library: Library, counts: NDArray[np.float64]) -> tuple[tuple[str, ...], sp.csr_matrix]:
         """Past queries and written ones; (queries, tools) which used which."""
@@ -109,10 +109,10 @@ class Tool2Vec(Method):
         return self.parameters.similarity
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
-        return similarities(self.query_vectors(queries), self._vectors, self.similarity)
+        return self._index.score(self.query_vectors(queries))
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        return top_k(self.score(queries), depth)
+        return self._index.rank(self.query_vectors(queries), depth)
 
     def facts(self) -> dict[str, str | int | float | bool]:
         found: dict[str, str | int | float | bool] = {

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.errors import UnavailableError
+from bench.models.batches import token_batches
 from bench.models.cache import CachedModel, Row, loaded_model
 from bench.models.endpoints import PREFIX, EndpointModel
 from bench.models.files import EMBEDDED, embedded_model, folder_revision, model_folder, quiet_transformers
@@ -29,7 +30,11 @@ __all__ = ["EMBEDDED", "Encoder", "embedded_model"]
 
 #: Packages, other than the model, whose code affects the vectors.
 _PACKAGES = ("sentence-transformers", "transformers", "tokenizers")
-_SAVE_EVERY = 64
+#: Texts that are put into tokens and sorted at once: enough for hardly any padding. They are also what a model without
+#: layers, which looks up the vectors of words, encodes at once: its time is that of the calls.
+_AT_ONCE = 2048
+#: Tokens that are computed at once, padding included: more is not faster on a CPU, and takes memory.
+_BUDGET = 2048
 
 
 class Encoder(CachedModel[str]):
@@ -92,21 +97,26 @@ class Encoder(CachedModel[str]):
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(texts, dimensions) float32 vectors; equal texts get equal vectors."""
         rows = self._rows(texts)
-        return np.stack(rows) if rows else np.zeros((0, 0), dtype=np.float32)
+        if not rows:
+            return np.zeros((0, 0), dtype=np.float32)
+        if len({len(row) for row in rows}) > 1:
+            raise UnavailableError(f"{self.name} gave vectors of different lengths.")
+        # Not `np.stack`, which first makes an array of two dimensions of each row.
+        return np.concatenate(rows).reshape(len(rows), -1)
 
     def _key(self, given: str) -> bytes:
         return text_key(given)
 
     def _compute(self, missing: dict[bytes, str], progress: Progress) -> Iterator[dict[bytes, Row]]:
-        """Encode, longest texts first as sentence-transformers does."""
+        """Encode, longest texts first."""
         self._model.prepare(len(missing))
         by_length = sorted(missing.items(), key=lambda item: (-len(item[1]), item[0]))
         with progress.stage("encode", len(by_length), "texts") as stage:
-            for start in range(0, len(by_length), _SAVE_EVERY):
-                part = by_length[start : start + _SAVE_EVERY]
-                encoded = self._model.encode([self.prompt + text for _, text in part])
-                yield {key: vector for (key, _), vector in zip(part, encoded, strict=True)}
-                stage.advance(len(part))
+            for start in range(0, len(by_length), self._model.at_once):
+                part = by_length[start : start + self._model.at_once]
+                for rows, vectors in self._model.encode([self.prompt + text for _, text in part]):
+                    yield {part[row][0]: vector for row, vector in zip(rows.tolist(), vectors, strict=True)}
+                    stage.advance(len(rows))
 
 
 class _Model(Protocol):
@@ -114,6 +124,8 @@ class _Model(Protocol):
 
     #: True when a call costs money.
     paid: bool
+    #: Texts that it is given at once.
+    at_once: int
 
     @property
     def folder(self) -> Path: ...
@@ -132,13 +144,16 @@ class _Model(Protocol):
         """Make ready to encode so many texts; raises `UnavailableError` where that cannot be."""
         ...
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
+    def encode(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """The vectors of some of the texts and the positions of these, until all are done."""
+        ...
 
 
 class _LocalModel:
     """A sentence-transformers model on this machine."""
 
     paid = False
+    at_once = _AT_ONCE
 
     def __init__(self, name: str, progress: Progress) -> None:
         self._name = name
@@ -160,15 +175,20 @@ class _LocalModel:
     def identity(self, prompt: str) -> str:
         revision = self.revision  # first: it says which package is not installed
         versions = {name: version(name) for name in _PACKAGES}
-        return json.dumps({"revision": revision, "prompt": prompt, "packages": versions})
+        # The last bits of a vector depend on what it is padded to.
+        return json.dumps(
+            {"revision": revision, "prompt": prompt, "packages": versions, "batches": f"{_BUDGET} tokens"}
+        )
 
     def prepare(self, missing: int) -> None:
         self._ready()
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        encoded = self._ready().encode(list(texts), batch_size=32, show_progress_bar=False, convert_to_numpy=True)
-        vectors: NDArray[np.float32] = encoded.astype(np.float32)
-        return vectors
+    def encode(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        model = self._ready()
+        for batch in _batches(model, texts):
+            given = [texts[row] for row in batch]
+            encoded = model.encode(given, batch_size=len(given), show_progress_bar=False, convert_to_numpy=True)
+            yield batch, encoded.astype(np.float32)
 
     def _ready(self) -> Any:
         return loaded_model(self._session(), self._key, self._load)
@@ -185,6 +205,15 @@ class _LocalModel:
     def _key(self) -> tuple[str, str, str]:
         # With the revision: the model may be retrained in the same place.
         return "encoder", str(self.folder), self.revision
+
+
+def _batches(model: Any, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+    """Positions of the texts, by batches of a budget of tokens; all at once where a model has no layers."""
+    tokenizer = getattr(model, "tokenizer", None)
+    if len(texts) < 2 or not callable(tokenizer):
+        return [np.arange(len(texts))]
+    tokens = tokenizer(list(texts), truncation=True, max_length=model.max_seq_length)["input_ids"]
+    return token_batches([len(ids) for ids in tokens], _BUDGET)
 
 
 def _load_model(folder: Path) -> Any:

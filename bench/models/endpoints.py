@@ -39,6 +39,8 @@ class EndpointModel:
 
     paid = True
     loaded = False
+    #: Little is lost to a crash: what was paid for is kept.
+    at_once = 64
 
     def __init__(self, model: str) -> None:
         self._name = model
@@ -80,8 +82,8 @@ class EndpointModel:
             why = f"{OFFLINE}; go online to ask for them." if offline else name
             raise UnavailableError(f"the cache lacks {missing} vectors of {self.revision}, and {why}")
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(texts, dimensions) vectors.
+    def encode(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """(texts, dimensions) vectors of all texts, with their positions.
 
         Raises:
             UnavailableError: the endpoint cannot be reached, refuses, or gives no vectors to the last try.
@@ -89,7 +91,7 @@ class EndpointModel:
         vectors = [self._ask(part) for part in _parts([cleaned(text) or " " for text in texts])]
         if len({part.shape[1] for part in vectors}) > 1:
             raise UnavailableError(f"{self.revision} gave vectors of different lengths.")
-        return np.concatenate(vectors)
+        yield np.arange(len(texts)), np.concatenate(vectors)
 
     def _ask(self, texts: list[str]) -> NDArray[np.float32]:
         """Vectors of a few texts by one call."""

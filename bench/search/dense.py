@@ -1,4 +1,9 @@
-"""Exact search by vectors: blocked matrix products, or distances, then top-k under the tie rule."""
+"""Exact search by vectors: an index of a library that is laid out once, and ranks under the tie rule.
+
+What counts are similarities in float64, rounded to float32 by `top_k`. A large library is searched in float32 first:
+its products are off by at most a bound that can be proven, so that only tools near the last place of the ranking have
+to be computed in float64. The ranking is the one that float64 gives for all of them.
+"""
 
 from __future__ import annotations
 
@@ -7,43 +12,245 @@ from numpy.typing import NDArray
 
 from bench.protocol.method import Similarity
 from bench.protocol.ranking import Ranking
-from bench.search.topk import top_k
+from bench.search.topk import blocks, joined, top_k
+
+Vectors = NDArray[np.float32] | NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+#: A library of at most this many numbers is kept in float64 and compared as a whole (10,900 tools of 384 dimensions).
+_SMALL = 1 << 22
+#: Queries that are searched at once, and approximate scores in memory at once. With the buffers for candidates, a
+#: search takes about 32 MiB besides the vectors and the ranking, however large the library.
+_QUERIES, _SCORES = 256, 1 << 21
+#: So many queries are compared faster one by one: what takes long is reading the library, and BLAS reads it slowly.
+_FEW = 3
+#: Numbers that are converted to float64 at once.
+_CONVERTED = 1 << 20
+#: Tools of which only the highest score is compared with the last place at first.
+_GROUP = 64
+#: A query with more candidates than this is computed in float64 for the whole library: nearly all tools are alike.
+_CROWD = 4096
+#: Between these lengths no product of two vectors comes near the range in which float32 loses digits.
+_SHORTEST, _LONGEST = 1e-8, 1e8
 
 
-def normalized(vectors: NDArray[np.float32] | NDArray[np.float64]) -> NDArray[np.float64]:
+def normalized(vectors: Vectors) -> Matrix:
     """Rows scaled to length 1; rows of zeros stay zero."""
     wide = vectors.astype(np.float64)
-    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    scaled: NDArray[np.float64] = np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0)
-    return scaled
+    return _scaled(wide, np.linalg.norm(wide, axis=1))
 
 
-def similarities(
-    queries: NDArray[np.float32] | NDArray[np.float64],
-    tools: NDArray[np.float32] | NDArray[np.float64],
-    similarity: Similarity,
-) -> NDArray[np.float64]:
+def similarities(queries: Vectors, tools: Vectors, similarity: Similarity) -> Matrix:
     """(queries, tools) float64 similarities; for l1 and l2 the negated distance.
 
     Computed in float64, so that equal vectors tie exactly once rounded to float32.
     """
-    if similarity == "cosine":
-        product: NDArray[np.float64] = normalized(queries) @ normalized(tools).T
-        return product
-    if similarity == "dot":
-        product = queries.astype(np.float64) @ tools.astype(np.float64).T
+    return _compared(_wide(queries, similarity), _wide(tools, similarity), similarity)
+
+
+class VectorIndex:
+    """The vectors of a library, ready to be searched: whatever does not depend on the query is computed once.
+
+    Rankings and scores are those of `similarities` and `top_k` over the whole library. They depend neither on the
+    number of queries in a call nor on the number of threads: what is rounded to float32 is computed in float64.
+
+    Args:
+        vectors: (tools, dimensions) in code order. Those of a large library are not copied: leave them as they are.
+        similarity: how they are compared.
+    """
+
+    def __init__(self, vectors: Vectors, similarity: Similarity) -> None:
+        self.vectors = vectors
+        self.similarity: Similarity = similarity
+        self._all: Matrix | None = None
+        if vectors.size <= _SMALL:
+            self._all = _wide(vectors, similarity)
+            return
+        self._single = np.ascontiguousarray(vectors, dtype=np.float32)
+        self._lengths = np.concatenate(
+            [np.linalg.norm(vectors[part].astype(np.float64), axis=1) for part in self._parts()]
+        )
+        lengths = self._lengths[self._lengths != 0]
+        self._bounded = _within(lengths)
+        self._longest = 1.0 if similarity == "cosine" else float(lengths.max(initial=0.0))
+        if similarity == "cosine":
+            self._inverse = _inverse(self._lengths).astype(np.float32)[:, None] if self._bounded else None
+        else:
+            self._inverse = None
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def score(self, queries: Vectors) -> Matrix:
+        """(queries, tools) float64 similarities with all tools."""
+        return self._scores(_wide(queries, self.similarity))
+
+    def rank(self, queries: Vectors, depth: int) -> Ranking:
+        """The nearest `depth` tools of each query, with the tools tied beyond the depth.
+
+        Raises:
+            Violation: a similarity is no number.
+        """
+        asked, tools = _wide(queries, self.similarity), len(self)
+        width = min(depth, tools)
+        if not self._proven(asked) or 2 * width > tools:
+            parts = [top_k(self._scores(asked[rows]), depth) for rows in blocks(len(asked), tools)]
+        else:
+            starts = range(0, len(asked), _QUERIES)
+            parts = [self._nearest(asked[start : start + _QUERIES], width) for start in starts]
+        return joined(parts, tools, depth)
+
+    def _parts(self) -> list[slice]:
+        step = max(1, _CONVERTED // max(1, self.vectors.shape[1]))
+        return [slice(start, start + step) for start in range(0, len(self), step)]
+
+    def _scores(self, asked: Matrix) -> Matrix:
+        if self._all is not None:
+            return _compared(asked, self._all, self.similarity)
+        scores = np.empty((len(asked), len(self)))
+        for part in self._parts():
+            scores[:, part] = _compared(asked, _wide(self.vectors[part], self.similarity), self.similarity)
+        return scores
+
+    def _proven(self, asked: Matrix) -> bool:
+        """Whether the bound of the error of float32 products holds."""
+        if self._all is not None or self.similarity not in ("cosine", "dot") or not self._bounded:
+            return False
+        lengths = np.linalg.norm(asked, axis=1)
+        return _within(lengths[lengths != 0])
+
+    def _nearest(self, asked: Matrix, width: int) -> Ranking:
+        """The nearest `width` tools: candidates by float32 products, their order by float64."""
+        rows, codes, crowded = self._candidates(asked, width)
+        values = np.empty(len(rows), dtype=np.float32)
+        step = max(1, _CONVERTED // asked.shape[1])
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            wide = self.vectors[codes[part]].astype(np.float64)
+            if self.similarity == "cosine":
+                wide = _scaled(wide, self._lengths[codes[part]])
+            # Each sum in an order of its own, whatever else is computed: equal vectors get equal scores.
+            values[part] = np.einsum("ij,ij->i", asked[rows[part]], wide)
+        order = np.lexsort((codes, -values, rows))
+        rows, codes, values = rows[order], codes[order], values[order]
+        place = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(asked)))[rows]
+        tools = np.empty((len(asked), width), dtype=np.int32)
+        scores = np.empty((len(asked), width), dtype=np.float32)
+        kept = place < width
+        tools[rows[kept], place[kept]], scores[rows[kept], place[kept]] = codes[kept], values[kept]
+        beyond = np.flatnonzero(~kept & (values == scores[rows, -1]))
+        tied = None
+        if len(beyond):
+            tied = np.zeros((len(asked), (len(self) + 7) // 8), dtype=np.uint8)
+            # As `np.packbits` has them: the first tool is the highest bit.
+            bits = np.right_shift(128, codes[beyond] & 7).astype(np.uint8)
+            np.bitwise_or.at(tied, (rows[beyond], codes[beyond] >> 3), bits)
+        for part in blocks(len(crowded), len(self)):
+            here = crowded[part]
+            whole = top_k(self._scores(asked[here]), width)
+            assert whole.scores is not None
+            tools[here], scores[here] = whole.tools, whole.scores
+            if whole.tied_beyond is not None:
+                if tied is None:
+                    tied = np.zeros((len(asked), (len(self) + 7) // 8), dtype=np.uint8)
+                tied[here] = whole.tied_beyond
+        return Ranking(tools, scores, tied_beyond=tied)
+
+    def _candidates(self, asked: Matrix, width: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Pairs of a query and a tool that hold every tool of the ranking, and every tool that ties with its last.
+
+        Let E be the largest error of an approximate score, and A the `width`-th highest of them. That many tools score
+        at least A - E, so that what scores no less than the last of the ranking has an approximate score of at least
+        A - 2 E. Instead of A, a lower value will do: the `width`-th highest of some of the tools.
+
+        Returns:
+            Queries and tools, one pair per row; and the queries left out because too many tools are near the last.
+        """
+        single = asked.T.astype(np.float32, order="F" if len(asked) <= _FEW else "C")
+        margin = 2 * _error(asked.shape[1]) * np.linalg.norm(asked, axis=1) * self._longest
+        step = max(_GROUP, _SCORES // len(asked) // _GROUP * _GROUP)
+        group = _GROUP
+        while group > 1 and min(step, len(self)) // group < 2 * width:
+            group //= 2
+        buffer = np.empty((min(step, len(self)), len(asked)), dtype=np.float32)
+        best = np.full((width, len(asked)), -np.inf, dtype=np.float32)
+        rows, codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        values = np.empty(0, dtype=np.float32)
+        crowded = np.zeros(len(asked), dtype=np.bool_)
+        for start in range(0, len(self), step):
+            part = slice(start, min(len(self), start + step))
+            scores = buffer[: part.stop - start]
+            if len(asked) > _FEW:
+                np.matmul(self._single[part], single, out=scores)
+            else:
+                for query in range(len(asked)):
+                    np.einsum("ij,j->i", self._single[part], single[:, query], out=scores[:, query])
+            if self._inverse is not None:
+                scores *= self._inverse[part]
+            # Whole groups, and the tools after the last of them.
+            whole = len(scores) // group * group
+            grouped = scores[:whole].reshape(-1, group, len(asked))
+            highest = grouped.max(axis=1)
+            pool = np.concatenate([best, highest, scores[whole:]])
+            best = np.partition(pool, len(pool) - width, axis=0)[-width:]
+            low = np.where(crowded, np.inf, best[0].astype(np.float64) - margin)
+            # Rounded down: the bound must not lose a tool.
+            floor = np.nextafter(low.astype(np.float32), np.float32(-np.inf))
+            near, asking = np.nonzero(highest >= floor)
+            inside = grouped[near, :, asking]
+            pair, offset = np.nonzero(inside >= floor[asking, None])
+            rest, rest_asking = np.nonzero(scores[whole:] >= floor)
+            rows = np.concatenate([rows, asking[pair], rest_asking])
+            codes = np.concatenate([codes, start + near[pair] * group + offset, start + whole + rest])
+            values = np.concatenate([values, inside[pair, offset], scores[whole + rest, rest_asking]])
+            crowded |= np.bincount(rows[values >= floor[rows]], minlength=len(asked)) > max(_CROWD, 4 * width)
+            kept = (values >= floor[rows]) & ~crowded[rows]
+            rows, codes, values = rows[kept], codes[kept], values[kept]
+        return rows, codes, np.flatnonzero(crowded)
+
+
+def search(queries: Vectors, tools: Vectors, similarity: Similarity, depth: int) -> Ranking:
+    """The nearest `depth` tools of each query vector."""
+    return VectorIndex(tools, similarity).rank(queries, depth)
+
+
+def _wide(vectors: Vectors, similarity: Similarity) -> Matrix:
+    """Vectors in float64, as they are compared."""
+    return normalized(vectors) if similarity == "cosine" else vectors.astype(np.float64)
+
+
+def _compared(queries: Matrix, tools: Matrix, similarity: Similarity) -> Matrix:
+    if similarity in ("cosine", "dot"):
+        product: Matrix = queries @ tools.T
         return product
     from scipy.spatial.distance import cdist
 
-    left, right = queries.astype(np.float64), tools.astype(np.float64)
-    return -(cdist(left, right, "cityblock") if similarity == "l1" else cdist(left, right, "euclidean"))
+    return -(cdist(queries, tools, "cityblock") if similarity == "l1" else cdist(queries, tools, "euclidean"))
 
 
-def search(
-    queries: NDArray[np.float32] | NDArray[np.float64],
-    tools: NDArray[np.float32] | NDArray[np.float64],
-    similarity: Similarity,
-    depth: int,
-) -> Ranking:
-    """The nearest `depth` tools of each query vector."""
-    return top_k(similarities(queries, tools, similarity), depth)
+def _scaled(vectors: Matrix, lengths: Matrix) -> Matrix:
+    scaled: Matrix = np.divide(vectors, lengths[:, None], out=np.zeros_like(vectors), where=lengths[:, None] > 0)
+    return scaled
+
+
+def _inverse(lengths: Matrix) -> Matrix:
+    inverse: Matrix = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return inverse
+
+
+def _within(lengths: Matrix) -> bool:
+    """Whether lengths other than 0 are in the range for which the error of a product is bounded; False for NaN."""
+    return bool(np.all((lengths >= _SHORTEST) & (lengths <= _LONGEST)))
+
+
+def _error(dimensions: int) -> float:
+    """How far a float32 product of two vectors of length 1 may be off, the rounding of what is compared included.
+
+    Summed in whatever order, each term of a product of n numbers has a relative error of at most gamma_n = n u /
+    (1 - n u), where u = 2^-24 (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), and the sum
+    of the absolute terms is at most the product of the lengths. Vectors rounded to float32, the division by a length
+    and the rounding of what is compared add less than 8 terms, and float64 next to nothing; 8 more stand for products
+    too small for float32.
+    """
+    terms = (dimensions + 16) * 2.0**-24
+    return terms / (1 - terms)

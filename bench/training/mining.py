@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
-from bench.search.dense import similarities
+from bench.search.dense import VectorIndex
 from bench.search.topk import blocks, top_k
 from bench.storage.paths import replacing
 
@@ -44,8 +44,9 @@ def hard_negatives(
         (queries, min(depth, tools)) tool codes, nearest first, padded with -1 where there are too few.
     """
     found = np.full((len(queries), min(depth, len(tools))), -1, dtype=np.int32)
+    index = VectorIndex(tools, "cosine")
     for block in blocks(len(queries), len(tools)):
-        scores = similarities(queries[block], tools, "cosine")
+        scores = index.score(queries[block])
         scores[:, ~among] = -np.inf
         for row in range(len(scores)):
             scores[row, gold.row(block.start + row)] = -np.inf

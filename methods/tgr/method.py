@@ -16,7 +16,7 @@ from bench.methods.tgr.convolution import Direction, propagation
 from bench.methods.tgr.sources import GraphSource
 from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking, ScoringMethod
 from bench.protocol.explanation import Case, Explanation
-from bench.search.dense import normalized, similarities
+from bench.search.dense import VectorIndex, normalized
 from bench.search.topk import top_k
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
@@ -86,18 +86,21 @@ class ToolGraphRetriever(Method):
         chosen = self.parameters
         self._weights = propagation(self._edges, len(library), chosen.direction, chosen.alpha, chosen.layers)
         if isinstance(self._base, EmbeddingMethod):
-            self._vectors = normalized(self._weights @ self._base.tool_vectors().astype(np.float64))
+            smoothed = normalized(self._weights @ self._base.tool_vectors().astype(np.float64))
+            self._index = VectorIndex(smoothed, self._base.similarity)
         else:
             self._totals = np.asarray(self._weights.sum(axis=1)).ravel()
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
         if isinstance(self._base, EmbeddingMethod):
-            return similarities(self._base.query_vectors(queries), self._vectors, self._base.similarity)
+            return self._index.score(self._base.query_vectors(queries))
         assert isinstance(self._base, ScoringMethod)
         scores: NDArray[np.float64] = (self._weights @ self._base.score(queries).T).T / self._totals
         return scores
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
+        if isinstance(self._base, EmbeddingMethod):
+            return self._index.rank(self._base.query_vectors(queries), depth)
         return top_k(self.score(queries), depth)
 
     def facts(self) -> dict[str, str | int | float | bool]:

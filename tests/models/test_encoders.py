@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -142,6 +142,7 @@ def test_the_identity_holds_revision_prompt_and_the_packages_that_turn_text_into
         "revision": revision(folder),
         "prompt": "query: ",
         "packages": {name: version(name) for name in ("sentence-transformers", "transformers", "tokenizers")},
+        "batches": "2048 tokens",
     }
 
 
@@ -305,3 +306,48 @@ def test_while_latencies_are_measured_a_model_that_is_not_loaded_uses_the_cache_
         Encoder(str(folder)).encode(["a"])
     assert model.asked == ["a"]
     assert timing.cached
+
+
+# Batches ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_vectors_in_batches_of_tokens_are_those_of_sentence_transformers() -> None:
+    model = encoders._load_model(Path(Encoder("minilm").folder))
+    texts = [" ".join(f"word{i} of tool" for i in range(count)) for count in (1, 400, 3, 1, 60, 7, 9, 150, 2)]
+    encoder = Encoder("minilm", prompt="query: ")
+    expected = model.encode(["query: " + text for text in texts], show_progress_bar=False)
+    np.testing.assert_allclose(encoder.encode(texts), expected, rtol=0, atol=1e-5)
+
+
+def test_texts_of_one_batch_have_about_the_same_number_of_tokens(folder: Path, model: Counting) -> None:
+    class Tokenizing(Counting):
+        """Each character is a token."""
+
+        max_seq_length = 100
+        batches: ClassVar[list[list[int]]] = []
+
+        def tokenizer(self, texts: list[str], *, truncation: bool, max_length: int) -> dict[str, list[list[int]]]:
+            return {"input_ids": [[0] * min(len(text), max_length) for text in texts]}
+
+        def encode(self, texts: Sequence[str], **options: Any) -> NDArray[np.float64]:
+            self.batches.append([len(text) for text in texts])
+            return super().encode(texts, **options)
+
+    made = Tokenizing([])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoders, "_load_model", made.load)
+        texts = [f"{i:0{1 + i % 150}d}" for i in range(300)]
+        found = Encoder(str(folder)).encode(texts)
+    assert found[:, 0].tolist() == [len(text) for text in texts]
+    assert sum(map(len, made.batches)) == len(set(texts))
+    assert all(min(100, max(batch)) * len(batch) <= 2048 for batch in made.batches)
+    assert len(made.batches) < 20
+
+
+def test_vectors_of_different_lengths_are_told(folder: Path, model: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Encoder(str(folder))
+    encoder.encode(["a"])
+    monkeypatch.setattr(model, "encode", lambda texts, **options: np.zeros((len(texts), 4)))
+    with pytest.raises(UnavailableError, match="different lengths"):
+        encoder.encode(["a", "b"])

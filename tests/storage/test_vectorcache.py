@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -316,6 +317,116 @@ def test_a_record_that_is_no_vector_is_as_good_as_none(tmp_path: Path, record: s
     assert same(found, {key: vectors[key] for key in found})
     cache.put(vectors)
     assert same(cache.get([first, *others]), vectors)
+
+
+# Blocks -------------------------------------------------------------------------------------------------------------
+
+
+def tables(cache: VectorCache) -> dict[str, int]:
+    with closing(sqlite3.connect(cache.path)) as connection:
+        names = ("vectors", "blocks", "places")
+        return {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in names}
+
+
+def test_many_vectors_are_one_record(cache: VectorCache) -> None:
+    cache.put(some(1000))
+    assert tables(cache) == {"vectors": 0, "blocks": 1, "places": 1000}
+
+
+def test_single_vectors_are_read_out_of_a_large_block(cache: VectorCache) -> None:
+    vectors = some(1000)
+    cache.put(vectors)
+    for key in list(vectors)[::333]:
+        assert same(cache.get([key]), {key: vectors[key]})
+
+
+def test_the_first_answer_stays_in_whichever_form_it_came(cache: VectorCache, tmp_path: Path) -> None:
+    few, many = some(20, seed=1), some(400, seed=2)
+    cache.put(few)
+    cache.put(many)
+    cache.put(some(600, seed=3))
+    cache.put(some(100, seed=4))
+    expected = {**some(600, seed=3), **many, **few}
+    assert same(cache.get(list(expected)), expected)
+    assert same(VectorCache("model", tmp_path).get(list(expected)), expected)
+
+
+def test_rows_of_several_lengths_are_kept(cache: VectorCache) -> None:
+    vectors = {text_key(str(i)): np.full(i % 7, i, dtype=np.float32) for i in range(700)}
+    cache.put(vectors)
+    assert same(cache.get(list(vectors)), vectors)
+
+
+def test_a_file_of_an_earlier_version_is_read_and_goes_on(tmp_path: Path) -> None:
+    old, new = some(20), some(500, seed=1)
+    path = VectorCache("model", tmp_path / "elsewhere").path
+    with closing(sqlite3.connect(tmp_path / path.name)) as connection:
+        connection.execute("CREATE TABLE vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID")
+        for key, row in old.items():
+            record = zlib.crc32(row.tobytes(), zlib.crc32(key)).to_bytes(4, "big") + row.tobytes()
+            connection.execute("INSERT INTO vectors VALUES (?, ?)", (key, record))
+        connection.commit()
+    cache = VectorCache("model", tmp_path)
+    assert same(cache.get(list(old)), old)
+    cache.put(new)
+    assert same(cache.get(list(new)), {**new, **old})
+
+
+@pytest.mark.parametrize("wanted", [1, 300], ids=["one of them", "all"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE blocks SET vectors = x'00'",
+        "UPDATE blocks SET vectors = zeroblob(length(vectors))",
+        "UPDATE blocks SET vectors = 'text'",
+        "UPDATE blocks SET checksums = 7",
+        "UPDATE blocks SET width = 'x'",
+        "UPDATE blocks SET width = 32",
+        "UPDATE blocks SET width = -64",
+        "DELETE FROM blocks",
+        "UPDATE places SET place = 300",
+        "UPDATE places SET place = -1",
+        "UPDATE places SET place = 'x'",
+        "UPDATE places SET place = 1 WHERE place != 1",
+        "UPDATE places SET block = 'x'",
+    ],
+)
+def test_a_damaged_block_gives_no_wrong_vector_and_takes_new_ones(tmp_path: Path, statement: str, wanted: int) -> None:
+    vectors = some(300)
+    cache = VectorCache("model", tmp_path)
+    cache.put(vectors)
+    cache.close()
+    with closing(sqlite3.connect(cache.path)) as connection:
+        connection.execute(statement)
+        connection.commit()
+    cache = VectorCache("model", tmp_path)
+    found = cache.get(list(vectors)[:wanted])
+    assert same(found, {key: vectors[key] for key in found})
+    assert len(found) <= 1
+    cache.get(list(vectors))
+    cache.put(vectors)
+    assert same(cache.get(list(vectors)), vectors)
+
+
+def test_what_a_killed_process_had_put_in_blocks_is_there_and_nothing_else(tmp_path: Path) -> None:
+    killed = f"""
+import os, numpy as np
+from pathlib import Path
+from bench.storage.vectorcache import VectorCache, text_key
+cache = VectorCache("model", Path({str(tmp_path)!r}))
+put = lambda i: cache.put({{text_key(f"{{i}} {{j}}"): np.full(64, i, dtype=np.float32) for j in range(300)}})
+for i in range(20):
+    put(i)
+    print(i, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    said = subprocess.run([sys.executable, "-c", killed], capture_output=True, text=True, check=False)
+    assert said.returncode == -9
+    cache = VectorCache("model", tmp_path)
+    for i in range(20):
+        found = cache.get([text_key(f"{i} {j}") for j in range(300)])
+        assert len(found) == 300
+        assert all((row == i).all() for row in found.values())
 
 
 # What the machine refuses -------------------------------------------------------------------------------------------
