@@ -29,10 +29,12 @@ from bench.leaderboard.boards.board import (
     slug_of,
 )
 from bench.leaderboard.boards.facts import data_of, facts_of, novelty_masks, state_of_data
+from bench.leaderboard.boards.pairs import Pairs, pairs_of
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.boards.tables import checked_values, read_columns
 from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.buildcache import BuildCache, Kept, digest_of, key_of
+from bench.leaderboard.pages.compare import write_pairs
 from bench.leaderboard.pages.dataset import slice_masks, write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
 from bench.leaderboard.pages.result import write_results
@@ -43,7 +45,7 @@ from bench.results.store import PER_QUERY, REPEATS, RUN, Result
 #: Values of all results together from which on the work is worth a second process.
 _WORTH_PROCESSES = 300_000
 #: Changes when what is kept of a board does.
-_FORM = 4
+_FORM = 5
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class Done:
         masks: kind of queries -> (judged queries,).
         absent: why its dataset was not at hand, a sentence; empty if it was.
         keys, written: the site's files.
+        pairs: its pairs of methods; None where they were not tested one by one.
     """
 
     board: Board | None
@@ -112,6 +115,7 @@ class Done:
     absent: str
     keys: dict[str, str]
     written: Written
+    pairs: Pairs | None = None
 
 
 def carried_out(work: Sequence[Job], jobs: int | None) -> list[Done]:
@@ -164,9 +168,11 @@ def _made(job: Job) -> Done:
     slices = slice_masks(data, own)
     tools = write_tools(board, data, rejected, writer)
     write_dataset(board, data, explorer, tools, own, writer)
+    pairs = pairs_of(board)
+    write_pairs(board, pairs, explorer, writer)
     write_results(board, slices, {row.id for row in tools}, job.downloads, writer)
     board = sampled(board, masks, job.keep)
-    done = Done(board, rejected, masks, data.why_not, writer.keys, writer.done)
+    done = Done(board, rejected, masks, data.why_not, writer.keys, writer.done, pairs)
     BuildCache(job.out).put(job.name, key, _kept(done, job.out))
     return done
 
@@ -185,6 +191,8 @@ def _kept(done: Done, out: Path) -> Kept:
         arrays[f"sample/{kind}/n"] = np.array([item.n for item in samples], dtype=np.int64)
         arrays[f"sample/{kind}/means"] = np.array([item.means for item in samples], dtype=np.float64)
         arrays[f"sample/{kind}/errors"] = np.array([item.errors for item in samples], dtype=np.float64)
+    if done.pairs is not None:
+        arrays["pairs"] = done.pairs.numbers
     facts = {
         "rejected": [[item.where, item.reason] for item in done.rejected],
         "sound": [*(row.id for row in board.rows), *(item.id for item in board.superseded)],
@@ -194,6 +202,7 @@ def _kept(done: Done, out: Path) -> Kept:
             for metric, own in board.standings.items()
         },
         "kinds": list(done.masks),
+        "pairs": None if done.pairs is None else done.pairs.ids,
         "absent": done.absent,
         "files": {path: [key, digest_of(out / path)] for path, key in done.keys.items()},
     }
@@ -230,10 +239,12 @@ def _left(job: Job) -> Done | None:
             return None
         board, masks = _restored(job, kept)
         rejected = [Rejected(where, reason) for where, reason in kept.facts["rejected"]]
+        named = kept.facts["pairs"]
+        pairs = None if named is None else Pairs(tuple(named), kept.arrays["pairs"])
     except (ResultError, pa.ArrowException, KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
     keys = {path: key for path, (key, _) in files.items()}
-    return Done(board, rejected, masks, str(kept.facts["absent"]), keys, Written(unchanged=list(files)))
+    return Done(board, rejected, masks, str(kept.facts["absent"]), keys, Written(unchanged=list(files)), pairs)
 
 
 def _verified(result: Result, runs: bool) -> list[str]:

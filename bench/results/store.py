@@ -296,7 +296,7 @@ def write_result(
 
 
 def replace_metrics(result: Result, metrics: Metrics, data: DatasetIdentity | None = None) -> Result:
-    """Give a stored result other metrics; its tables stay byte for byte. The caller holds the result's lock.
+    """Give a stored result other metrics; what does not change stays byte for byte. The caller holds the result's lock.
 
     Args:
         result: the result.
@@ -308,10 +308,12 @@ def replace_metrics(result: Result, metrics: Metrics, data: DatasetIdentity | No
     """
     folder = result.folder
     with replaced_folder(folder) as fresh:
-        for name in (RUN, PER_QUERY, REPEATS):
+        same = metrics == result.metrics
+        for name in (RUN, PER_QUERY, REPEATS, *([METRICS] if same else [])):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, fresh / name)
-        (fresh / METRICS).write_text(to_json(metrics), "utf-8")
+        if not same:
+            (fresh / METRICS).write_text(to_json(metrics), "utf-8")
         files = result.manifest.files | {METRICS: sha256_of(fresh / METRICS)}
         update = {"files": files, "dataset": data or result.manifest.dataset}
         manifest = result.manifest.model_copy(update=update).sealed()
