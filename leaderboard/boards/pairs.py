@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from bench.leaderboard.boards.board import RANKED, Board
 from bench.metrics import parse_metric
 from bench.results.intervals import difference_span
+from bench.stats.bootstrap import bca_intervals
 from bench.stats.paired import compare
 
 #: The metric that pairs are compared by.
 METRIC = RANKED[0]
 #: Columns of `Pairs.numbers`.
-DIFFERENCE, LOW, HIGH, P, BOARD_P, WINS, LOSSES = range(7)
+DIFFERENCE, LOW, HIGH, P, BOARD_P, WINS, LOSSES, BACK_LOW, BACK_HIGH = range(9)
+_TURNED = [DIFFERENCE, BACK_LOW, BACK_HIGH, P, BOARD_P, LOSSES, WINS, LOW, HIGH]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,23 +26,26 @@ class Pairs:
 
     Attributes:
         ids: (systems,) ids of the results, best first.
-        numbers: (pairs, 7), NaN where an interval is not known: difference of the first and the second, ends of its 95%
-            interval, p of the paired randomisation test of this pair alone, p corrected by Holm over the board, and
-            the queries on which the first is better and worse. Pairs are in the order of `np.triu_indices`.
+        numbers: (pairs, 9), NaN where an interval is not known: difference of the first and the second, ends of its 95%
+            interval, p of the paired randomisation test of this pair alone, p corrected by Holm over the board, the
+            queries on which the first is better and worse, and the interval of the second less the first: of few
+            units, its ends are drawn, and not those of the other with the sign turned. Pairs are in the order of
+            `np.triu_indices`.
     """
 
     ids: tuple[str, ...]
     numbers: NDArray[np.float64]
 
     def between(self, first: str, second: str) -> NDArray[np.float64] | None:
-        """(7,) the numbers of two results, first less second; None where one of them is not among the rows."""
+        """(9,) the numbers of two results, first less second; None where one of them is not among the rows."""
         if first == second or first not in self.ids or second not in self.ids:
             return None
         one, other = self.ids.index(first), self.ids.index(second)
         low, high = sorted((one, other))
         row: NDArray[np.float64] = self.numbers[low * len(self.ids) - low * (low + 1) // 2 + high - low - 1]
         if one > other:
-            row = row[[DIFFERENCE, HIGH, LOW, P, BOARD_P, LOSSES, WINS]] * np.array([-1, -1, -1, 1, 1, 1, 1])
+            row = row[_TURNED]
+            row[DIFFERENCE] *= -1
         return row
 
 
@@ -61,7 +66,9 @@ def pairs_of(board: Board) -> Pairs | None:
     values = np.column_stack(columns)
     first, second = np.triu_indices(len(ids), 1)
     span = difference_span(parse_metric(METRIC))
-    found = compare(values[:, first] - values[:, second], units=board.units, span=span)
+    differences = values[:, first] - values[:, second]
+    found = compare(differences, units=board.units, span=span)
+    back = bca_intervals(-differences, units=board.units, span=span)
     corrected = standing.pairs[order[first], order[second]]
     numbers = [
         [
@@ -72,7 +79,8 @@ def pairs_of(board: Board) -> Pairs | None:
             board_p,
             pair.wins,
             pair.losses,
+            *ends,
         ]
-        for pair, board_p in zip(found, corrected.tolist(), strict=True)
+        for pair, board_p, ends in zip(found, corrected.tolist(), back.tolist(), strict=True)
     ]
     return Pairs(ids, np.array(numbers, dtype=np.float64))

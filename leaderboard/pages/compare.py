@@ -14,7 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.leaderboard.boards.board import Board, Row
-from bench.leaderboard.boards.pairs import BOARD_P, DIFFERENCE, HIGH, LOSSES, LOW, METRIC, WINS, P, Pairs
+from bench.leaderboard.boards.pairs import (
+    BACK_HIGH,
+    BACK_LOW,
+    BOARD_P,
+    DIFFERENCE,
+    HIGH,
+    LOSSES,
+    LOW,
+    METRIC,
+    WINS,
+    P,
+    Pairs,
+)
 from bench.leaderboard.pages.explorer import Explorer, chosen
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
@@ -75,20 +87,13 @@ def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, wr
         return
     rows = {row.id: row for row in board.rows}
     looked = {row.id for row in explorer.rows} if explorer else set()
-    listed = [
-        [
-            rows[name].full_name,
-            name,
-            round(rows[name].result.metrics.metrics[METRIC].mean, _DIGITS),
-            int(name in looked),
-        ]
-        for name in pairs.ids
-    ]
+    listed = [[rows[name].full_name, name, int(name in looked)] for name in pairs.ids]
     numbers = [
         [
             *(_rounded(value, _DIGITS) for value in pair[[DIFFERENCE, LOW, HIGH]].tolist()),
             *(_rounded(value, _P_DIGITS) for value in pair[[P, BOARD_P]].tolist()),
             *(int(value) for value in pair[[WINS, LOSSES]].tolist()),
+            *(_rounded(value, _DIGITS) for value in pair[[BACK_LOW, BACK_HIGH]].tolist()),
         ]
         for pair in pairs.numbers
     ]
@@ -145,7 +150,7 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
     numbers = pairs.between(rows[second].id, rows[first].id)
     if numbers is None:
         return None
-    difference, low, high, p, board_p, wins, losses = numbers.tolist()
+    difference, low, high, p, board_p, wins, losses, *_ = numbers.tolist()
     looked = {row.id for row in chosen(board)}
     return Line(
         board=board,

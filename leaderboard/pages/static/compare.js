@@ -34,9 +34,9 @@
   /* The second of two rows less the first. Pairs are stored for i < j, row by row. */
   const between = (found, first, second) => {
     const i = Math.min(first, second), j = Math.max(first, second), n = found.rows.length;
-    const [d, low, high, p, board, wins, losses] = found.pairs[i * n - i * (i + 1) / 2 + j - i - 1];
+    const [d, low, high, p, board, wins, losses, backLow, backHigh] = found.pairs[i * n - i * (i + 1) / 2 + j - i - 1];
     return second < first ? { d, low, high, p, board, wins, losses }
-      : { d: -d, low: high === null ? null : -high, high: low === null ? null : -low, p, board, wins: losses, losses: wins };
+      : { d: -d, low: backLow, high: backHigh, p, board, wins: losses, losses: wins };
   };
   const table = (base, other) => {
     const made = make("section");
