@@ -28,24 +28,24 @@ from bench.leaderboard.boards.board import (
     sampled,
     slug_of,
 )
-from bench.leaderboard.boards.facts import bundles_seen, data_of, facts_of, novelty_masks, state_of_data
+from bench.leaderboard.boards.facts import data_of, facts_of, novelty_masks, state_of_data
+from bench.leaderboard.boards.pairs import Pairs, pairs_of
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.boards.tables import checked_values, read_columns
-from bench.leaderboard.boards.traits import learns
+from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.buildcache import BuildCache, Kept, digest_of, key_of
-from bench.leaderboard.numbers import count
+from bench.leaderboard.pages.compare import write_pairs
 from bench.leaderboard.pages.dataset import slice_masks, write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
 from bench.leaderboard.pages.result import write_results
 from bench.leaderboard.pages.tools import write_tools
 from bench.leaderboard.writer import Writer, Written, is_path
-from bench.results.manifest import Mark
 from bench.results.store import PER_QUERY, REPEATS, RUN, Result
 
 #: Values of all results together from which on the work is worth a second process.
 _WORTH_PROCESSES = 300_000
 #: Changes when what is kept of a board does.
-_FORM = 3
+_FORM = 5
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class Done:
         masks: kind of queries -> (judged queries,).
         absent: why its dataset was not at hand, a sentence; empty if it was.
         keys, written: the site's files.
+        pairs: its pairs of methods; None where they were not tested one by one.
     """
 
     board: Board | None
@@ -114,6 +115,7 @@ class Done:
     absent: str
     keys: dict[str, str]
     written: Written
+    pairs: Pairs | None = None
 
 
 def carried_out(work: Sequence[Job], jobs: int | None) -> list[Done]:
@@ -155,12 +157,8 @@ def _made(job: Job) -> Done:
     table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
     ids, judged = table["query_id"].to_pylist(), table["n_gold"].to_numpy() > 0
     own = [name for name, has_gold in zip(ids, judged.tolist(), strict=True) if has_gold]
-    bundles, masks = None, {}
-    if data.dataset is not None:
-        masks = novelty_masks(data.dataset, ids, judged)
-        if len(data.dataset.rows("train")):
-            bundles = bundles_seen(data.dataset, own)
-            board = _with_bundles(board, bundles)
+    masks = {} if data.dataset is None else novelty_masks(data.dataset, ids, judged)
+    board = with_repeated_gold(board)
     explorer: Explorer | None = None
     try:
         explorer = write_explorer(board, data, writer)
@@ -169,28 +167,17 @@ def _made(job: Job) -> Done:
         rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
     slices = slice_masks(data, own)
     tools = write_tools(board, data, rejected, writer)
-    write_dataset(board, data, explorer, tools, own, bundles, writer)
+    write_dataset(board, data, explorer, tools, own, writer)
+    pairs = pairs_of(board)
+    write_pairs(board, pairs, explorer, writer)
     write_results(board, slices, {row.id for row in tools}, job.downloads, writer)
     board = sampled(board, masks, job.keep)
-    done = Done(board, rejected, masks, data.why_not, writer.keys, writer.done)
-    BuildCache(job.out).put(job.name, key, _kept(done, bundles, job.out))
+    done = Done(board, rejected, masks, data.why_not, writer.keys, writer.done, pairs)
+    BuildCache(job.out).put(job.name, key, _kept(done, job.out))
     return done
 
 
-def _with_bundles(board: Board, bundles: tuple[int, int]) -> Board:
-    """Mark the methods that learn from past queries where these have the very gold sets that are asked for."""
-    if not bundles[0]:
-        return board
-    share = f"{count(bundles[0])} of the {count(bundles[1])} judged queries"
-    why = f"{share} have a gold set that also occurs in the past queries"
-    mark = Mark(kind="bundles seen", text="bundles seen", why=why)
-    rows = tuple(
-        replace(row, marks=(*row.marks, mark)) if learns(row) and not row.oracle else row for row in board.rows
-    )
-    return replace(board, rows=rows)
-
-
-def _kept(done: Done, bundles: tuple[int, int] | None, out: Path) -> Kept:
+def _kept(done: Done, out: Path) -> Kept:
     """What cannot be had again in a moment: tests, samples, masks; and the files as they were written."""
     board = done.board
     assert board is not None
@@ -204,16 +191,18 @@ def _kept(done: Done, bundles: tuple[int, int] | None, out: Path) -> Kept:
         arrays[f"sample/{kind}/n"] = np.array([item.n for item in samples], dtype=np.int64)
         arrays[f"sample/{kind}/means"] = np.array([item.means for item in samples], dtype=np.float64)
         arrays[f"sample/{kind}/errors"] = np.array([item.errors for item in samples], dtype=np.float64)
+    if done.pairs is not None:
+        arrays["pairs"] = done.pairs.numbers
     facts = {
         "rejected": [[item.where, item.reason] for item in done.rejected],
         "sound": [*(row.id for row in board.rows), *(item.id for item in board.superseded)],
         "sampled": [row.id for row in rows],
-        "bundles": bundles,
         "standings": {
             metric: {"ids": own.ids, "n": own.n, "units": own.units, "exact": own.exact}
             for metric, own in board.standings.items()
         },
         "kinds": list(done.masks),
+        "pairs": None if done.pairs is None else done.pairs.ids,
         "absent": done.absent,
         "files": {path: [key, digest_of(out / path)] for path, key in done.keys.items()},
     }
@@ -250,10 +239,12 @@ def _left(job: Job) -> Done | None:
             return None
         board, masks = _restored(job, kept)
         rejected = [Rejected(where, reason) for where, reason in kept.facts["rejected"]]
+        named = kept.facts["pairs"]
+        pairs = None if named is None else Pairs(tuple(named), kept.arrays["pairs"])
     except (ResultError, pa.ArrowException, KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
     keys = {path: key for path, (key, _) in files.items()}
-    return Done(board, rejected, masks, str(kept.facts["absent"]), keys, Written(unchanged=list(files)))
+    return Done(board, rejected, masks, str(kept.facts["absent"]), keys, Written(unchanged=list(files)), pairs)
 
 
 def _verified(result: Result, runs: bool) -> list[str]:
@@ -281,9 +272,7 @@ def _restored(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]
         )
         for metric, own in facts["standings"].items()
     }
-    board = assembled(sound, values, standings)
-    if facts["bundles"] is not None:
-        board = _with_bundles(board, (int(facts["bundles"][0]), int(facts["bundles"][1])))
+    board = with_repeated_gold(assembled(sound, values, standings))
     place = {name: i for i, name in enumerate(facts["sampled"])}
 
     def samples(name: str) -> Mapping[str, Sample]:

@@ -94,7 +94,7 @@ def build_site(
         work = _jobs(groups, results, out, downloads)
         writer = Writer(out)
         writer.announce(_coming(groups))
-        boards, masks, absent = [], {}, {}
+        boards, masks, absent, pairs = [], {}, {}, {}
         with progress.stage("build", len(work), "boards") as stage:
             for done in carried_out(work, jobs):
                 rejected += done.rejected
@@ -102,6 +102,8 @@ def build_site(
                 if done.board is not None:
                     boards.append(done.board)
                     masks[done.board.slug] = done.masks
+                    if done.pairs is not None:
+                        pairs[done.board.slug] = done.pairs
                     if done.absent:
                         absent[done.board.slug] = f"{done.board.name}: {done.absent}"
                 stage.advance()
@@ -112,7 +114,7 @@ def build_site(
         views, unranked = views_of(chosen, boards)
         cache = BuildCache(out)
         ranked = overall_boards(views, masks, absent, cache)
-        content = Content(boards, views, ranked, unranked, absent, rejected, report, shown)
+        content = Content(boards, views, ranked, unranked, absent, rejected, report, shown, pairs)
         for page in pages():
             if page.write is not None:
                 page.write(content, writer)
@@ -134,7 +136,7 @@ def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
     for group in groups:
         board = slug_of(group[0])
         yield permanent_path(group[0].manifest.dataset.spec)
-        yield from (f"d/{board}.html", f"e/{board}.html", f"e/{board}/index.js")
+        yield from (f"c/{board}.js", f"d/{board}.html", f"e/{board}.html", f"e/{board}/index.js")
         # What the manifest says is not yet checked: an endless number of queries is none of a real dataset.
         queries = min(group[0].manifest.dataset.queries, 10_000_000)
         yield from (f"e/{board}/q{number}.js" for number in range(-(-queries // BLOCK)))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.origins import count_origins
+from bench.data.repeatedgold import repeated_gold
 from bench.errors import ResultError, UsageError
 from bench.evaluation.answers import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
@@ -24,7 +25,7 @@ from bench.models.tokens import can_count_tokens
 from bench.protocol import Ranking, ToolSets, version_for
 from bench.results.comparing import code_of, interval_code, lenient_code, token_code
 from bench.results.intervals import means_and_intervals
-from bench.results.manifest import Metrics
+from bench.results.manifest import DatasetIdentity, Metrics
 from bench.results.repeats import variations
 from bench.results.store import PER_QUERY_SCHEMA, Result, replace_metrics, write_result
 from bench.results.units import unit_counts
@@ -38,13 +39,19 @@ def up_to_date(result: Result, dataset: Dataset, metrics: Sequence[Metric] = ())
 
     Older code counts as today's if it is known to give the same numbers.
     """
-    return _has_lenient(result) and _same_numbers(result, dataset, metrics)
+    return _has_lenient(result) and _has_repeated_gold(result) and _same_numbers(result, dataset, metrics)
 
 
 def _has_lenient(result: Result) -> bool:
     """Whether lenient means are those of today, or cannot be had without the ranking."""
     lenient = result.metrics.lenient
     return not result.has_run or (lenient is not None and lenient_code(lenient) == lenient_hash())
+
+
+def _has_repeated_gold(result: Result) -> bool:
+    """Whether a result with past queries says whether their gold sets are asked for again."""
+    data = result.manifest.dataset
+    return not data.history or data.repeated_gold is not None
 
 
 def _same_numbers(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> bool:
@@ -80,9 +87,10 @@ def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Resu
     manifest = result.manifest
     if manifest.dataset.content_hash != dataset.content_hash:
         raise ResultError(f"{result.label} is of {dataset.spec} as it was before it changed; run it again.")
-    if result.has_run and _same_numbers(result, dataset, metrics):
-        # Only the lenient means are missing, or of other code: the others stay as they were made.
-        return replace_metrics(result, _with_lenient(result, dataset))
+    if (result.has_run or _has_lenient(result)) and _same_numbers(result, dataset, metrics):
+        # Only lenient means are missing or of other code, or the repeated gold sets: the rest stays as it was made.
+        found = result.metrics if _has_lenient(result) else _with_lenient(result, dataset)
+        return replace_metrics(result, found, _with_repeated_gold(manifest.dataset, result, dataset))
     run: pa.Table | None = None
     if result.has_run:
         scored = rescored(result, dataset, metrics)
@@ -101,11 +109,18 @@ def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Resu
     fresh = manifest.model_copy(
         update={
             "protocol": version_for(dataset.gold),
-            "dataset": manifest.dataset.model_copy(update=told),
+            "dataset": _with_repeated_gold(manifest.dataset.model_copy(update=told), result, dataset),
             "scoring": scoring_code(found.metrics),
         }
     )
     return write_result(result.folder, fresh, found, run, per_query, repeats)
+
+
+def _with_repeated_gold(data: DatasetIdentity, result: Result, dataset: Dataset) -> DatasetIdentity:
+    if not data.history:
+        return data
+    rows = np.array([dataset.query_codes[name] for name in result.per_query["query_id"].to_pylist()], dtype=np.int64)
+    return data.model_copy(update={"repeated_gold": repeated_gold(dataset, rows, dataset.rows(data.split))})
 
 
 def _from_values(

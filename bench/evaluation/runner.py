@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.data.origins import count_origins
+from bench.data.repeatedgold import repeated_gold
 from bench.errors import BenchError, ResultError, UsageError
 from bench.evaluation.answers import Answers, ask, asking_order, forget
 from bench.evaluation.cut import Cut, learn_cut, split_history
@@ -329,6 +330,7 @@ def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], hist
         effective=effective,
         source=dataset.source,
         origins=count_origins(dataset.queries[row] for row in rows),
+        repeated_gold=repeated_gold(dataset, rows, dataset.rows(plan.evaluated_split(dataset))) if history else None,
     )
 
 

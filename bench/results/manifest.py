@@ -38,6 +38,7 @@ MarkKind = Literal[
     "text",
     "failed",
     "bundles seen",
+    "bundles unknown",
     "older scoring",
     "older version",
     "protocol",
@@ -76,7 +77,7 @@ class ScoringCode(Record):
 class DatasetIdentity(Record, Sparing):
     """Which data: equal hashes and splits mean the same queries, tools and gold."""
 
-    spared: ClassVar[frozenset[str]] = frozenset({"origins"})
+    spared: ClassVar[frozenset[str]] = frozenset({"origins", "repeated_gold"})
 
     spec: str
     title: str
@@ -100,6 +101,9 @@ class DatasetIdentity(Record, Sparing):
     source: str = ""
     #: Evaluated queries that people did not write: `traces`, or `model NAME` -> their number.
     origins: dict[str, Annotated[int, Field(ge=1)]] = {}
+    #: Judged queries whose gold set is also that of a past query (`bench.data.repeatedgold`). None where there were no
+    #: past queries, and in results of versions that did not record it.
+    repeated_gold: Annotated[int, Field(ge=0)] | None = None
 
     @property
     def tool_text(self) -> str:

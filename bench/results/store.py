@@ -37,7 +37,7 @@ from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
 from bench.registry.versions import current_content
 from bench.results.comparing import Question, without_code
-from bench.results.manifest import SCHEMA_VERSION, Manifest, Metrics
+from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics
 from bench.storage.locks import locked, replaced_folder, standing
 from bench.storage.paths import read_regular, sha256_of, write_text
 from bench.storage.records import first_fault
@@ -295,20 +295,28 @@ def write_result(
     return Result(folder, manifest, metrics)
 
 
-def replace_metrics(result: Result, metrics: Metrics) -> Result:
-    """Give a stored result other metrics; its tables stay byte for byte. The caller holds the result's lock.
+def replace_metrics(result: Result, metrics: Metrics, data: DatasetIdentity | None = None) -> Result:
+    """Give a stored result other metrics; what does not change stays byte for byte. The caller holds the result's lock.
+
+    Args:
+        result: the result.
+        metrics: its metrics from now on.
+        data: what its manifest says of the dataset from now on; None to leave it.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written; the previous content is kept.
     """
     folder = result.folder
     with replaced_folder(folder) as fresh:
-        for name in (RUN, PER_QUERY, REPEATS):
+        same = metrics == result.metrics
+        for name in (RUN, PER_QUERY, REPEATS, *([METRICS] if same else [])):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, fresh / name)
-        (fresh / METRICS).write_text(to_json(metrics), "utf-8")
+        if not same:
+            (fresh / METRICS).write_text(to_json(metrics), "utf-8")
         files = result.manifest.files | {METRICS: sha256_of(fresh / METRICS)}
-        manifest = result.manifest.model_copy(update={"files": files}).sealed()
+        update = {"files": files, "dataset": data or result.manifest.dataset}
+        manifest = result.manifest.model_copy(update=update).sealed()
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
     return Result(folder, manifest, metrics)
 

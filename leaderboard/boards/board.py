@@ -88,6 +88,11 @@ class Row:
     samples: Mapping[str, Sample] = field(default_factory=dict)
 
     @property
+    def full_name(self) -> str:
+        """The whole name, with what sets the row apart from others of the same spec; for addresses and lists."""
+        return label(self.key.replace("\n", ", "), 300)
+
+    @property
     def id(self) -> str:
         """The result's id; its page is named by it."""
         return self.result.manifest.result_id

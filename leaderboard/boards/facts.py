@@ -157,12 +157,3 @@ def novelty_masks(dataset: Dataset, query_ids: list[str], judged: NDArray[np.boo
     kinds = np.array([known.get(query, "") for query in query_ids], dtype=object)[judged]
     masks = {name: kinds == name for name in ("seen", "unseen")}
     return {name: mask for name, mask in masks.items() if mask.any()}
-
-
-def bundles_seen(dataset: Dataset, query_ids: list[str]) -> tuple[int, int]:
-    """How many of the judged queries have a gold set that occurs in train, and how many there are."""
-    codes = dataset.query_codes
-    past = {frozenset(query.gold) for query in dataset.queries if query.split == "train" and query.gold}
-    asked = [frozenset(dataset.queries[codes[name]].gold) for name in query_ids if name in codes]
-    judged = [gold for gold in asked if gold]
-    return sum(gold in past for gold in judged), len(judged)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bench.errors import BenchError
-from bench.leaderboard.boards.board import Row
+from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.boards.facts import facts_of
-from bench.results.manifest import Manifest
+from bench.leaderboard.numbers import count
+from bench.results.manifest import Manifest, Mark
 from bench.specs.spec import Spec, Value, parse
 
 
@@ -21,6 +24,30 @@ def learns(row: Row) -> bool:
         return True
     own = manifest.method.learns
     return _class_learns(manifest) if own is None else own
+
+
+def with_repeated_gold(board: Board) -> Board:
+    """The board with marks on methods that learnt, where past queries have the gold sets that are asked for.
+
+    Each result says so itself, for its own run. Nothing is worked out from data that happen to be on this machine.
+    """
+    return replace(board, rows=tuple(_with_mark(row) for row in board.rows))
+
+
+def _with_mark(row: Row) -> Row:
+    data = row.result.manifest.dataset
+    if row.oracle or not data.history or not learns(row):
+        return row
+    if data.repeated_gold is None:
+        why = "it does not say whether past queries have the gold sets that are asked for; bench rescore adds it"
+        mark = Mark(kind="bundles unknown", text="bundles unknown", why=why)
+    elif data.repeated_gold:
+        share = f"{count(data.repeated_gold)} of the {count(data.judged)} judged queries"
+        why = f"{share} have a gold set that also occurs in the past queries"
+        mark = Mark(kind="bundles seen", text="bundles seen", why=why)
+    else:
+        return row
+    return replace(row, marks=(*row.marks, mark))
 
 
 def _class_learns(manifest: Manifest) -> bool:

@@ -59,7 +59,6 @@ def write_dataset(
     explorer: Explorer | None,
     tools: Sequence[Row],
     query_ids: Sequence[str],
-    bundles: tuple[int, int] | None,
     writer: Writer,
 ) -> None:
     """Write a board's page, and its explorer's.
@@ -70,7 +69,6 @@ def write_dataset(
         explorer: what `write_explorer` made.
         tools: the rows that have a page of their tools.
         query_ids: of the judged queries, in the order of the rows' values.
-        bundles: how many of them have a gold set that occurs in train, of how many; None where that is not known.
         writer: writes.
     """
     standing = board.standings.get(RANKED[0])
@@ -110,7 +108,7 @@ def write_dataset(
         curves=recall,
         slices=slices,
         why_not=data.why_not,
-        bundles=bundles,
+        repeated=next((known for row in board.rows if (known := row.result.manifest.dataset.repeated_gold)), 0),
         ceilings=best,
         few=CUTOFFS[0],
         lenient=next((found for row in board.rows if (found := row.result.metrics.lenient)), None),

@@ -34,4 +34,4 @@ def _write(content: Content, writer: Writer) -> None:
     writer.put("metrics.html", render("metrics", "", "metrics.html", metrics=metrics))
 
 
-PAGE = Page("metrics", "metrics.html", _write, entry="Metrics", place=4)
+PAGE = Page("metrics", "metrics.html", _write, entry="Metrics", place=5)

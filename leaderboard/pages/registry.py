@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from bench.leaderboard.boards.board import Board, Rejected
 from bench.leaderboard.boards.overall import Overall
+from bench.leaderboard.boards.pairs import Pairs
 from bench.leaderboard.boards.rankingset import View
 from bench.leaderboard.writer import Writer
 from bench.reproduce.report import Reproduction
@@ -32,6 +33,7 @@ class Content:
         rejected: what is not shown, and why.
         report: of a reproduction, if there is one.
         shown: ids of the results that have a page.
+        pairs: board's slug -> its pairs of methods, where they were tested one by one.
     """
 
     boards: Sequence[Board]
@@ -42,6 +44,7 @@ class Content:
     rejected: Sequence[Rejected]
     report: Reproduction | None
     shown: Collection[str]
+    pairs: Mapping[str, Pairs]
 
 
 @dataclass(frozen=True)

@@ -11,4 +11,4 @@ def _write(content: Content, writer: Writer) -> None:
     writer.put("rejected.html", render("rejected", "", "rejected.html", rejected=content.rejected))
 
 
-PAGE = Page("rejected", "rejected.html", _write, entry="Rejected", place=7)
+PAGE = Page("rejected", "rejected.html", _write, entry="Rejected", place=8)

@@ -19,7 +19,7 @@ from bench.results.costs import money_per_query
 from bench.results.manifest import Manifest
 from bench.text import clean, label, unique_slug
 
-STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "icon.svg")
+STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "compare.js", "icon.svg")
 
 
 @cache

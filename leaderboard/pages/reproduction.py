@@ -56,4 +56,4 @@ def _write(content: Content, writer: Writer) -> None:
     writer.put("reproduction.html", render("reproduction", "", "reproduction.html", **context))
 
 
-PAGE = Page("reproduction", "reproduction.html", _write, entry="Reproduction", place=5)
+PAGE = Page("reproduction", "reproduction.html", _write, entry="Reproduction", place=6)

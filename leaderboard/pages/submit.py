@@ -11,4 +11,4 @@ def _write(content: Content, writer: Writer) -> None:
     writer.put("submit.html", render("submit", "", "submit.html"))
 
 
-PAGE = Page("submit", "submit.html", _write, entry="Submit", place=6)
+PAGE = Page("submit", "submit.html", _write, entry="Submit", place=7)

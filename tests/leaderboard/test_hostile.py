@@ -32,7 +32,7 @@ ALLOWED = {
         "html head meta title link script body a header nav main h1 h2 h3 p footer code pre span form label input"
     ).split(),
     *("select option button output details summary div table caption thead tbody tr th td small abbr dl dt dd").split(),
-    *("section ul ol li figure figcaption svg path circle rect text g b noscript math wbr").split(),
+    *("section ul ol li figure figcaption svg path circle rect text g b noscript math wbr template").split(),
     *("mrow mfrac msub msubsup mi mo mn mtext mtable mtr mtd munder munderover").split(),
 }
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from bench.__main__ import run as command
 from bench.leaderboard.exports.latex import escaped
 from bench.results.store import PER_QUERY
 
@@ -197,3 +198,49 @@ def test_an_older_version_is_marked_on_its_page_and_in_the_exports(
     assert ">rules</span>" in page
     stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
     assert stated["00000000000a"] == ["rules", "older version"]
+
+
+def test_gold_sets_of_past_queries_are_what_the_result_says_and_not_what_the_cache_holds(
+    ready: Path, build: Callable[..., Any], edit: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = _folder(ready, "nearest-bundle")
+    said = json.loads((folder / "manifest.json").read_text("utf-8"))["dataset"]
+    assert 0 < said["repeated_gold"] <= said["judged"]
+    why = f"{said['repeated_gold']} of the {said['judged']} judged queries have a gold set that also occurs"
+
+    def shown(out: str) -> dict[str, list[tuple[str, str]]]:
+        (board,) = build(out).made.boards
+        return {
+            row.family: [(mark.text, mark.why) for mark in row.marks if mark.kind.startswith("bundles")]
+            for row in board.rows
+        }
+
+    first = shown("here")
+    ((text, sentence),) = first.pop("nearest-bundle")
+    assert text == "bundles seen"
+    assert sentence.startswith(why)
+    assert not any(first.values())
+    # A machine without the dataset shows the same.
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "empty"))
+    assert shown("elsewhere") == first | {"nearest-bundle": [(text, sentence)]}
+    # The result's own word counts, and not the data; one that says nothing is not taken for clean.
+    edit(folder, dataset__repeated_gold=0)
+    assert not any(shown("clean").values())
+    edit(folder, dataset__repeated_gold=None)
+    ((unknown, reason),) = shown("silent")["nearest-bundle"]
+    assert unknown == "bundles unknown"
+    assert "bench rescore" in reason
+
+
+def test_rescoring_adds_what_an_older_result_does_not_say(
+    ready: Path, edit: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _folder(ready, "nearest-bundle")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    edit(folder, dataset__repeated_gold=None)
+    assert command(["rescore", str(folder), "-q"]) == 0
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert json.loads(after.pop("manifest.json")) == json.loads(before.pop("manifest.json"))
+    assert after == before
+    assert command(["rescore", str(folder), "-q", "--json"]) == 0
+    assert "up to date" in capsys.readouterr().out

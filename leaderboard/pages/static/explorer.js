@@ -33,7 +33,7 @@
   const fits = (mark, wanted) => !wanted || (wanted === "x" ? mark === "0" || mark === "1" : mark === wanted);
   const choose = () => {
     const { a, as, b, bs } = form.elements;
-    const one = index.found[a.value], other = index.found[b.value];
+    const one = index.found[a.selectedIndex], other = index.found[b.selectedIndex];
     matches = [];
     for (let i = 0; i < index.n; i++) if (fits(one[i], as.value) && fits(other[i], bs.value)) matches.push(i);
   };
@@ -79,7 +79,7 @@
       return column;
     });
     /* The two that are compared are side by side; the others are a click away. */
-    const pair = new Set([Number(form.elements.a.value), Number(form.elements.b.value)]);
+    const pair = new Set([form.elements.a.selectedIndex, form.elements.b.selectedIndex]);
     const grid = (chosen) => { const made = make("div", undefined, "tops"); made.append(...chosen); return made; };
     made.append(grid([...pair].map((i) => columns[i])));
     const rest = columns.filter((_, i) => !pair.has(i));
@@ -118,7 +118,11 @@
       return;
     }
     const now = new URLSearchParams(location.hash.slice(1));
-    for (const field of form.elements) if (field.name && now.has(field.name)) field.value = now.get(field.name);
+    for (const field of form.elements) {
+      const asked = field.name ? now.get(field.name) : null;
+      /* The address names methods: one that is not here any more is not put in another's place. */
+      if (asked !== null && [...(field.options ?? [])].some((item) => item.value === asked)) field.value = asked;
+    }
     choose();
     start = Math.min(Math.max(0, Number.parseInt(now.get("at") ?? "0", 10) || 0), Math.max(0, matches.length - 1));
     show();

@@ -1,0 +1,86 @@
+"""Every pair of methods of a board: difference, interval, p-value, wins and losses, as `bench compare` has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.leaderboard.boards.board import RANKED, Board
+from bench.metrics import parse_metric
+from bench.results.intervals import difference_span
+from bench.stats.bootstrap import bca_intervals
+from bench.stats.paired import compare
+
+#: The metric that pairs are compared by.
+METRIC = RANKED[0]
+#: Columns of `Pairs.numbers`.
+DIFFERENCE, LOW, HIGH, P, BOARD_P, WINS, LOSSES, BACK_LOW, BACK_HIGH = range(9)
+_TURNED = [DIFFERENCE, BACK_LOW, BACK_HIGH, P, BOARD_P, LOSSES, WINS, LOW, HIGH]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """All pairs of the ranked rows of a board, by `METRIC`.
+
+    Attributes:
+        ids: (systems,) ids of the results, best first.
+        numbers: (pairs, 9), NaN where an interval is not known: difference of the first and the second, ends of its 95%
+            interval, p of the paired randomisation test of this pair alone, p corrected by Holm over the board, the
+            queries on which the first is better and worse, and the interval of the second less the first: of few
+            units, its ends are drawn, and not those of the other with the sign turned. Pairs are in the order of
+            `np.triu_indices`.
+    """
+
+    ids: tuple[str, ...]
+    numbers: NDArray[np.float64]
+
+    def between(self, first: str, second: str) -> NDArray[np.float64] | None:
+        """(9,) the numbers of two results, first less second; None where one of them is not among the rows."""
+        if first == second or first not in self.ids or second not in self.ids:
+            return None
+        one, other = self.ids.index(first), self.ids.index(second)
+        low, high = sorted((one, other))
+        row: NDArray[np.float64] = self.numbers[low * len(self.ids) - low * (low + 1) // 2 + high - low - 1]
+        if one > other:
+            row = row[_TURNED]
+            row[DIFFERENCE] *= -1
+        return row
+
+
+def pairs_of(board: Board) -> Pairs | None:
+    """The pairs of a board's ranked rows; None where there are fewer than two, or too many to be tested one by one.
+
+    Args:
+        board: its rows have their values.
+    """
+    standing = board.standings.get(METRIC)
+    # Where tiers come from the limit of many units, the test itself would take minutes here, too.
+    if standing is None or not standing.exact or len(standing.ids) < 2 or board.units is None:
+        return None
+    order = np.argsort(-standing.means, kind="stable")
+    rows = {row.id: row for row in board.rows}
+    ids = tuple(standing.ids[i] for i in order)
+    columns = [values[:, RANKED.index(METRIC)] for name in ids if (values := rows[name].values) is not None]
+    values = np.column_stack(columns)
+    first, second = np.triu_indices(len(ids), 1)
+    span = difference_span(parse_metric(METRIC))
+    differences = values[:, first] - values[:, second]
+    found = compare(differences, units=board.units, span=span)
+    back = bca_intervals(-differences, units=board.units, span=span)
+    corrected = standing.pairs[order[first], order[second]]
+    numbers = [
+        [
+            pair.difference,
+            np.nan if pair.low is None else pair.low,
+            np.nan if pair.high is None else pair.high,
+            pair.p,
+            board_p,
+            pair.wins,
+            pair.losses,
+            *ends,
+        ]
+        for pair, board_p, ends in zip(found, corrected.tolist(), back.tolist(), strict=True)
+    ]
+    return Pairs(ids, np.array(numbers, dtype=np.float64))

@@ -1,0 +1,171 @@
+"""The compare page: two or more methods, dataset by dataset, with the numbers of `bench compare`.
+
+What was computed for each board lies in a script of its own, which works from a file as well as from a server. Readers
+without JavaScript get the pairs at the top of the ranking.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.leaderboard.boards.board import Board, Row
+from bench.leaderboard.boards.pairs import (
+    BACK_HIGH,
+    BACK_LOW,
+    BOARD_P,
+    DIFFERENCE,
+    HIGH,
+    LOSSES,
+    LOW,
+    METRIC,
+    WINS,
+    P,
+    Pairs,
+)
+from bench.leaderboard.pages.explorer import Explorer, chosen
+from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.rendering import render
+from bench.leaderboard.writer import Writer
+from bench.results.comparing import competes
+from bench.stats.noninferiority import FEWEST_UNITS
+
+#: Pairs that are on the page itself: the best method and those that follow.
+_PRESETS = 4
+#: Decimals of what a browser gets; a p-value has more, as it is corrected and compared with levels.
+_DIGITS, _P_DIGITS = 6, 8
+
+
+@dataclass(frozen=True)
+class Line:
+    """A pair on one dataset: numbers of the second method less the first."""
+
+    board: Board
+    first: Row
+    second: Row
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    board_p: float
+    wins: int
+    losses: int
+    decided: bool
+    shown: bool
+
+    @property
+    def verdict(self) -> str:
+        """What the test on the board says, in a word."""
+        if not self.decided:
+            return "too few groups"
+        return "tied" if self.board_p >= 0.05 else "better" if self.difference > 0 else "worse"
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Two methods on the datasets of the ranking."""
+
+    first: str
+    second: str
+    lines: tuple[Line, ...]
+
+
+def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, writer: Writer) -> None:
+    """Write what the compare page loads of a board: its ranked rows, and the numbers of every pair.
+
+    Args:
+        board: the board.
+        pairs: its pairs; nothing is written where there are none.
+        explorer: of the board: which of the rows can be looked at query by query.
+        writer: of the site.
+    """
+    if pairs is None:
+        return
+    rows = {row.id: row for row in board.rows}
+    looked = {row.id for row in explorer.rows} if explorer else set()
+    listed = [[rows[name].full_name, name, int(name in looked)] for name in pairs.ids]
+    numbers = [
+        [
+            *(_rounded(value, _DIGITS) for value in pair[[DIFFERENCE, LOW, HIGH]].tolist()),
+            *(_rounded(value, _P_DIGITS) for value in pair[[P, BOARD_P]].tolist()),
+            *(int(value) for value in pair[[WINS, LOSSES]].tolist()),
+            *(_rounded(value, _DIGITS) for value in pair[[BACK_LOW, BACK_HIGH]].tolist()),
+        ]
+        for pair in pairs.numbers
+    ]
+    standing = board.standings[METRIC]
+    data = {"n": standing.n, "decided": standing.units >= FEWEST_UNITS, "rows": listed, "pairs": numbers}
+    texts = (
+        json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+        for value in (board.slug, data)
+    )
+    writer.put(f"c/{board.slug}.js", f"benchPairs({','.join(texts)});\n")
+
+
+def _rounded(value: float, digits: int) -> float | None:
+    return None if math.isnan(value) else round(value, digits)
+
+
+def _write(content: Content, writer: Writer) -> None:
+    main = [board for board in content.views[0].boards if board.slug in content.pairs]
+    others = [board for board in content.boards if board.slug in content.pairs and board not in main]
+    listed = [(board, row) for board in (*main, *others) for row in board.rows]
+    names = sorted({row.full_name for board, row in listed if row.id in content.pairs[board.slug].ids})
+    page = render(
+        "compare",
+        "",
+        "compare.html",
+        metric=METRIC,
+        boards=[*((board, True) for board in main), *((board, False) for board in others)],
+        names=names,
+        presets=_presets(content, main),
+        untested=[board.name for board in content.boards if board.current and board.slug not in content.pairs],
+    )
+    writer.put("compare.html", page)
+
+
+def _presets(content: Content, boards: Sequence[Board]) -> list[Preset]:
+    """The best methods of the ranking against the best one."""
+    if not content.overall:
+        return []
+    places = [place for place in content.overall[0].places if place.tier is not None and competes(place.row.result)]
+    best = [place.key for place in places[: _PRESETS + 1]]
+    found = []
+    for key in best[1:]:
+        lines = [line for board in boards if (line := _line(board, content.pairs[board.slug], best[0], key))]
+        if lines:
+            found.append(Preset(lines[0].first.full_name, lines[0].second.full_name, tuple(lines)))
+    return found
+
+
+def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
+    # Of rows that differ in nothing a reader is told, the better one comes first.
+    rows = {row.key: row for row in reversed(board.rows)}
+    if first not in rows or second not in rows:
+        return None
+    numbers = pairs.between(rows[second].id, rows[first].id)
+    if numbers is None:
+        return None
+    difference, low, high, p, board_p, wins, losses, *_ = numbers.tolist()
+    looked = {row.id for row in chosen(board)}
+    return Line(
+        board=board,
+        first=rows[first],
+        second=rows[second],
+        difference=difference,
+        low=None if np.isnan(low) else low,
+        high=None if np.isnan(high) else high,
+        p=p,
+        board_p=board_p,
+        wins=int(wins),
+        losses=int(losses),
+        decided=board.standings[METRIC].units >= FEWEST_UNITS,
+        shown={rows[first].id, rows[second].id} <= looked,
+    )
+
+
+PAGE = Page("compare", "compare.html", _write, entry="Compare", place=4)

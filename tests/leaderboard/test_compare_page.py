@@ -1,0 +1,119 @@
+"""The compare page: its numbers are those of `bench compare`, and its address says what is compared."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from browser import Browser
+
+from bench import compare
+
+board_module = importlib.import_module("bench.leaderboard.boards.board")
+pairs_module = importlib.import_module("bench.leaderboard.boards.pairs")
+
+RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
+METRIC = pairs_module.METRIC
+
+
+@pytest.mark.parametrize("spec", ["apibank", "toolbench-i3-inst", "sealtools"])
+def test_pairs_are_what_bench_compare_prints(spec: str) -> None:
+    groups, _ = board_module.read_results(RESULTS)
+    members = next(own for own in groups if own[0].manifest.dataset.spec == spec)
+    board, _ = board_module.make_board(members, RESULTS, False)
+    pairs = pairs_module.pairs_of(board)
+    rows = {row.id: row for row in board.rows}
+    # The two best, the best and a floor, and two in the middle, in both directions.
+    ids = pairs.ids
+    for base, other in [(ids[0], ids[1]), (ids[-1], ids[0]), (ids[4], ids[7]), (ids[7], ids[4])]:
+        told = compare(rows[base].result.folder, rows[other].result.folder, metrics=[METRIC], moved=0)
+        (item,) = told.report.datasets[0].metrics[0].differences
+        found = pairs.between(other, base)
+        assert found[pairs_module.DIFFERENCE] == pytest.approx(item.difference, abs=1e-12)
+        assert found[[pairs_module.LOW, pairs_module.HIGH]].tolist() == pytest.approx([item.low, item.high], abs=1e-9)
+        assert found[pairs_module.P] == item.p
+        assert (found[pairs_module.WINS], found[pairs_module.LOSSES]) == (item.wins, item.losses)
+        standing = board.standings[METRIC]
+        on_board = standing.pairs[standing.place(other), standing.place(base)]
+        assert found[pairs_module.BOARD_P] == on_board
+    assert pairs.between(ids[0], ids[0]) is None
+    assert pairs.between(ids[0], "elsewhere") is None
+
+
+def test_boards_too_large_for_single_tests_have_no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    standings = importlib.import_module("bench.leaderboard.boards.standings")
+    monkeypatch.setattr(standings, "_FLIPPED", 1)
+    groups, _ = board_module.read_results(RESULTS)
+    members = next(own for own in groups if own[0].manifest.dataset.spec == "restbench-spotify")
+    board, _ = board_module.make_board(members, RESULTS, False)
+    assert pairs_module.pairs_of(board) is None
+
+
+@pytest.mark.usefixtures("ready")
+def test_the_page_has_the_best_pairs_and_a_script_for_each_board(build: Callable[..., Any]) -> None:
+    site = build()
+    (board,) = site.made.boards
+    page = site.page("compare.html")
+    ranked = [row for row in board.rows if not row.oracle]
+    text = (site.folder / "c" / f"{board.slug}.js").read_text("utf-8")
+    slug, data = json.loads(f"[{text.strip().removeprefix('benchPairs(').removesuffix(');')}]")
+    assert slug == board.slug
+    assert sorted(name for _, name, _ in data["rows"]) == sorted(row.id for row in ranked)
+    assert len(data["pairs"]) == len(ranked) * (len(ranked) - 1) // 2
+    # Readers without scripts have the best contenders, with the command behind each number.
+    best, second = data["rows"][:2]
+    assert f"bench compare {best[1]} {second[1]} -m {METRIC} --moved 0" in page.text
+    assert f"d/{board.slug}.html" in page.links
+    assert f"c/{board.slug}.js" in json.loads((site.folder / "files.json").read_text("utf-8"))["files"]
+    # What the build cache kept is what was computed.
+    before = site.bytes()
+    again = build()
+    assert again.made.files.written == []
+    assert again.bytes() == before
+
+
+@pytest.mark.usefixtures("ready")
+def test_names_in_the_address_choose_methods_and_lead_to_their_queries(
+    build: Callable[..., Any], browser: Browser
+) -> None:
+    site = build()
+    (board,) = site.made.boards
+    rows = {row.full_name: row for row in board.rows}
+    names = ["bm25", "nearest-bundle(base=bm25())", "bm25(k1=0.5)", "no-such-method"]
+    browser.open((site.folder / "compare.html").as_uri() + "#" + ",".join(quote(name, safe="") for name in names))
+    browser.until(lambda: len(browser.all("#compared section")) == 2)
+    every = "[...document.querySelectorAll('#compared tbody tr')].map(row => [...row.cells].map(c => c.textContent))"
+    cells = browser.run(f"return {every}")
+    pairs = pairs_module.pairs_of(board)
+    for name, own in zip(names[1:3], cells, strict=True):
+        found = pairs.between(rows[name].id, rows["bm25"].id)
+        assert own[0].startswith(board.name)
+        assert float(own[2]) == pytest.approx(found[pairs_module.DIFFERENCE], abs=5e-4)
+        assert [int(own[6]), int(own[7])] == found[[pairs_module.WINS, pairs_module.LOSSES]].tolist()
+    assert not browser.run("return document.getElementById('presets').checkVisibility()")
+    # A name that is gone is dropped, and no other method put in its place.
+    assert "no-such-method" not in browser.run("return location.hash")
+    browser.find("#compared td a").click()
+    browser.until(lambda: browser.all(".queries > li"))
+    chosen = browser.run("return ['a', 'b'].map(name => document.querySelector(`[name=${name}]`).value)")
+    assert chosen == names[:2]
+
+
+def test_differences_turn_with_the_pair() -> None:
+    numbers = np.array(
+        [
+            [0.1, -0.05, 0.2, 0.03, 0.06, 5, 2, -0.21, 0.06],
+            [0.3, 0.1, 0.5, 0.01, 0.02, 9, 1, -0.5, -0.1],
+            [0.2, np.nan, np.nan, 1, 1, 4, 4, np.nan, np.nan],
+        ]
+    )
+    pairs = pairs_module.Pairs(("a", "b", "c"), numbers)
+    assert pairs.between("a", "c").tolist() == numbers[1].tolist()
+    assert pairs.between("b", "a").tolist() == [-0.1, -0.21, 0.06, 0.03, 0.06, 2, 5, -0.05, 0.2]
+    assert pairs.between("b", "c")[0] == 0.2
