@@ -58,13 +58,17 @@ def _git(root: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def hardware() -> dict[str, str | int]:
     """Processor, number of cores this process may use, memory, accelerator if torch is loaded and sees one."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     found: dict[str, str | int] = {
         "processor": _processor(),
         "architecture": platform.machine(),
-        "cores": cores,
+        "cores": cores(),
         "system": platform.system(),
     }
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:

@@ -53,7 +53,7 @@ _ANEW = "begun-anew"
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class Prepared:
     """A plan that can run, the method made for it, and where its result belongs."""
 
     plan: Plan
@@ -74,6 +74,8 @@ class Runner:
         overwrite: what to do with a result that is there: `remote` keeps it unless its method asks a service that names
             no version, `missing` keeps it in any case and runs the rest, `never` refuses, `always` runs it again.
         metrics: metrics in addition to the default ones.
+        jobs: how many cells run side by side on this machine, this runner's among them. Results name it if it is above
+            1, because their timings are then not comparable with those of a machine of their own.
     """
 
     results: Path
@@ -82,6 +84,7 @@ class Runner:
     progress: Progress = QUIET
     overwrite: Overwrite = "remote"
     metrics: Sequence[Metric] = ()
+    jobs: int = 1
     _datasets: dict[Spec, Dataset] = field(default_factory=dict)
 
     def run(self, plans: Sequence[Plan]) -> Iterator[Result | BenchError]:
@@ -95,14 +98,7 @@ class Runner:
         """
         # Loaded models are shared by the plans, and each run counts for itself.
         shared = current_session()
-        with session(shared, repeat=1):
-            methods = [self.build(plan.method) for plan in plans]
-            prepared = deque(self._prepare(plan, method) for plan, method in zip(plans, methods, strict=True))
-        del methods
-        for item in prepared:
-            if self.overwrite == "never" and is_complete(item.folder):
-                raise UsageError(f"the result {item.folder} already exists, and --overwrite is never.")
-        check_writable(self.results)
+        prepared = self.check(plans)
         while prepared:
             outcome: Result | BenchError
             try:
@@ -114,13 +110,32 @@ class Runner:
                 outcome = error
             yield outcome
 
+    def check(self, plans: Sequence[Plan]) -> deque[Prepared]:
+        """The plans with their methods, ready to run.
+
+        Raises:
+            BenchError: the first problem of any of them.
+        """
+        with session(current_session(), repeat=1):
+            methods = [self.build(plan.method) for plan in plans]
+            prepared = deque(self._prepare(plan, method) for plan, method in zip(plans, methods, strict=True))
+        for item in prepared:
+            if self.overwrite == "never" and is_complete(item.folder):
+                raise UsageError(f"the result {item.folder} already exists, and --overwrite is never.")
+        check_writable(self.results)
+        return prepared
+
+    def forget(self) -> None:
+        """Let go of the datasets in memory."""
+        self._datasets.clear()
+
     def _dataset(self, spec: Spec) -> Dataset:
         if spec not in self._datasets:
             with self.progress.stage(f"load {spec}"):
                 self._datasets[spec] = self.load(spec)
         return self._datasets[spec]
 
-    def _prepare(self, plan: Plan, method: Method) -> _Prepared:
+    def _prepare(self, plan: Plan, method: Method) -> Prepared:
         # Its identity is taken now: what it builds from here on is no part of it.
         method.context.close()
         check_parts(method)
@@ -147,9 +162,9 @@ class Runner:
             preflight(method, library, history)
             checked_revisions(method)
         identifier = result_id(plan, dataset, method)
-        return _Prepared(plan, method, identifier, result_folder(self.results, dataset.spec, method.name, identifier))
+        return Prepared(plan, method, identifier, result_folder(self.results, dataset.spec, method.name, identifier))
 
-    def _run(self, item: _Prepared) -> Result:
+    def _run(self, item: Prepared) -> Result:
         with result_lock(self.results, item.folder, self.progress):
             recover(item.folder)
             if is_complete(item.folder) and self.overwrite != "always":
@@ -176,7 +191,7 @@ class Runner:
         self.progress.note(f"{result.label}: ranking kept from {made}, re-scored")
         return rescore(result, dataset, self.metrics)
 
-    def _make(self, item: _Prepared) -> Result:
+    def _make(self, item: Prepared) -> Result:
         plan, method, dataset = item.plan, item.method, self._dataset(item.plan.dataset)
         library, history = views(plan, dataset)
         rows = plan.rows(dataset)
@@ -239,7 +254,7 @@ class Runner:
             depth=plan.depth,
             repeats=plan.repeats,
             seeds={"bootstrap": BOOTSTRAP_SEED},
-            environment=environment(plan.command()),
+            environment=environment(plan.command(), self.jobs),
             timings={name: round(value, 6) for name, value in clock.seconds.items()},
             latency=latency,
             peak_memory_mib=None if peak is None else round(peak, 1),
@@ -334,8 +349,8 @@ def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], hist
     )
 
 
-def environment(command: str) -> Environment:
-    """With what this process makes results."""
+def environment(command: str, jobs: int = 1) -> Environment:
+    """With what this process makes results, beside how many other cells."""
     git = git_state()
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     return Environment(
@@ -344,7 +359,7 @@ def environment(command: str) -> Environment:
         packages=package_versions(),
         commit=git[0] if git else None,
         dirty=git[1] if git else None,
-        hardware=hardware(),
+        hardware=hardware() | ({"jobs": jobs} if jobs > 1 else {}),
     )
 
 

@@ -1,0 +1,223 @@
+"""Where the cells of a grid run: one after the other in this process, or side by side in processes of their own.
+
+A cell is one method on one dataset. Every process works on one cell and ends with it, so that the memory of a cell is
+its own, and a process that dies takes one cell with it. What passes between the two sides is in
+`bench.evaluation.worker`.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from bench.errors import BenchError, MethodError
+from bench.evaluation.machine import cores
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
+from bench.evaluation.worker import Advanced, Begun, Cell, Ended, Message, Noted
+from bench.progress import Progress, Stage
+from bench.protocol.parts import needs_llm
+from bench.results.store import Result
+from bench.session import current_session
+from bench.storage.paths import storage_errors
+
+#: What the libraries of linear algebra, torch and numba take their number of threads from, once, when they are loaded.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+class Executor(Protocol):
+    """Runs cells whose checks have passed."""
+
+    def run(self, cells: Sequence[Cell], progress: Progress) -> Generator[Path | BenchError]:
+        """The folder of each cell's result, or the error that ended the cell, in the order of the cells.
+
+        A cell that fails does not end the others. When the iterator is closed before its end, as Ctrl-C does, what is
+        under way is ended, and what was answered stays.
+        """
+        ...
+
+
+def side_by_side(
+    runner: Runner, plans: Sequence[Plan], executor: Executor, mirror: Path | None = None
+) -> Iterator[Result | BenchError]:
+    """Check every plan as `Runner.run` does, then run them by an executor.
+
+    The workers read datasets and build methods by their specs, so both have to be found by name.
+
+    Args:
+        runner: its settings hold for every cell; the checks load and build by it.
+        plans: what runs.
+        executor: where it runs.
+        mirror: where the workers read upstream's files from; the session's if None.
+
+    Yields:
+        A result for each plan, or the error that ended it, in the order of the plans.
+
+    Raises:
+        BenchError: the first problem found by the checks; nothing has been run then.
+    """
+    here = current_session()
+    checked = runner.check(plans)
+    cells = [
+        Cell(
+            item.plan,
+            runner.results.absolute(),
+            runner.overwrite,
+            tuple(map(str, runner.metrics)),
+            here.offline,
+            here.cache,
+            mirror,
+            needs_llm(item.method),
+        )
+        for item in checked
+    ]
+    # What the checks loaded is in the workers' way from here on.
+    checked.clear()
+    runner.forget()
+    with closing(executor.run(cells, runner.progress)) as outcomes:
+        for outcome in outcomes:
+            yield outcome if isinstance(outcome, BenchError) else Result.read(outcome)
+
+
+@dataclass
+class Processes:
+    """Runs so many cells side by side, each in a fresh process with its share of the processor's cores.
+
+    Cells that pay for their answers run one after the other: each process counts what it spends, and the limit is one
+    for all.
+
+    Attributes:
+        jobs: cells at a time, at least 1.
+    """
+
+    jobs: int
+    _running: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _paying: threading.Lock = field(default_factory=threading.Lock)
+    _stopped: bool = False
+
+    def run(self, cells: Sequence[Cell], progress: Progress) -> Generator[Path | BenchError]:
+        """As `Executor.run`."""
+        cells = [replace(cell, jobs=self.jobs) for cell in cells]
+        with progress.stage("run", len(cells), "cells") as done:
+            pool = ThreadPoolExecutor(self.jobs)
+            try:
+                # The paying ones last: while one waits for another, it would keep a place from a cell that could run.
+                order = sorted(range(len(cells)), key=lambda number: cells[number].pays)
+                futures = {number: pool.submit(self._cell, cells[number], progress, done) for number in order}
+                for number in range(len(cells)):
+                    yield futures[number].result()
+            finally:
+                self._stop()
+                pool.shutdown(cancel_futures=True)
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                process.kill()
+
+    def _cell(self, cell: Cell, progress: Progress, done: Stage) -> Path | BenchError:
+        with ExitStack() as held:
+            if cell.pays:
+                held.enter_context(self._paying)
+            try:
+                return self._process(cell, progress)
+            except BenchError as error:
+                return error
+            finally:
+                done.advance()
+
+    def _process(self, cell: Cell, progress: Progress) -> Path | BenchError:
+        with self._lock, storage_errors("a process for a cell"):
+            if self._stopped:
+                return _ended(cell, "was not begun")
+            # -P: what this process imports is what that one imports, and nothing of the working folder beyond it.
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", "from bench.evaluation.worker import main; main()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=_environment(self.jobs),
+            )
+            self._running.add(process)
+        try:
+            outcome = _followed(process, cell, progress)
+        finally:
+            process.kill()
+            code = process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with suppress(BrokenPipeError):
+                        pipe.close()
+            with self._lock:
+                self._running.discard(process)
+        return _ended(cell, _manner(code)) if outcome is None else outcome
+
+
+def _followed(process: subprocess.Popen[bytes], cell: Cell, progress: Progress) -> Path | BenchError | None:
+    """Give the cell to its process and show what it reports; None if it ends without an outcome."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with ExitStack() as bars:
+        stages: dict[int, tuple[ExitStack, Stage]] = {}
+        try:
+            # The pipe stays open: its end tells the process that nobody waits for it any more.
+            pickle.dump(cell, process.stdin)
+            process.stdin.flush()
+            while True:
+                message: Message = pickle.load(process.stdout)
+                if isinstance(message, Begun):
+                    bar = bars.enter_context(ExitStack())
+                    title = f"{cell.label}: {message.title}"
+                    stages[message.number] = (
+                        bar,
+                        bar.enter_context(progress.stage(title, message.total, message.unit)),
+                    )
+                elif isinstance(message, Advanced):
+                    stages[message.number][1].advance(message.amount)
+                elif isinstance(message, Ended):
+                    stages.pop(message.number)[0].close()
+                elif isinstance(message, Noted):
+                    progress.note(message.text)
+                else:
+                    return message.outcome
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+            return None
+
+
+def _environment(jobs: int) -> dict[str, str]:
+    """This process's environment, with its import path and a share of its threads."""
+    share = str(max(1, cores() // jobs))
+    given = {name: os.environ.get(name, share) for name in _THREADS}
+    # The smaller of the two holds: a user who allows one thread means one.
+    threads = {
+        name: share if not value.isdigit() else str(min(int(value), int(share))) for name, value in given.items()
+    }
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    return {**os.environ, **threads, "PYTHONPATH": path}
+
+
+def _manner(code: int) -> str:
+    if code < 0:
+        try:
+            return f"was ended by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was ended by signal {-code}"
+    return f"ended with code {code}"
+
+
+def _ended(cell: Cell, manner: str) -> MethodError:
+    return MethodError(
+        f"the process of {cell.label} {manner} before it had a result; the other cells are not affected, and the same "
+        "command continues with this one."
+    )

@@ -1,0 +1,182 @@
+"""A process that runs one cell of a grid for `bench.evaluation.executors`, which alone starts it.
+
+It reads a `Cell` from standard input and writes messages to standard output, the last of them the outcome. Both ends
+are the same program on the same machine, so the messages are pickles.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from bench.data.sources import Sources
+from bench.errors import INTERRUPTED, BenchError, MethodError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Overwrite, Runner
+from bench.metrics import parse_metrics
+from bench.progress import Stage
+from bench.registry import build_method, load_dataset
+from bench.session import session
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One plan and the settings that it runs under.
+
+    Attributes:
+        plan: what runs.
+        results: the folder of results.
+        overwrite, metrics: as of `Runner`; metrics by their names.
+        offline, cache: as of `Session`.
+        mirror: where upstream's files are read from; the session's if None.
+        pays: whether its method calls a language model or another paid service.
+        jobs: how many cells run side by side.
+    """
+
+    plan: Plan
+    results: Path
+    overwrite: Overwrite
+    metrics: tuple[str, ...]
+    offline: bool
+    cache: bool
+    mirror: Path | None
+    pays: bool
+    jobs: int = 1
+
+    @property
+    def label(self) -> str:
+        """`method @ dataset`."""
+        return f"{self.plan.method} @ {self.plan.dataset}"
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A stage began."""
+
+    number: int
+    title: str
+    total: int | None
+    unit: str
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """So many more units of a stage are done."""
+
+    number: int
+    amount: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A stage ended."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A line for the user."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The folder of the result, or the error that ended the cell."""
+
+    outcome: Path | BenchError
+
+
+Message = Begun | Advanced | Ended | Noted | Outcome
+
+
+class _Reports:
+    """Progress that is sent to the process that draws it."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+
+    def send(self, message: Message) -> None:
+        with self._lock:
+            pickle.dump(message, self._out)
+            self._out.flush()
+
+    @contextmanager
+    def stage(self, title: str, total: int | None = None, unit: str = "") -> Iterator[Stage]:
+        number = next(self._numbers)
+        self.send(Begun(number, title, total, unit))
+        try:
+            yield _Bar(self, number)
+        finally:
+            self.send(Ended(number))
+
+    def note(self, message: str) -> None:
+        self.send(Noted(message))
+
+
+@dataclass(frozen=True)
+class _Bar:
+    reports: _Reports
+    number: int
+
+    def advance(self, amount: int = 1) -> None:
+        self.reports.send(Advanced(self.number, amount))
+
+
+def work(cell: Cell, reports: _Reports) -> Path | BenchError:
+    """Run a cell as `bench run` does, its checks included."""
+    with session(offline=cell.offline, cache=cell.cache):
+        sources = Sources.from_environment(cell.mirror, cell.offline, reports)
+        runner = Runner(
+            cell.results,
+            load=lambda spec: load_dataset(spec, sources),
+            build=lambda spec: build_method(spec, progress=reports),
+            progress=reports,
+            overwrite=cell.overwrite,
+            metrics=parse_metrics(cell.metrics),
+            jobs=cell.jobs,
+        )
+        try:
+            (outcome,) = runner.run([cell.plan])
+        except BenchError as error:
+            return _plain(error)
+        except Exception as error:
+            return MethodError(f"{cell.label}: an error of bench itself: {type(error).__name__}: {error}.")
+    return _plain(outcome) if isinstance(outcome, BenchError) else outcome.folder
+
+
+def _plain(error: BenchError) -> BenchError:
+    """An error of which a pickle can be made: its sentence alone, without what the author's code raised."""
+    return type(error)(str(error))
+
+
+def main() -> None:
+    """Run the cell that standard input gives, and end with it."""
+    # What a method prints is no message.
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        try:
+            cell: Cell = pickle.load(sys.stdin.buffer)
+            threading.Thread(target=_ends_with_parent, args=(sys.stdin.fileno(),), daemon=True).start()
+            reports = _Reports(out)
+            reports.send(Outcome(work(cell, reports)))
+        except (EOFError, KeyboardInterrupt, BrokenPipeError):
+            os._exit(INTERRUPTED)
+
+
+def _ends_with_parent(standard_input: int) -> None:
+    """Nobody waits for the cell once the input ends, also where the other process was killed."""
+    while os.read(standard_input, 1):
+        pass
+    os._exit(INTERRUPTED)

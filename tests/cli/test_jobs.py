@@ -1,0 +1,124 @@
+"""`bench run --jobs N`: the same results as one at a time; failures and dead workers cost one cell."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.results.store import Result, find_results
+
+Bench = Callable[..., Any]
+
+#: A method that does what its name says when it comes to its third batch.
+ODD = """
+import os, signal, time
+from pathlib import Path
+import numpy as np
+from bench.protocol import Method
+from bench.search.topk import top_k
+
+class Odd(Method):
+    batch_size = 8
+    end = "well"
+    batches = 0
+
+    def index(self, library):
+        self.size = len(library)
+
+    def rank(self, queries, depth):
+        self.batches += 1
+        print("methods may print", flush=True)
+        if self.batches == 3 and not Path("go-on").exists():
+            if self.end == "raises":
+                raise ConnectionError("the service is away")
+            if self.end == "dies":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.end == "waits":
+                Path(f"waiting-{os.getpid()}").touch()
+                time.sleep(60)
+        codes = np.arange(self.size)
+        return top_k(np.array([(row * codes) % 7 for row in queries.rows], dtype=float), depth)
+
+class Raises(Odd):
+    end = "raises"
+
+class Dies(Odd):
+    end = "dies"
+
+class Waits(Odd):
+    end = "waits"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Methods from the working folder are forgotten after the test."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "odd", raising=False)
+
+
+def files(results: Path) -> dict[str, bytes]:
+    """Every table and file of metrics by its place."""
+    found = [path for path in results.glob("*/*/*") if path.name != "manifest.json"]
+    return {str(path.relative_to(results)): path.read_bytes() for path in found}
+
+
+def manifests(results: Path) -> dict[str, Any]:
+    """Every manifest by its place, without what only tells how long the run took and on what."""
+    found = {}
+    for path in results.glob("*/*/manifest.json"):
+        manifest = json.loads(path.read_text())
+        for name in ("timings", "latency", "peak_memory_mib", "digest"):
+            manifest.pop(name, None)
+        manifest["environment"].pop("created")
+        manifest["environment"]["hardware"].pop("jobs", None)
+        found[str(path.relative_to(results))] = manifest
+    return found
+
+
+def test_two_jobs_give_the_bytes_of_one(bench: Bench, tmp_path: Path) -> None:
+    Path("grid.toml").write_text('methods = ["bm25", "tfidf", "random"]\ndatasets = ["starter"]\nlimit = 20\n')
+    alone = bench("run", "grid.toml", "--results", tmp_path / "one")
+    beside = bench("run", "grid.toml", "--results", tmp_path / "two", "--jobs", 2)
+    assert beside.out == alone.out
+    assert beside.err == alone.err
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    assert len(files(tmp_path / "one")) == 9
+    assert manifests(tmp_path / "one") == manifests(tmp_path / "two")
+    for name, jobs in (("one", None), ("two", 2)):
+        for result in find_results(tmp_path / name):
+            assert isinstance(result, Result)
+            result.verify()
+            # Timings of cells that shared a machine say so.
+            assert result.manifest.environment.hardware.get("jobs") == jobs
+
+
+def test_a_cell_that_fails_or_dies_ends_no_other_and_goes_on(bench: Bench, tmp_path: Path) -> None:
+    Path("odd.py").write_text(ODD)
+    grid = ["-m", "odd:Raises", "-m", "odd:Dies", "-m", "random", "-d", "starter", "--jobs", 2]
+    said = bench("run", *grid, code=5)
+    assert "1/3 failed: method odd:Raises failed while ranking the batch of 8 queries" in said.err
+    assert (
+        "2/3 failed: the process of odd:Dies @ starter was ended by SIGKILL before it had a result; "
+        "the other cells are not affected, and the same command continues with this one."
+    ) in said.err
+    assert "3/3 random @ starter" in said.err
+    # What both had answered is there, and the same command goes on from it.
+    Path("go-on").touch()
+    again = bench("run", *grid, "--json").json
+    assert [result["manifest"]["resumed"] for result in again] == [True, True, False]
+
+
+def test_checks_come_first_for_all_cells(bench: Bench) -> None:
+    Path("odd.py").write_text(ODD)
+    said = bench("run", "-m", "odd:Odd", "-m", "oddd:Odd", "-d", "starter", "--jobs", 2, code=2)
+    assert "oddd" in said.err
+    assert not list(Path().glob("results/*/*/manifest.json"))
+    bench("run", "-m", "random", "-d", "starter", "--limit", 4)
+    said = bench("run", "-m", "random", "-m", "bm25", "--limit", 4, "--overwrite", "never", "--jobs", 2, code=2)
+    assert "already exists, and --overwrite is never" in said.err
