@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +52,8 @@ def search(tools: int) -> None:
     for name, asked, times in (("1,000 queries", queries, 3), ("one query", queries[:1], 15)):
         own, other = [], []
         for _ in range(times):
-            own.append(seconds(lambda asked=asked: index.rank(asked, DEPTH)))
-            other.append(seconds(lambda asked=asked: peer.search(asked, DEPTH)))
+            own.append(seconds(partial(index.rank, asked, DEPTH)))
+            other.append(seconds(partial(peer.search, asked, DEPTH)))
         mine, theirs = statistics.median(own), statistics.median(other)
         print(f"{tools} tools, {name}: bench {mine:.4f} s, faiss {theirs:.4f} s, ratio {mine / theirs:.2f}")
 
@@ -63,7 +64,12 @@ def cache(tools: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         kept = VectorCache("benchmark", Path(folder))
         parts = [dict(zip(keys[i : i + 2048], rows[i : i + 2048], strict=True)) for i in range(0, tools, 2048)]
-        written = seconds(lambda: [kept.put(part) for part in parts])
+
+        def write() -> None:
+            for part in parts:
+                kept.put(part)
+
+        written = seconds(write)
         read = seconds(lambda: kept.get(keys))
         print(
             f"{tools} vectors: written in {written:.2f} s, read in {read:.2f} s, {kept.path.stat().st_size >> 20} MiB"

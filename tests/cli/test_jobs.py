@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ import pytest
 
 from bench.results.store import Result, find_results
 
+ROOT = Path(__file__).parents[2]
 Bench = Callable[..., Any]
 
 #: A method that does what its name says when it comes to its third batch.
@@ -122,3 +127,44 @@ def test_checks_come_first_for_all_cells(bench: Bench) -> None:
     bench("run", "-m", "random", "-d", "starter", "--limit", 4)
     said = bench("run", "-m", "random", "-m", "bm25", "--limit", 4, "--overwrite", "never", "--jobs", 2, code=2)
     assert "already exists, and --overwrite is never" in said.err
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def soon(holds: Callable[[], Any], seconds: float = 90) -> Any:
+    """What becomes true in a while."""
+    end = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_the_command_and_the_same_one_goes_on(bench: Bench, sent: signal.Signals) -> None:
+    Path("odd.py").write_text(ODD)
+    grid = ["run", "-m", "odd:Waits", "-m", "random", "-d", "starter", "--jobs", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench", *grid],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # A shell in the background has its children ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    worker = int(soon(lambda: [path.name for path in Path().glob("waiting-*")])[0].removeprefix("waiting-"))
+    assert alive(worker)
+    process.send_signal(sent)
+    assert process.wait(60) in (130, -sent)
+    soon(lambda: not alive(worker), 20)
+    Path("go-on").touch()
+    waited = bench(*grid, "--json").json[0]["manifest"]
+    assert waited["method"]["spec"] == "odd:Waits"
+    assert waited["resumed"]
