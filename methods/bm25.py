@@ -55,7 +55,11 @@ def bm25_weights(counts: Counts, k1: float, b: float) -> sp.csr_matrix:
     idf = np.log1p((documents - df + 0.5) / (df + 0.5))
     mean = counts.lengths.mean() or 1.0
     held_back = k1 * (1 - b + b * counts.lengths / mean)
-    weights = counts.matrix.copy()
-    rows = np.repeat(np.arange(documents), np.diff(weights.indptr))
-    weights.data = idf[weights.indices] * weights.data / (weights.data + held_back[rows])
-    return weights
+    tf = counts.matrix
+    # In place: a million tools have tens of millions of entries.
+    below = np.repeat(held_back, np.diff(tf.indptr))
+    below += tf.data
+    data = idf[tf.indices]
+    data *= tf.data
+    data /= below
+    return sp.csr_matrix((data, tf.indices, tf.indptr), shape=tf.shape)

@@ -1,9 +1,9 @@
 """Exact ranking by the postings of a query's words, compiled by numba.
 
-Term-at-a-time: one row of float64 scores per thread is added up, rounded to float32 and searched with a heap under
-the tie rule, so that memory is that of the postings and of a row for each thread. The order of a query's terms is
-fixed, and queries are independent: rankings do not depend on the number of threads. Skipping postings that cannot reach
-the best (block-max pruning) is left out: the tie band needs every tool that ties with the last one.
+Block of documents by block, the postings of each query's words are added up in float64, rounded to float32, and kept in
+a heap under the tie rule, with the documents that tie with its last: memory is that of the postings. The order of a
+query's terms is fixed, and queries are independent: rankings do not depend on the number of threads. Skipping postings
+that cannot reach the best (block-max pruning) is left out: the tie band needs every tool that ties with the last one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 
 from bench.protocol.ranking import PAD, Ranking, Violation
 from bench.search.topk import threads
+
+#: Documents in a block. The postings of a block and a row of scores stay in a processor's cache for all queries of a
+#: thread; reading every posting from memory for every query takes twice as long.
+_BLOCK = 4096
 
 
 def rank_postings(by_word: sp.csr_matrix, queries: sp.csr_matrix, depth: int, *, shared: bool) -> Ranking:
@@ -56,50 +60,94 @@ def _rank(  # type: ignore[no-untyped-def]
     starts, documents_of, weights, asked_starts, asked_words, asked_weights, documents, shared, tools, scores, tied
 ):
     """Fill the rows of `tools`, `scores` and `tied`; returns -1, or query x documents + document of the first NaN."""
-    width = tools.shape[1]
-    row = np.empty(documents, dtype=np.float64)
-    values = np.empty(width, dtype=np.float32)
-    codes = np.empty(width, dtype=np.int32)
-    for query in range(tools.shape[0]):
-        row[:] = 0.0
-        for i in range(asked_starts[query], asked_starts[query + 1]):
-            weight = asked_weights[i]
-            word = asked_words[i]
-            for j in range(starts[word], starts[word + 1]):
-                row[documents_of[j]] += weight * weights[j]
-        size = 0
-        for code in range(documents):
-            score = row[code]
-            if shared and score == 0.0:
-                continue
-            if score != score:
-                return query * documents + code
-            value = np.float32(score)
-            if size < width:
-                # Sift up: the root is the worst, the lowest value and of these the highest code.
-                place = size
-                size += 1
-                while place > 0:
-                    above = (place - 1) // 2
-                    if not value <= values[above]:
-                        break
-                    values[place], codes[place] = values[above], codes[above]
-                    place = above
-                values[place], codes[place] = value, code
-            elif value > values[0]:
-                # Codes ascend: one that only ties with the root is the worse of the two.
-                _sift_down(values, codes, size, value, code)
-        last = np.float32(0.0) if size < width else values[0]
-        highest = -1 if size < width else codes[0]
-        for place in range(size - 1, -1, -1):
-            scores[query, place], tools[query, place] = values[0], codes[0]
-            _sift_down(values, codes, place, values[place], codes[place])
-        if size == width:
-            for code in range(highest + 1, documents):
-                score = row[code]
-                if np.float32(score) == last and not (shared and score == 0.0):
+    queries, width = tools.shape
+    row = np.empty(_BLOCK, dtype=np.float64)
+    values = np.empty((queries, width), dtype=np.float32)
+    codes = np.empty((queries, width), dtype=np.int32)
+    sizes, ties = np.zeros(queries, dtype=np.int64), np.zeros(queries, dtype=np.int64)
+    # Where the postings of each word of each query go on in the next block.
+    first = asked_starts[0]
+    places = starts[asked_words[first : asked_starts[queries]]]
+    for begin in range(0, documents, _BLOCK):
+        count = min(_BLOCK, documents - begin)
+        for query in range(queries):
+            row[:count] = 0.0
+            for i in range(asked_starts[query], asked_starts[query + 1]):
+                weight, stop = asked_weights[i], starts[asked_words[i] + 1]
+                j = places[i - first]
+                end = _first_from(documents_of, j, min(stop, j + count), begin + count)
+                for k in range(j, end):
+                    # Unsigned: an index that might be negative costs a comparison.
+                    row[np.uint64(documents_of[k] - begin)] += weight * weights[k]
+                places[i - first] = end
+            best, best_codes, size = values[query], codes[query], sizes[query]
+            # What is below it stays below the last place once rounded; most documents are.
+            floor = -np.inf if size < width else _below(best[0])
+            for place in range(count):
+                score = row[place]
+                if score < floor or (shared and score == 0.0):
+                    continue
+                code = begin + place
+                if score != score:
+                    return query * documents + code
+                value = np.float32(score)
+                if size < width:
+                    _sift_up(best, best_codes, size, value, code)
+                    size += 1
+                    if size == width:
+                        floor = _below(best[0])
+                elif value > best[0]:
+                    last, out = best[0], best_codes[0]
+                    _sift_down(best, best_codes, size, value, code)
+                    floor = _below(best[0])
+                    if best[0] == last:
+                        tied[query, out >> 3] |= np.uint8(128 >> (out & 7))
+                        ties[query] += 1
+                    elif ties[query]:
+                        tied[query, :] = 0
+                        ties[query] = 0
+                elif value == best[0]:
+                    # Codes ascend: one that only ties with the last place is the worse of the two.
                     tied[query, code >> 3] |= np.uint8(128 >> (code & 7))
+                    ties[query] += 1
+            sizes[query] = size
+    for query in range(queries):
+        best, best_codes = values[query], codes[query]
+        for place in range(sizes[query] - 1, -1, -1):
+            scores[query, place], tools[query, place] = best[0], best_codes[0]
+            _sift_down(best, best_codes, place, best[place], best_codes[place])
     return -1
+
+
+@numba.njit(cache=True, nogil=True)
+def _below(value):  # type: ignore[no-untyped-def]
+    """A number below all that float32 rounds to the value: its numbers are nearer, and the smallest 1.4e-45 apart."""
+    return value - abs(value) * 1e-6 - 1e-44
+
+
+@numba.njit(cache=True, nogil=True)
+def _first_from(numbers, low, high, least):  # type: ignore[no-untyped-def]
+    """The first place from `low` to `high` of a number of at least `least`, else `high`; the numbers ascend."""
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] < least:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@numba.njit(cache=True, nogil=True)
+def _sift_up(values, codes, size, value, code):  # type: ignore[no-untyped-def]
+    """Add an entry, of a higher code than all, to a heap of so many entries."""
+    place = size
+    while place > 0:
+        above = (place - 1) // 2
+        if not value <= values[above]:
+            break
+        values[place], codes[place] = values[above], codes[above]
+        place = above
+    values[place], codes[place] = value, code
 
 
 @numba.njit(cache=True, nogil=True)

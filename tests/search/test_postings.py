@@ -50,6 +50,27 @@ def test_postings_rank_as_products_do(search: tuple[sp.csr_matrix, sp.csr_matrix
     same(rank_postings(weights.T.tocsr(), queries, depth, shared=shared), top_k(scores, depth))
 
 
+def test_the_smallest_numbers_of_float32_tie_as_they_round() -> None:
+    weights = sp.csr_matrix(np.array([[1.4e-45], [1.1e-45], [2e-46]]))
+    query = sp.csr_matrix(np.array([[1.0]]))
+    found = rank_postings(weights.T.tocsr(), query, 1, shared=True)
+    assert found.tied_beyond is not None
+    same(found, top_k(weights.T.toarray(), 1))
+
+
+@pytest.mark.parametrize("levels", [2, 50])
+def test_a_library_of_several_blocks_has_the_same_ties(levels: int) -> None:
+    random = np.random.default_rng(levels)
+    weights = sp.random(40_000, 12, 0.2, random_state=random, format="csr")
+    weights.data = random.integers(1, levels + 1, len(weights.data)).astype(np.float64)
+    queries = sp.csr_matrix(random.integers(0, 2, (9, 12)).astype(np.float64))
+    scores = (queries @ weights.T).toarray()
+    scores[scores == 0] = -np.inf
+    expected = top_k(scores, 100)
+    assert expected.tied_beyond is not None
+    same(rank_postings(weights.T.tocsr(), queries, 100, shared=True), expected)
+
+
 def test_threads_do_not_change_a_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(7)
     by_word = sp.csr_matrix(random.integers(0, 3, (30, 500)).astype(np.float64))
