@@ -190,7 +190,12 @@ def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) ->
     if candidate.depth != baseline.depth:
         found.append(f"the depth differs: {candidate.depth} now, {baseline.depth} blessed")
     if candidate.method_hash is not None and candidate.method_hash == baseline.method.hash:
-        found.append("the candidate is the method that was blessed: same code, parameters and models")
+        found.append(
+            # Of what is behind a run file, nothing is known.
+            "the candidate is the run file that was blessed: same content"
+            if baseline.method.run_file is not None
+            else "the candidate is the method that was blessed: same code, parameters and models"
+        )
     levels = [rule.level for rule in rules if rule.level is not None]
     if len(levels) > 1:
         found.append(

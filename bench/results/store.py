@@ -32,12 +32,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from bench.errors import ResultError, UsageError
+from bench.errors import BenchError, ResultError, UsageError
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
+from bench.registry import method_names
+from bench.registry.datasets import resolve
+from bench.registry.methods import check_spec
 from bench.registry.versions import current_content
 from bench.results.comparing import Question, without_code
 from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics
+from bench.specs.spec import parse
 from bench.storage.locks import locked, replaced_folder, standing
 from bench.storage.paths import read_regular, sha256_of, write_text
 from bench.storage.records import first_fault
@@ -366,7 +370,11 @@ def find_result(results: Path, name: str) -> Result:
         method, _, dataset = (part.strip() for part in name.rpartition("@"))
         label = f"{method} @ {dataset}"
         readable = (item for item in find_results(results) if isinstance(item, Result))
-        found = [item for item in readable if label in {item.label, _uncut(item.manifest)}]
+        stored = list(readable)
+        found = [item for item in stored if label in {item.label, _uncut(item.manifest)}]
+        if not found:
+            label = f"{_canonical_method(method)} @ {_canonical_dataset(dataset)}"
+            found = [item for item in stored if label in {item.label, _uncut(item.manifest)}]
         exact = [item for item in found if item.label == label]
         found = _on_current_data(exact or found, name)
     elif len(name) < _SHORTEST_ID:
@@ -388,6 +396,28 @@ def find_result(results: Path, name: str) -> Result:
     if not found:
         raise UsageError(f"there is no result {name!r} in {results}; `bench list results` lists them.")
     return latest(found)[0]
+
+
+def _canonical_method(text: str) -> str:
+    """A method as results name it, whatever the order and spelling of its arguments; unchanged if it is no method.
+
+    Only what is registered is imported: a result may name any `module:Class`.
+    """
+    spec, plus, cut = text.partition(" + ")
+    try:
+        parsed = parse(spec)
+        canonical = check_spec(parsed) if parsed.name in method_names() else parsed
+    except BenchError:
+        return text
+    return f"{canonical}{plus}{cut}"
+
+
+def _canonical_dataset(text: str) -> str:
+    """A dataset as results name it; unchanged if there is none."""
+    try:
+        return resolve(text)[2]
+    except BenchError:
+        return text
 
 
 def _on_current_data(found: list[Result], name: str) -> list[Result]:

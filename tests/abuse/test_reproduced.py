@@ -19,7 +19,7 @@ from searchservice import Service
 
 from bench.__main__ import run
 from bench.data.edges import read_edges
-from bench.errors import DataError, ResultError
+from bench.errors import DataError, ResultError, UsageError
 from bench.registry import build_method
 from bench.registry import methods as building
 from bench.results.manifest import Manifest
@@ -305,3 +305,29 @@ def test_a_result_of_a_service_without_a_version_is_not_kept(service: Service, b
     asked = len(service.seen)
     bench(*known)
     assert len(service.seen) == asked
+
+
+# Names --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_found_however_its_spec_is_written(tmp_path: Path, bench: Bench) -> None:
+    stored = tmp_path / "r"
+    bench("run", "-m", "tgr(graph=manual, alpha=4, base=bm25)", "-d", "starter", "--limit", 5, "--results", stored)
+    bench("run", "-m", "bm25", "-d", "starter", "--limit", 5, "--results", stored)
+    expected = find_result(stored, "tgr(alpha=4.0, base=bm25(), graph=manual)@starter").folder
+    for name in ("tgr(graph=manual, alpha=4, base=bm25)", "tgr( base=bm25(), layers=1,graph=manual,alpha=4.0 )"):
+        assert find_result(stored, f"{name}@starter").folder == expected
+    for name in ("tgr(graph=manual, alpha=5, base=bm25)", "tgr(grapf=manual)", "no-such-method(a=1)", "tgr(("):
+        with pytest.raises(UsageError, match="there is no result"):
+            find_result(stored, f"{name}@starter")
+
+
+def test_a_blessed_run_file_is_not_called_the_same_code(stored: Path, tmp_path: Path, bench: Bench) -> None:
+    exported = tmp_path / "run.jsonl"
+    exported.write_text(bench("show", "bm25@starter", "--format", "jsonl", "--results", stored).out)
+    baseline = tmp_path / "base.json"
+    bench("bless", f"{exported}@starter", "--out", baseline, "--results", stored)
+    policy = Path(__file__).resolve().parents[2] / "baselines" / "gate.toml"
+    said = bench("gate", exported, "--baseline", baseline, "--policy", policy, "--results", stored).out
+    assert "the candidate is the run file that was blessed" in said
+    assert "same code" not in said
