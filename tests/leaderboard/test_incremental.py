@@ -52,8 +52,10 @@ def test_a_new_result_rewrites_the_pages_that_show_it_and_no_other(
     board = site.made.boards[0].slug
     overall = {path for path in written if path.startswith(("index", "overall"))}
     assert written - own - overall == {
+        "compare.html",
         "datasets.html",
         "methods.html",
+        f"c/{board}.js",
         f"d/{board}.html",
         f"e/{board}.html",
         *(path for path in written if path.startswith(f"e/{board}/")),

@@ -33,7 +33,8 @@ def test_every_link_leads_to_a_file_of_the_site_or_to_a_part_of_a_page(build: Ca
             assert not link.startswith("/"), f"{link} on {page.path.name} would break under a sub-path"
             target = (page.path.parent / parts.path).resolve() if parts.path else page.path.resolve()
             assert target.is_file(), f"{page.path} leads to {link}"
-            if parts.fragment:
+            # `a=b` is what a page's script shows first.
+            if parts.fragment and "=" not in parts.fragment:
                 assert parts.fragment in ids[target], f"{page.path} leads to {link}"
             seen += 1
     assert seen > 200

@@ -51,6 +51,7 @@
     area.setAttribute("aria-label", `${other} less ${base}`);
     area.tabIndex = 0;
     const grid = document.getElementById("head").content.firstElementChild.cloneNode(true);
+    grid.caption.textContent = `${metric} of ${other} less that of ${base}`;
     const body = grid.createTBody();
     const commands = [];
     const tally = { better: 0, worse: 0, tied: 0 };
