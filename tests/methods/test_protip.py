@@ -17,6 +17,7 @@ from bench.protocol import Method, Queries
 from bench.protocol.explanation import Case
 from bench.protocol.views import History, Library
 from bench.registry import build_method
+from bench.search.dense import normalized
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -119,7 +120,7 @@ def test_queries_in_blocks_are_as_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     method = build_method("protip")
     assert isinstance(method, protip.ProTip)
     vectors = _Vectors(known, asked)
-    method._base, method._tools, method._size = vectors, protip.normalized(known), 5  # type: ignore[assignment]
+    method._base, method._tools, method._size = vectors, normalized(known), 5  # type: ignore[assignment]
     queries = Queries(("",) * 7, np.arange(7))
     whole = method._steps(queries)
     monkeypatch.setattr(protip, "_QUERIES_AT_ONCE", 3)

@@ -61,7 +61,7 @@ def test_the_smallest_numbers_of_float32_tie_as_they_round() -> None:
 @pytest.mark.parametrize("levels", [2, 50])
 def test_a_library_of_several_blocks_has_the_same_ties(levels: int) -> None:
     random = np.random.default_rng(levels)
-    weights = sp.random(40_000, 12, 0.2, random_state=random, format="csr")
+    weights = sp.csr_matrix(sp.random(40_000, 12, 0.2, random_state=random))
     weights.data = random.integers(1, levels + 1, len(weights.data)).astype(np.float64)
     queries = sp.csr_matrix(random.integers(0, 2, (9, 12)).astype(np.float64))
     scores = (queries @ weights.T).toarray()
