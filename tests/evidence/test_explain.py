@@ -266,8 +266,15 @@ def test_fused_methods_add_the_reciprocals_of_their_ranks(
 def test_a_method_that_gives_other_scores_today_is_not_believed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = load_dataset("starter")
     result = run("bm25")
-    before = BM25.score
-    monkeypatch.setattr(BM25, "score", lambda self, queries: before(self, queries) * 1.001)
+    score, rank = BM25.score, BM25.rank
+
+    def ranked(self: BM25, queries: Queries, depth: int) -> Ranking:
+        ranking = rank(self, queries, depth)
+        assert ranking.scores is not None
+        return dataclasses.replace(ranking, scores=ranking.scores * 1.001)
+
+    monkeypatch.setattr(BM25, "score", lambda self, queries: score(self, queries) * 1.001)
+    monkeypatch.setattr(BM25, "rank", ranked)
     explained = explain(result, dataset, "0001")
     assert explained.answer is None
     assert "code, models or packages have changed since" in explained.missing
