@@ -13,11 +13,10 @@ from bench.errors import UsageError
 from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
 from bench.search.dense import normalized
+from bench.search.progressive import progressive_search
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
 
-#: Bounds the memory of a step: one similarity for each of these queries and each tool.
-_QUERIES_AT_ONCE = 256
 #: How much of a tool's text a reason holds.
 _MOST_TEXT = 200
 
@@ -30,8 +29,8 @@ class ProTip(Method):
     steps the other tools follow as `base` ranks them, and with `weight=0` so do all. The order has no scores: what a
     tool is compared with depends on the tools before it.
 
-    The paper tunes the encoder such that what is left, with weight 1, is near to the next tool's vector. Nothing is
-    learnt here: the vectors are those of `base`, of whatever encoder it has.
+    The paper tunes the encoder such that what is left, with weight 1, is near to the next tool's vector; so does
+    `bench train retriever --set progressive=true`. The method itself learns nothing: the vectors are those of `base`.
     """
 
     class Parameters(ParameterSet):
@@ -72,22 +71,7 @@ class ProTip(Method):
         """(queries, steps) the tool of each step, and its dot product with what was left of the query."""
         assert isinstance(self._base, EmbeddingMethod)
         asked = normalized(self._base.query_vectors(queries))
-        steps = min(self.parameters.steps, self._size)
-        taken = np.zeros((len(asked), steps), dtype=np.int64)
-        products = np.zeros((len(asked), steps))
-        for start in range(0, len(asked), _QUERIES_AT_ONCE):
-            left = asked[start : start + _QUERIES_AT_ONCE].copy()
-            rows = np.arange(len(left))
-            free = np.ones((len(left), self._size), dtype=np.bool_)
-            for step in range(steps):
-                # In single precision, equal vectors tie; argmax then has the first in the library.
-                near = np.where(free, (left @ self._tools.T).astype(np.float32), -np.inf)
-                best = near.argmax(axis=1)
-                taken[start + rows, step] = best
-                products[start + rows, step] = near[rows, best]
-                free[rows, best] = False
-                left -= self.parameters.weight * self._tools[best]
-        return taken, products
+        return progressive_search(asked, self._tools, self.parameters.steps, self.parameters.weight)
 
     def explain(self, case: Case) -> Explanation:
         """The step that takes a tool, and how near it was to what was left of the query then."""

@@ -89,7 +89,8 @@ def is_there(name: str) -> bool:
 def _differences(wanted: Artefact, card: TrainingCard) -> list[str]:
     """How a card differs from what an artefact is, where that changes the model.
 
-    An artefact that it was made from may have been elsewhere at the time, so a reference is not compared.
+    An artefact that it was made from may have been elsewhere at the time, so a reference is not compared. A setting
+    that is younger than the card had its default then: new settings leave trainings as they were.
     """
     if card.kind != wanted.kind:
         return [f"it is a {card.kind} and not a {wanted.kind}"]
@@ -98,7 +99,10 @@ def _differences(wanted: Artefact, card: TrainingCard) -> list[str]:
     pairs: list[tuple[str, object, object]] = [
         ("dataset", wanted.dataset, card.dataset),
         ("base", wanted.base or trainer.default_base, card.base),
-        *((name, value, card.settings.get(name)) for name, value in settings.model_dump(mode="json").items()),
+        *(
+            (name, value, card.settings.get(name, trainer.Parameters.model_fields[name].default))
+            for name, value in settings.model_dump(mode="json").items()
+        ),
     ]
     return [
         f"{name} is {found!r} and not {value!r}"

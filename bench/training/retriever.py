@@ -19,7 +19,8 @@ from bench.data.tables import Template
 from bench.errors import UnavailableError
 from bench.models.batches import token_batches
 from bench.models.files import folder_revision, model_folder, quiet_transformers
-from bench.search.dense import search
+from bench.search.dense import normalized, search
+from bench.search.progressive import progressive_search
 from bench.training.mining import drawn, hard_negatives, kept_in, used_tools
 from bench.training.pretrained import (
     TransformerSettings,
@@ -46,6 +47,11 @@ class RetrieverTrainer(Trainer):
     Each query of a batch brings `positives` of its gold tools and `hard_negatives` of the tools that the model at the
     beginning of the epoch ranked high and that are not gold. Every tool of the batch is a negative of every query
     whose gold it is not; one that happens to be its gold counts as another positive.
+
+    With `progressive`, the query brings its positives in an order that is drawn anew in each epoch, since a gold set
+    has none: step i compares what is left of the query, less the vectors of the i - 1 tools before, with the tools of
+    the batch. The gold tools still to come are positives, those taken are left out. (Anantha et al. 2023, "ProTIP:
+    Progressive Tool Retrieval Improves Planning", take a contrastive loss over pairs, on plans that have an order.)
     """
 
     class Parameters(TransformerSettings):
@@ -58,6 +64,10 @@ class RetrieverTrainer(Trainer):
             0.05, gt=0, description="softmax temperature: the cosine similarity is divided by it"
         )
         most_tokens: int = Field(128, ge=8, description="maximum number of tokens per text, in training and in use")
+        progressive: bool = Field(
+            False,
+            description="for protip: learn to find the next tool by the query less the tools before",
+        )
 
     parameters: Parameters
     kind = "retriever"
@@ -107,7 +117,8 @@ class RetrieverTrainer(Trainer):
         chosen = self.parameters
         random = np.random.default_rng([chosen.seed, epoch, 2])
         gold, _ = self._gold.padded()
-        tools = [drawn(gold, chosen.positives, random)]
+        self._positives = drawn(gold, chosen.positives, random)
+        tools = [self._positives]
         if chosen.hard_negatives:
             mined = kept_in(scratch / f"negatives-{epoch}.npy", self._mine)
             tools.append(drawn(mined, chosen.hard_negatives, random))
@@ -129,8 +140,13 @@ class RetrieverTrainer(Trainer):
             queries = self._encoded([self._queries[row] for row in examples])
             found = self._encoded([self._tools[tool] for tool in tools])
         normalize = torch.nn.functional.normalize
-        scores = normalize(queries.float(), dim=1) @ normalize(found.float(), dim=1).T / self.parameters.temperature
-        return ranking_loss(scores, positive.to(scores.device))
+        asked, compared = normalize(queries.float(), dim=1), normalize(found.float(), dim=1)
+        positive = positive.to(compared.device)
+        if self.parameters.progressive:
+            places = torch.from_numpy(np.searchsorted(tools, self._positives[examples])).to(compared.device)
+            places[torch.from_numpy(self._positives[examples] < 0).to(places.device)] = -1
+            return progressive_loss(asked, compared, positive, places, self.parameters.temperature)
+        return ranking_loss(asked @ compared.T / self.parameters.temperature, positive)
 
     def _encoded(self, ids: Sequence[list[int]]) -> torch.Tensor:
         """(texts, dimensions), in the order given; computed in batches of about the same length."""
@@ -153,8 +169,12 @@ class RetrieverTrainer(Trainer):
         return vectors
 
     def validate(self) -> float:
-        ranking = search(self._vectors(self._validation), self._vectors(self._tools), "cosine", _CUTOFF)
-        recalls = [np.isin(self._validation_gold.row(i), ranking.tools[i]).mean() for i in range(len(self._validation))]
+        queries, tools = self._vectors(self._validation), self._vectors(self._tools)
+        if self.parameters.progressive:
+            first = progressive_search(normalized(queries), normalized(tools), _CUTOFF)[0]
+        else:
+            first = search(queries, tools, "cosine", _CUTOFF).tools.astype(np.int64)
+        recalls = [np.isin(self._validation_gold.row(i), first[i]).mean() for i in range(len(self._validation))]
         return float(np.mean(recalls))
 
     def save(self, folder: Path) -> None:
@@ -185,3 +205,33 @@ def ranking_loss(scores: torch.Tensor, positive: torch.Tensor) -> torch.Tensor:
     negatives = torch.logsumexp(scores.masked_fill(positive, -1e4), dim=1, keepdim=True)
     losses = torch.nn.functional.softplus(negatives - scores) * positive
     return (losses.sum(dim=1) / positive.sum(dim=1)).mean()
+
+
+def progressive_loss(
+    queries: torch.Tensor, tools: torch.Tensor, positive: torch.Tensor, order: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    """The mean over steps of `ranking_loss`, for what each step leaves of the queries.
+
+    Args:
+        queries: (queries, dimensions) of length 1.
+        tools: (tools, dimensions) of length 1.
+        positive: (queries, tools) bool: gold.
+        order: (queries, steps) int64, the row in `tools` of the tool that each step takes; -1: no more tools.
+        temperature: what dot products are divided by.
+    """
+    import torch
+
+    left, waiting = queries, positive
+    taken = torch.zeros_like(positive)
+    losses, weights = [], []
+    for step in range(order.shape[1]):
+        going = (order[:, step] >= 0) & waiting.any(dim=1)
+        if not bool(going.any()):
+            break
+        scores = (left @ tools.T / temperature).masked_fill(taken, -1e4)
+        losses.append(ranking_loss(scores[going], waiting[going]) * going.sum())
+        weights.append(going.sum())
+        found = torch.nn.functional.one_hot(order[:, step].clamp(min=0), tools.shape[0]).bool() & going[:, None]
+        left = left - found.to(tools.dtype) @ tools
+        taken, waiting = taken | found, waiting & ~found
+    return torch.stack(losses).sum() / torch.stack(weights).sum()

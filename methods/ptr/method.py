@@ -17,7 +17,18 @@ from bench.errors import UsageError
 from bench.llm.rules import RULES, RULES_MARK
 from bench.methods.nearest_bundle import NearestBundle
 from bench.methods.ptr.coverage import ASSESSMENTS, Coverage, Mapping, Recommendation
-from bench.methods.ptr.rules import KEEP_ALL, Cosines, CosineThreshold, HeldOut, Rules, held_out, learn_threshold
+from bench.methods.ptr.rules import (
+    KEEP_ALL,
+    CosineJudge,
+    HeldOut,
+    Judge,
+    Judgements,
+    Rules,
+    Threshold,
+    held_out,
+    learn_threshold,
+)
+from bench.methods.ptr.trained import Classifier, Evidence, learnt_weights_of
 from bench.methods.ptr.views import VIEWS, View, Views
 from bench.methods.random_bundle import RandomBundle
 from bench.models.encoders import EMBEDDED, Encoder
@@ -43,13 +54,18 @@ if TYPE_CHECKING:
     from bench.llm.client import LanguageModel
 
 
+#: The value of `llm` that stands for a classifier learnt on past queries.
+TRAINED = "trained"
+TRAINED_MARK = {"trained": "uses a classifier learnt on past queries instead of a language model (llm=trained)"}
+
+
 class PrecisionDrivenToolRecommendation(Method):
     """Recommends a tool set in three stages.
 
     1. Bundle acquisition: the most relevant past bundle, found by `retriever`. 2. Functional coverage mapping: the
     query's functionalities, the tools of the bundle that serve them, and the unsolved problems, found by a language
-    model or by rules in its place. Tools that serve nothing are dropped. 3. Multi-view re-ranking: for each unsolved
-    problem, the first tool of the merged views joins the set.
+    model, or by rules or a learnt classifier in its place. Tools that serve nothing are dropped. 3. Multi-view
+    re-ranking: for each unsolved problem, the first tool of the merged views joins the set.
 
     The ranking starts with the set, in the order in which its tools were found: tools of the bundle by the
     functionality they serve (an unchanged bundle: by tool id), then one per problem. With `order=continued`, all
@@ -62,11 +78,15 @@ class PrecisionDrivenToolRecommendation(Method):
             description="method that finds the past bundle: `random`, `none` (no bundle acquisition), a method that "
             "scores texts, or one that recommends past bundles",
         )
-        llm: str = Field(RULES, min_length=1, description="language model of stage 2, or `rules`")
+        llm: str = Field(
+            RULES,
+            min_length=1,
+            description="language model of stage 2, `rules`, or `trained`: a classifier learnt on past queries",
+        )
         held_out: HeldOut = Field(
             "queries",
-            description="llm=rules: holdout for learning the cut, past `queries` or whole past `bundles`; choose "
-            "`bundles` if future queries need bundles that are not in the history",
+            description="llm=rules, trained: holdout for learning the cut, past `queries` or whole past `bundles`; "
+            "choose `bundles` if future queries need bundles that are not in the history",
         )
         coverage: bool = Field(True, description="run stages 2 and 3; false: return the bundle unchanged")
         views: tuple[View, ...] = Field(VIEWS, description="views of stage 3; if empty, no tools are added")
@@ -98,7 +118,10 @@ class PrecisionDrivenToolRecommendation(Method):
         if self._retriever is not None:
             self.include(self._retriever)
         self._encoder = self.include(Encoder(parameters.encoder, progress=context.progress))
-        self._ruled = parameters.coverage and parameters.llm == RULES
+        self._trained = parameters.coverage and parameters.llm == TRAINED
+        if self._trained and self._retriever is None:
+            raise UsageError("ptr with llm=trained needs a retriever: it judges the tools of a past bundle.")
+        self._ruled = parameters.coverage and parameters.llm in (RULES, TRAINED)
         self.needs_history = parameters.coverage and "history" in parameters.views
         self._model: LanguageModel | None = None
         if parameters.coverage and not self._ruled:
@@ -127,6 +150,8 @@ class PrecisionDrivenToolRecommendation(Method):
 
     def marks(self) -> dict[str, str]:
         """What every table says on the row of this method."""
+        if self._trained:
+            return dict(TRAINED_MARK)
         return dict(RULES_MARK) if self._ruled else {}
 
     def fit(self, history: History) -> None:
@@ -141,7 +166,8 @@ class PrecisionDrivenToolRecommendation(Method):
         self._scaled = normalized(self._vectors)
         if self._retriever is not None:
             self._retriever.index(library)
-        self._threshold: CosineThreshold | None = None
+        self._threshold: Threshold | None = None
+        self._classifier: Classifier | None = None
         if self.parameters.coverage:
             self._prepare(library, history)
         self._last: tuple[tuple[str, ...], list[Recommendation]] | None = None
@@ -156,11 +182,19 @@ class PrecisionDrivenToolRecommendation(Method):
             assert self._model is not None
             self._mapping: Mapping = Dialogue(self._model, library.tools)
             return
+        judge: Judge = CosineJudge(self._encoder.encode, self._scaled)
         if history is not None and self._retriever is not None:
-            with self.context.progress.stage("learn the cut of the rules"):
+            what = "the classifier" if self._trained else "the cut of the rules"
+            with self.context.progress.stage(f"learn {what}"):
                 self._threshold = self._learnt_threshold(library, history)
+            if self._classifier is not None:
+                # Weights and cut stay as they were learnt; more past queries can speak for a tool.
+                judge = self._classifier = Classifier(self._evidence(library, history), self._classifier.weights)
         threshold = KEEP_ALL if self._threshold is None else self._threshold.value
-        self._mapping = Rules(self._encoder.encode, self._vectors, threshold)
+        self._mapping = Rules(judge, threshold)
+
+    def _evidence(self, library: Library, past: History) -> Evidence:
+        return Evidence(self._encoder.encode, library.texts, self._scaled, past, self.parameters.held_out)
 
     def _views_of(self, history: History | None) -> Views:
         """The views over a history; without one the historical view is empty."""
@@ -169,19 +203,25 @@ class PrecisionDrivenToolRecommendation(Method):
         past = self._encoder.encode(texts if "history" in chosen.views else ())
         return Views(self._vectors, past, gold, chosen.views, chosen.view_size)
 
-    def _learnt_threshold(self, library: Library, history: History) -> CosineThreshold:
-        """The threshold of the rules, by a retriever and views that have not seen the past queries it is learnt on."""
+    def _learnt_threshold(self, library: Library, history: History) -> Threshold:
+        """The cut, by a retriever, views and a classifier that have not seen the past queries it is learnt on."""
         seen, held = held_out(history, self.parameters.held_out)
         retriever = self._bundle_retriever()
         if not len(seen) or not len(held) or retriever is None:
-            return CosineThreshold(KEEP_ALL, 0)
-        retriever.fit(history.take(seen))
+            return Threshold(KEEP_ALL, 0)
+        past, asked = history.take(seen), history.take(held)
+        retriever.fit(past)
         retriever.index(library)
-        asked = history.take(held)
+        judge: Judge = CosineJudge(self._encoder.encode, self._scaled)
+        if self._trained:
+            evidence = self._evidence(library, past)
+            weights = learnt_weights_of(evidence, past)
+            if weights is not None:
+                judge = self._classifier = Classifier(evidence, weights)
         bundles = _bundles(retriever, Queries(asked.texts, np.arange(len(held))))
-        cosines = Cosines.of(asked.texts, bundles, self._encoder.encode, self._scaled)
-        best = self._best(self._views_of(history.take(seen)), [text for part in cosines.clauses for text in part])
-        return learn_threshold(cosines, asked, [[best[text] for text in part] for part in cosines.clauses])
+        judged = Judgements.of(asked.texts, bundles, judge)
+        best = self._best(self._views_of(past), [text for part in judged.clauses for text in part])
+        return learn_threshold(judged, asked, [[best[text] for text in part] for part in judged.clauses])
 
     def _best(self, views: Views, problems: Iterable[str]) -> dict[str, int | None]:
         """The tool that re-ranking puts first for each problem."""
@@ -244,6 +284,8 @@ class PrecisionDrivenToolRecommendation(Method):
         found["tools_added"] = sum(len(set(answer.tools) - set(answer.coverage.kept)) for answer in answers)
         if self._threshold is not None:
             found |= {"cut": self._threshold.value, "cut_learnt_on": self._threshold.queries}
+        if self._classifier is not None:
+            found["pairs_learnt_from"] = self._classifier.weights.pairs
         if self._model is not None:
             found["replies_unparsed"] = sum(answer.coverage.unparsed for answer in answers)
         return found

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from bench.protocol import History, ToolSets
 from bench.search.clauses import clauses
 from bench.search.dense import normalized
 
-#: Cosines below and above all that occur: every tool serves, none does.
+#: Cosines and probabilities below and above all that occur: every tool serves, none does.
 KEEP_ALL, DROP_ALL = -1.0, 1.01
 _THRESHOLDS = 100
 _HELD_OUT = 0.2
@@ -41,11 +41,11 @@ BestTools = Callable[[NDArray[np.float32]], list[int | None]]
 
 
 @dataclass(frozen=True)
-class CosineThreshold:
-    """From which cosine a tool serves a clause, learnt on past queries.
+class Threshold:
+    """From which value of a judge a tool serves a clause, learnt on past queries.
 
     Attributes:
-        value: the cosine from which a tool serves a clause.
+        value: the cosine, or the probability, from which a tool serves a clause.
         queries: how many held-out past queries it was learnt on; with 0 nothing was learnt and bundles are kept.
     """
 
@@ -53,34 +53,74 @@ class CosineThreshold:
     queries: int
 
 
-class Rules:
-    """Maps clauses to tools by cosine.
+class Judge(Protocol):
+    """Says how sure it is that tools serve clauses."""
+
+    def values(
+        self, queries: Sequence[str], split: Sequence[Sequence[str]], bundles: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float64]]:
+        """(clauses, tools) of each query and its bundle, rounded to single precision so that equal values tie."""
+        ...
+
+
+class CosineJudge:
+    """Judges by the cosine of clause and tool.
 
     Args:
         encode: gives vectors of texts.
-        tools: (tools, dimensions) vectors of the library.
-        threshold: the cosine from which a tool serves a clause.
+        tools: (tools, dimensions) normalised vectors of the library.
     """
 
-    def __init__(self, encode: Encode, tools: NDArray[np.float32], threshold: float) -> None:
+    def __init__(self, encode: Encode, tools: NDArray[np.float64]) -> None:
         self._encode = encode
-        self._tools = normalized(tools)
+        self._tools = tools
+
+    def values(
+        self, queries: Sequence[str], split: Sequence[Sequence[str]], bundles: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float64]]:
+        if not any(split):
+            return [np.zeros((0, len(bundle))) for bundle in bundles]
+        return [
+            # Single precision, as in rankings: sums that differ in the order of their terms are then equal.
+            (vectors @ self._tools[list(bundle)].T).astype(np.float32).astype(np.float64)
+            for vectors, bundle in zip(clause_vectors(split, self._encode), bundles, strict=True)
+        ]
+
+
+def clause_vectors(split: Sequence[Sequence[str]], encode: Encode) -> list[NDArray[np.float64]]:
+    """The normalised (clauses, dimensions) vectors of each query, encoded all at once."""
+    every = [clause for part in split for clause in part]
+    vectors = normalized(encode(every)) if every else np.zeros((0, 0))
+    bounds = accumulate((len(part) for part in split), initial=0)
+    return [vectors[start:end] for start, end in pairwise(bounds)]
+
+
+class Rules:
+    """Maps clauses to the tools that a judge is sure enough of.
+
+    Args:
+        judge: says how sure it is.
+        threshold: the value from which a tool serves a clause.
+    """
+
+    def __init__(self, judge: Judge, threshold: float) -> None:
+        self._judge = judge
         self._threshold = threshold
 
     def cover(self, queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> list[Coverage]:
         """The coverage of each query by its bundle; without bundles all its clauses are unsolved."""
-        cosines = Cosines.of(queries, bundles, self._encode, self._tools)
-        return [cosines.coverage(row, self._threshold) for row in range(len(queries))]
+        judged = Judgements.of(queries, bundles, self._judge)
+        return [judged.coverage(row, self._threshold) for row in range(len(queries))]
 
 
 @dataclass(frozen=True)
-class Cosines:
-    """Queries as clauses, with the cosine of every clause and every tool of the bundle.
+class Judgements:
+    """Queries as clauses, with what a judge says of every clause and every tool of the bundle.
 
     Attributes:
         clauses: the clauses of each query.
         bundles: the tools of each query's bundle; None when there are no bundles.
-        values: (clauses, tools) cosines of each query.
+        values: (clauses, tools) values of each query.
     """
 
     clauses: list[list[str]]
@@ -88,26 +128,13 @@ class Cosines:
     values: list[NDArray[np.float64]]
 
     @staticmethod
-    def of(
-        queries: Sequence[str],
-        bundles: Sequence[Sequence[int]] | None,
-        encode: Encode,
-        tools: NDArray[np.float64],
-    ) -> Cosines:
-        """Encode all clauses at once; `tools` are normalised vectors."""
+    def of(queries: Sequence[str], bundles: Sequence[Sequence[int]] | None, judge: Judge) -> Judgements:
+        """Judge all clauses at once."""
         split = [clauses(query) for query in queries]
-        chosen = None if bundles is None else [[int(tool) for tool in bundle] for bundle in bundles]
-        every = [clause for part in split for clause in part]
-        if chosen is None:
-            return Cosines(split, None, [np.zeros((len(part), 0)) for part in split])
-        vectors = normalized(encode(every)) if every else np.zeros((0, tools.shape[1]))
-        bounds = accumulate((len(part) for part in split), initial=0)
-        values = [
-            # Single precision, as in rankings: sums that differ in the order of their terms are then equal.
-            (vectors[start:end] @ tools[bundle].T).astype(np.float32).astype(np.float64)
-            for (start, end), bundle in zip(pairwise(bounds), chosen, strict=True)
-        ]
-        return Cosines(split, chosen, values)
+        if bundles is None:
+            return Judgements(split, None, [np.zeros((len(part), 0)) for part in split])
+        chosen = [[int(tool) for tool in bundle] for bundle in bundles]
+        return Judgements(split, chosen, judge.values(queries, split, chosen))
 
     def coverage(self, row: int, threshold: float) -> Coverage:
         """The coverage of one query with a threshold."""
@@ -157,30 +184,30 @@ def _key(text: str) -> bytes:
     return hashlib.sha256(f"{_SEED}:{text}".encode("utf-8", "surrogatepass")).digest()
 
 
-def learn_threshold(cosines: Cosines, history: History, added: Sequence[Sequence[int | None]]) -> CosineThreshold:
+def learn_threshold(judged: Judgements, history: History, added: Sequence[Sequence[int | None]]) -> Threshold:
     """The threshold with the best mean TRACC; of equally good ones the lowest, which changes bundles least.
 
     Args:
-        cosines: of the held-out past queries, with bundles from a retriever that has not seen them.
+        judged: of the held-out past queries, with bundles from a retriever that has not seen them.
         history: the same past queries.
         added: for each of them, the tool that re-ranking would add for each clause, were it unsolved.
     """
     if not len(history):
-        return CosineThreshold(KEEP_ALL, 0)
-    seen = np.concatenate([values.ravel() for values in cosines.values])
+        return Threshold(KEEP_ALL, 0)
+    seen = np.concatenate([values.ravel() for values in judged.values])
     inner = np.quantile(seen, np.linspace(0, 1, _THRESHOLDS), method="nearest").tolist() if len(seen) else []
     candidates = [KEEP_ALL, *sorted(set(inner)), DROP_ALL]
-    scores = [_quality(cosines, history, added, threshold) for threshold in candidates]
-    return CosineThreshold(float(candidates[int(np.argmax(scores))]), len(history))
+    scores = [_quality(judged, history, added, threshold) for threshold in candidates]
+    return Threshold(float(candidates[int(np.argmax(scores))]), len(history))
 
 
-def _quality(cosines: Cosines, history: History, added: Sequence[Sequence[int | None]], threshold: float) -> float:
+def _quality(judged: Judgements, history: History, added: Sequence[Sequence[int | None]], threshold: float) -> float:
     """Mean TRACC of the sets that a threshold makes."""
     rows = []
     for row in range(len(history)):
-        serves = cosines.values[row] >= threshold
-        assert cosines.bundles is not None
-        kept = {tool for column, tool in enumerate(cosines.bundles[row]) if serves[:, column].any()}
+        serves = judged.values[row] >= threshold
+        assert judged.bundles is not None
+        kept = {tool for column, tool in enumerate(judged.bundles[row]) if serves[:, column].any()}
         more = {tool for clause, tool in enumerate(added[row]) if tool is not None and not serves[clause].any()}
         rows.append(sorted(kept | more))
     return float(tracc(set_sizes(ToolSets.of(rows), history.gold, len(rows))).mean())

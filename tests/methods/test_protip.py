@@ -17,6 +17,7 @@ from bench.protocol import Method, Queries
 from bench.protocol.explanation import Case
 from bench.protocol.views import History, Library
 from bench.registry import build_method
+from bench.search import progressive
 from bench.search.dense import normalized
 
 Make = Callable[..., Dataset]
@@ -123,7 +124,7 @@ def test_queries_in_blocks_are_as_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     method._base, method._tools, method._size = vectors, normalized(known), 5  # type: ignore[assignment]
     queries = Queries(("",) * 7, np.arange(7))
     whole = method._steps(queries)
-    monkeypatch.setattr(protip, "_QUERIES_AT_ONCE", 3)
+    monkeypatch.setattr(progressive, "_QUERIES_AT_ONCE", 3)
     for one, other in zip(whole, method._steps(queries), strict=True):
         assert np.array_equal(one, other)
 

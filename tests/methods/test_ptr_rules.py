@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.data.gold import Gold
 from bench.data.tables import Tool
-from bench.methods.ptr.rules import DROP_ALL, KEEP_ALL, Cosines, held_out, learn_threshold
+from bench.methods.ptr.rules import DROP_ALL, KEEP_ALL, CosineJudge, Judgements, held_out, learn_threshold
 from bench.protocol import History, Library
 from bench.search.clauses import clauses
 from bench.search.words import words
@@ -66,8 +66,8 @@ def encode(texts: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.floa
     return np.array([VECTORS[text] for text in texts], dtype=np.float32)
 
 
-def cosines(queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> Cosines:
-    return Cosines.of(queries, bundles, encode, TOOLS)
+def cosines(queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> Judgements:
+    return Judgements.of(queries, bundles, CosineJudge(encode, TOOLS))
 
 
 @pytest.mark.parametrize(

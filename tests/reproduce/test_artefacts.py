@@ -107,6 +107,9 @@ def test_another_model_in_an_artefacts_folder_is_told() -> None:
     # The location of its source models, and how often it was saved, do not make it another model.
     _made(name, base="/elsewhere", settings={**settings.settings, "retriever": "/elsewhere", "checkpoint_every": 1})
     assert is_there(name)
+    # A setting that came later had its default then.
+    _made(name, settings={key: value for key, value in settings.settings.items() if key != "distillation"})
+    assert is_there(name)
     for changes, sentence in (
         ({"kind": "retriever"}, "it is a retriever and not a reranker"),
         ({"dataset": "toollens"}, "dataset is 'toollens' and not 'toollens-unseen'"),

@@ -24,7 +24,7 @@ from bench.registry import build_method
 from bench.specs.spec import Spec, Value
 from bench.training import train
 from bench.training.mining import drawn, hard_negatives, kept_in, used_tools
-from bench.training.retriever import RetrieverTrainer, ranking_loss
+from bench.training.retriever import RetrieverTrainer, progressive_loss, ranking_loss
 from bench.training.train import KINDS, train_model, trainer_class
 
 SETTINGS: dict[str, Value] = {
@@ -65,6 +65,36 @@ def test_a_batch_that_holds_nothing_but_gold_teaches_nothing() -> None:
     assert float(loss.detach()) == 0
     assert scores.grad is not None
     assert scores.grad.tolist() == [[0, 0]]
+
+
+def test_the_progressive_loss_by_hand() -> None:
+    import torch
+
+    tools = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    queries = torch.tensor([[0.8, 0.6], [0.6, -0.8]])
+    positive = torch.tensor([[True, True, False], [False, False, True]])
+    order = torch.tensor([[1, 0, -1], [2, -1, -1]])
+
+    def against(wanted: float, *others: float) -> float:
+        return math.log(1 + sum(math.exp((other - wanted) / 0.5) for other in others))
+
+    # Query 1, step 1: 0.8, 0.6 and, wrong, 0.96. Query 2: the right one has -0.28, the others 0.6 and -0.8.
+    first = (against(0.8, 0.96) + against(0.6, 0.96)) / 2
+    other = against(-0.28, 0.6, -0.8)
+    # Step 2, query 1 less tool 1 is (0.8, -0.4): tool 0 has 0.8, the wrong one 0.16, and tool 1 is out.
+    second = against(0.8, 0.16)
+    found = progressive_loss(queries, tools, positive, order, 0.5)
+    assert float(found) == pytest.approx((first + other + second) / 3, rel=1e-6)
+
+
+def test_with_a_single_step_the_progressive_loss_is_the_ranking_loss() -> None:
+    import torch
+
+    random = torch.Generator().manual_seed(0)
+    queries, tools = (torch.nn.functional.normalize(torch.randn(6, 4, generator=random), dim=1) for _ in range(2))
+    positive = torch.eye(6, dtype=torch.bool)
+    found = progressive_loss(queries, tools, positive, torch.arange(6)[:, None], 0.05)
+    assert float(found) == pytest.approx(float(ranking_loss(queries @ tools.T / 0.05, positive)), rel=1e-6)
 
 
 # Negatives ----------------------------------------------------------------------------------------------------------
@@ -134,6 +164,27 @@ def recall(dataset: Dataset, encoder: str) -> float:
     rows = dataset.rows("dev")
     found = method.rank(Queries.of(dataset, rows), 5).tools
     return float(np.mean([np.isin(dataset.gold.row(int(row)), found[i]).mean() for i, row in enumerate(rows)]))
+
+
+def test_what_was_learnt_step_by_step_is_found_step_by_step(
+    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]
+) -> None:
+    card = trained(lessons, tmp_path / "one", tiny_models["encoder"], progressive=True, positives=3)
+    assert card.settings["progressive"] is True
+    losses = [seen.loss for seen in card.evaluations]
+    assert losses[-1] < losses[0]
+    library = Library.of(lessons, lessons.card.template)
+    method = build_method(f"protip(base=dense(encoder={tmp_path / 'one'}))")
+    history = History.of(lessons, library, lessons.rows("test"))
+    preflight(method, library, history)
+    method.fit(history)
+    method.index(library)
+    rows = lessons.rows("dev")
+    ranked = method.rank(Queries.of(lessons, rows), 5).tools
+    gold = lessons.gold.take(rows)
+    found = float(np.mean([np.isin(gold.row(i), ranked[i]).mean() for i in range(len(rows))]))
+    best = next(seen.value for seen in card.evaluations if seen.step == card.best_step)
+    assert found == pytest.approx(best)
 
 
 def test_the_card_says_what_it_was_trained_on(lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]) -> None:
