@@ -327,7 +327,8 @@ def _overlap(dataset: Dataset) -> list[Finding]:
                 _shown(known),
             )
         )
-    return [*found, *_unseen(dataset, judged)] if found else []
+    # Without train queries every tool would be unseen.
+    return [*found, *_unseen(dataset, judged)] if found and len(dataset.rows("train")) else found
 
 
 def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:

@@ -81,10 +81,10 @@ def command(
     others = [] if against is None else [open_result(against, folder, data, bars)]
     for other in others:
         check_same_data(found, other)
-    query_id = query_named(found, query)
-    for other in others:
-        query_named(other, query_id)
     dataset = load_dataset(data, Sources.from_environment(mirror, offline, bars))
+    query_id = query_named(found, query, dataset)
+    for other in others:
+        query_named(other, query_id, dataset)
     if all(item.manifest.repeats == 1 for item in (found, *others)):
         found.of_repeat(repeat)
     explained = [

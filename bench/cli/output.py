@@ -158,6 +158,9 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
             f"lenient: a tool of another parent that reads like a gold tool counts ({scored.lenient.queries} queries "
             "have one)"
         )
+    for name in metrics:
+        if name not in shown:
+            out.print(Text(f"note: no {name}: {_why_not(name, [result])}", style="yellow"))
     _print_repeats(out, result, list(shown))
     if tied:
         out.print(f"tie band: the mean with ties broken worst and best ({scored.n_tied} queries have ties)")
@@ -165,6 +168,17 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     for warning in manifest.notes:
         out.print(Text(f"note: {warning}", style="yellow"))
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
+
+
+def _why_not(metric: str, results: Sequence[Result]) -> str:
+    """Why results have no value of a metric that was asked for."""
+    from bench.metrics.catalogue import parse_metric
+
+    asked = parse_metric(metric)
+    if asked.needs_sets and not any("tracc" in result.metrics.metrics for result in results):
+        instead = f"; {metric}@5 is of the first five tools" if "k" in asked.measure.cutoffs else ""
+        return f"it is of recommended sets, and none is recommended here{instead}"
+    return "no evaluated query has what it is about"
 
 
 def _print_repeats(out: Console, result: Result, names: Sequence[str]) -> None:
@@ -264,6 +278,9 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
             label = _method_label(member, usual_template(members))
             table.add_row(label, *cells, str(member.metrics.n_failed), style=style)
         out.print(table)
+    for name in metrics:
+        if not any(name in result.metrics.metrics for result in results):
+            out.print(Text(f"note: no {name}: {_why_not(name, results)}", style="yellow"))
     warnings = sorted({warning for result in results for warning in result.manifest.notes})
     for warning in warnings:
         out.print(Text(f"note: {warning}", style="yellow"))

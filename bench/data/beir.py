@@ -11,9 +11,9 @@ import json
 import re
 from collections.abc import Iterator, Set
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from bench.data.card import DEFAULT_UNIT, DatasetId, Unit
 from bench.data.dataset import Dataset
@@ -21,33 +21,43 @@ from bench.data.edges import COLUMNS, read_edges
 from bench.data.tables import SPLITS, Edge, NamedTemplate, Parameter, Query, Split, Tables, Template, Tool
 from bench.errors import DataError
 from bench.storage.paths import read_regular, write_text
-from bench.storage.records import Record, StrictRecord, first_fault
+from bench.storage.records import Record, StrictRecord, faults, first_fault
 
 CORPUS, QUERIES, QRELS, EDGES, ABOUT = "corpus.jsonl", "queries.jsonl", "qrels", "edges.tsv", "about.json"
 _HEADER = "query-id\tcorpus-id\tscore"
+#: So many faults of a file are told at once.
+_MOST_FAULTS = 10
 _GRADE = re.compile(r"-?[0-9]{1,7}")
 
 
+def _empty(value: Any) -> Any:
+    return "" if value is None else value
+
+
+#: A text that others leave out, or write as null.
+_OptionalText = Annotated[str, BeforeValidator(_empty)]
+
+
 class _ParameterFields(StrictRecord):
-    """A parameter as an export writes it."""
+    """A parameter as an export writes it; a hand-written one may leave out what it does not know."""
 
     name: str
-    type: str
-    description: str
-    required: bool
-    default: str | None
+    type: _OptionalText = ""
+    description: _OptionalText = ""
+    required: bool = False
+    default: str | None = None
 
 
 class _ToolFields(StrictRecord):
-    """`metadata.tool` as an export writes it."""
+    """`metadata.tool` as an export writes it; a hand-written one may leave out what it does not know."""
 
     name: str
-    description: str
-    category: str
-    parent: str
-    parameters: list[_ParameterFields]
-    returns: str | None
-    source: str | None
+    description: _OptionalText
+    category: _OptionalText = ""
+    parent: _OptionalText = ""
+    parameters: list[_ParameterFields] = []
+    returns: str | None = None
+    source: str | None = None
     title: str = ""
     annotations: str | None = None
     input_schema: str | None = None
@@ -305,6 +315,8 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def _documents(path: Path) -> Iterator[tuple[_Document, _Metadata]]:
+    """Every line; after the last, an error if any is out of form, which tells the first ten faults of the file."""
+    wrong: list[str] = []
     for number, line in _lines(path):
         if line.strip():
             try:
@@ -312,7 +324,11 @@ def _documents(path: Path) -> Iterator[tuple[_Document, _Metadata]]:
                 metadata = document.metadata if isinstance(document.metadata, dict) else {}
                 yield document, _Metadata.model_validate(metadata)
             except ValidationError as error:
-                raise DataError(f"{path}, line {number}: {first_fault(error, 'the line')}.") from None
+                places = ((fault.where or "the line", fault.told) for fault in faults(error))
+                wrong += [f"line {number}: {place}: {told}" for place, told in places]
+    if wrong:
+        more = f"; and {len(wrong) - _MOST_FAULTS} more" if len(wrong) > _MOST_FAULTS else ""
+        raise DataError(f"{path}, {'; '.join(wrong[:_MOST_FAULTS])}{more}.")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

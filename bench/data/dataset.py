@@ -273,9 +273,10 @@ def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edg
         texts = (tool.name, tool.description, tool.category, tool.parent, tool.source, tool.title)
         schemas = (tool.returns, tool.annotations, tool.input_schema)
         _check_text(spec, f"tool {tool.tool_id}", *texts, *schemas, *(text for field in fields for text in field))
-        for text in (*schemas, *(field[3] for field in fields)):
+        defaults = ((f", default of the parameter {one_line(field[0], 60)}", field[3]) for field in fields)
+        for where, text in (*(("", schema) for schema in schemas), *defaults):
             if text is not None and (fault := _json_fault(text)):
-                raise DataError(f"dataset {spec}, tool {tool.tool_id}: {one_line(text, 60)!r} {fault}.")
+                raise DataError(f"dataset {spec}, tool {tool.tool_id}{where}: {one_line(text, 60)!r} {fault}.")
     for query in queries:
         slices = (*query.slices, *query.slices.values())
         more = (*query.searches, *query.context, query.origin, *query.calls)

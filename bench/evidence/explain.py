@@ -93,8 +93,13 @@ class Explained:
         return tuple(entry for entry in self.shown if entry.gold)
 
 
-def query_named(result: Result, name: str) -> str:
+def query_named(result: Result, name: str, dataset: Dataset) -> str:
     """The id of a query of a result, by the id or its unambiguous beginning.
+
+    Args:
+        result: the result.
+        name: the id, or how it begins.
+        dataset: of the result; to say so where the query is one of it, and not of what was evaluated.
 
     Raises:
         UsageError: the result has no such query, or several.
@@ -108,6 +113,14 @@ def query_named(result: Result, name: str) -> str:
     if found:
         raise UsageError(
             f"{len(found)} queries of {result.label} begin with {name!r}, {_some(found)}; give more of it."
+        )
+    other = next((query for query in dataset.queries if query.query_id == name), None)
+    if other is not None:
+        data = result.manifest.dataset
+        limit = "" if data.limit is None else f", limit {data.limit}"
+        raise UsageError(
+            f"{result.label} has no query {name!r}: it is a {other.split} query of {data.spec}, and the result is of "
+            f"{data.split} queries{limit}; `bench run --split {other.split}` evaluates it."
         )
     near = difflib.get_close_matches(name, ids, n=_MOST_IDS)
     known = f"the nearest are {_some(near)}" if near else f"it has {_some(ids)}"

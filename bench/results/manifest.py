@@ -250,9 +250,12 @@ class Manifest(Record, Sparing):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know, in sentences: the warnings and the marks."""
+        """What a reader must know, in sentences: the warnings, the marks, and a graph without edges."""
         own = [mark for mark in self.method.marks if isinstance(mark, Mark)]
         told = [f"{mark.text}: {mark.why}" for mark in (*own, *self.dataset.marks)]
+        # What a method that follows a graph says of it.
+        if self.facts.get("edges") == 0:
+            told.append(f"{self.method.spec} found no edge here, so it answers as it would without a graph")
         return [*self.warnings, *told]
 
 

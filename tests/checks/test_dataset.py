@@ -231,7 +231,8 @@ UNSEEN = {"unseen-tool", "unseen-parent"}
         ("test", set()),
         ("train dev", set()),
         ("train test", TRAIN | UNSEEN),
-        ("dev test", DEV | UNSEEN),
+        # Without train queries, that every tool is unseen says nothing.
+        ("dev test", DEV),
         ("train dev test", TRAIN | DEV | UNSEEN),
     ],
 )
@@ -244,8 +245,6 @@ def test_tools_are_seen_in_train_alone() -> None:
     # Gold for a dev query is not seen, by the protocol's word.
     found = findings(queries=[*QUERIES, query("q6", "stamps", "d")])
     assert (found["unseen-tool"].count, found["unseen-tool"].examples) == (1, ("d",))
-    found = findings(queries=[q for q in QUERIES if q.split != "train"])
-    assert (found["unseen-tool"].count, found["unseen-tool"].total) == (1, 1)
 
 
 def test_examples_are_few_and_short() -> None:

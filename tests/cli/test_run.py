@@ -34,6 +34,24 @@ def values(table: str) -> dict[str, float]:
     return {row[1]: float(row[2]) for row in re.finditer(r"^ (\S+)(?: \(n=\d+\))? +(-?\d\.\d{3})\b", table, re.M)}
 
 
+# What is asked for and cannot be had --------------------------------------------------------------------------------
+
+
+def test_a_metric_that_a_result_cannot_have_is_told(bench: Bench) -> None:
+    why = "note: no abstained: it is of recommended sets, and none is recommended here; abstained@5 is of the first"
+    assert why in " ".join(bench("run", "--limit", 8, "-m", "bm25", "--metric", "abstained").out.split())
+    both = bench("run", "--limit", 8, "-m", "bm25", "-m", "tfidf", "--metric", "abstained", "--metric", "ndcg@7").out
+    assert why in " ".join(both.split())
+    assert "no ndcg@7" not in both
+
+
+def test_a_graph_without_edges_is_told(bench: Bench) -> None:
+    Path("none.tsv").write_text("dependent\tprerequisite\n", "utf-8")
+    said = bench("run", "--limit", 8, "-m", "tgr(base=bm25, graph=none.tsv)").out
+    assert "found no edge here, so it answers as it would without a graph" in " ".join(said.split())
+    assert "no edge" not in bench("run", "--limit", 8, "-m", "tgr(base=bm25)").out
+
+
 # The main job -------------------------------------------------------------------------------------------------------
 
 

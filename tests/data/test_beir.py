@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -184,10 +185,9 @@ def tool_of(**change: object) -> dict[str, Any]:
         ({"_id": "x", "text": {}}, "text: "),
         ({"_id": "x", "title": ["x"]}, "title: "),
         (tool_of(description="gone"), "tool.description: "),
-        (tool_of(description=None), "tool.description: "),
         (tool_of(returns={}), "tool.returns: "),
         (tool_of(more="x"), "tool.more: "),
-        (tool_of(parameters="gone"), "tool.parameters: "),
+        (tool_of(parameters="none"), "tool.parameters: "),
         (tool_of(parameters=[PARAMETER, {}]), "tool.parameters.1.name: "),
         (tool_of(parameters=[{**PARAMETER, "required": "yes"}]), "tool.parameters.0.required: "),
         (tool_of(parameters=[{**PARAMETER, "default": 3}]), "tool.parameters.0.default: "),
@@ -201,6 +201,26 @@ def test_a_tool_out_of_form_is_told_with_file_line_and_field(folder: Path, row: 
         import_beir(folder)
     assert str(caught.value).startswith(f"{folder / 'corpus.jsonl'}, line 2: {place}")
     assert str(caught.value).endswith(".")
+
+
+def test_what_a_hand_written_tool_leaves_out_is_empty(folder: Path) -> None:
+    tool = {"name": "n", "description": None, "parameters": [{"name": "to", "type": None}]}
+    corpus = [{"_id": "post.send", "metadata": {"tool": tool}}, *(row for row in CORPUS if row["_id"] != "post.send")]
+    found = next(tool for tool in import_beir(write(folder, corpus=corpus)).tools if tool.tool_id == "post.send")
+    whole = Tool("post.send", "n", "", parameters=(Parameter("to", "", "", required=False),))
+    assert dataclasses.replace(found, source=None) == whole
+
+
+def test_all_faults_of_a_file_are_told_at_once(folder: Path) -> None:
+    wrong = [tool_of(description=3), CORPUS[0], tool_of(returns={}, more="x"), {"text": "no id"}]
+    write(folder, corpus=wrong)
+    with pytest.raises(DataError) as caught:
+        import_beir(folder)
+    told = str(caught.value)
+    places = ("line 1: tool.description: ", "line 3: tool.returns: ", "line 3: tool.more: ", "line 4: _id: ")
+    assert [told.count(place) for place in places] == [1, 1, 1, 1]
+    with pytest.raises(DataError, match=r"line 10: tool\.description: [^;]*; and 4 more\.$"):
+        import_beir(write(folder.with_name("other"), corpus=[tool_of(description=3)] * 14))
 
 
 @pytest.mark.parametrize(

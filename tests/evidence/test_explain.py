@@ -353,17 +353,25 @@ def test_other_data_is_refused(run: Run) -> None:
 
 
 def test_a_query_is_named_by_its_id_or_its_beginning(run: Run) -> None:
-    result = run("bm25")
-    assert query_named(result, "0001") == "0001"
+    result, dataset = run("bm25"), load_dataset("starter")
+    assert query_named(result, "0001", dataset) == "0001"
     ids = result.per_query["query_id"].to_pylist()
     alone = next(query for query in ids if sum(other.startswith(query[:3]) for other in ids) == 1)
-    assert query_named(result, alone[:3]) == alone
+    assert query_named(result, alone[:3], dataset) == alone
     with pytest.raises(UsageError, match=r"queries of bm25 @ starter begin with '00', 0001, .*, …; give more of it"):
-        query_named(result, "00")
+        query_named(result, "00", dataset)
     with pytest.raises(UsageError, match="has no query '0o01'; the nearest are 0091, "):
-        query_named(result, "0o01")
+        query_named(result, "0o01", dataset)
     with pytest.raises(UsageError, match="has no query ''; it has 0001, "):
-        query_named(result, "")
+        query_named(result, "", dataset)
+
+
+def test_a_query_of_another_split_is_told(run: Run) -> None:
+    queries = [Query("asked", "alpha", {"a": 1}, "test"), Query("past", "beta", {"a": 1}, "train")]
+    dataset = Dataset.build("made", CARD, Tables([Tool("a", "a", "alpha")], queries))
+    result = run("bm25", dataset)
+    with pytest.raises(UsageError, match=r"has no query 'past': it is a train query of made.*--split train` evaluates"):
+        query_named(result, "past", dataset)
 
 
 def test_a_tool_whose_id_is_a_number_is_called_by_its_name_too() -> None:
@@ -375,7 +383,7 @@ def test_a_tool_whose_id_is_a_number_is_called_by_its_name_too() -> None:
 def test_an_id_that_begins_another_is_itself(run: Run) -> None:
     queries = [Query("q1", "a", {"t": 1}, "test"), Query("q10", "b", {"t": 1}, "test")]
     dataset = Dataset.build("made", CARD, Tables([Tool("t", "t", "a")], queries))
-    assert query_named(run("bm25", dataset), "q1") == "q1"
+    assert query_named(run("bm25", dataset), "q1", dataset) == "q1"
 
 
 # Any texts ------------------------------------------------------------------------------------------------------------
