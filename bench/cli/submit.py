@@ -18,12 +18,12 @@ from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError, UsageError
 from bench.registry import load_dataset
-from bench.results.store import find_result
+from bench.results.store import find_result, find_results
 from bench.specs.spec import parse
 from bench.storage.paths import replacing, results_folder
 from bench.submit.archive import pack as packed
 from bench.submit.check import CheckedSubmission
-from bench.submit.check_path import archive_name, check_place
+from bench.submit.check_path import archive_name, beside_board, check_place
 from bench.submit.code import source_files
 from bench.submit.sandbox import Limits, check_sandbox
 from bench.text import one_line
@@ -95,6 +95,13 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path | None, a
     metavar="SECONDS",
     help=f"Stop a re-run after this time [default: {Limits().seconds:g}].",
 )
+@click.option(
+    "--board",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=None,
+    metavar="FOLDER",
+    help="The board's results: refuse what would replace one of them and was not made again by --rerun.",
+)
 @source_options
 @json_option
 def check(
@@ -102,6 +109,7 @@ def check(
     without_runs: bool,
     rerun: bool,
     timeout: int | None,
+    board: Path | None,
     mirror: Path | None,
     offline: bool,
     as_json: bool,
@@ -128,8 +136,10 @@ def check(
     def load(spec: str) -> Dataset:
         return load_dataset(spec, sources)
 
+    known = [] if board is None else [item for item in find_results(board) if not isinstance(item, ResultError)]
     found = []
     for verdict in check_place(path, load, without_runs, limits):
+        verdict = beside_board(verdict, known)
         found.append(verdict)
         if not as_json:
             with whoever_reads():

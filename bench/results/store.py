@@ -387,7 +387,7 @@ def find_result(results: Path, name: str) -> Result:
             for folder in _folders(results):
                 if folder.name.rpartition("-")[2].startswith(name):
                     return Result.read(folder)
-    if len({_question(item.manifest) for item in found}) > 1:
+    if len({question_of(item.manifest) for item in found}) > 1:
         ids = "; ".join(
             f"{item.manifest.result_id} ({item.manifest.method.cut or 'no cut'}, {settings(item.manifest)})"
             for item in latest(found)
@@ -471,7 +471,7 @@ def latest(results: Sequence[Result]) -> list[Result]:
     for item in sorted(
         results, key=lambda item: (_instant(item.manifest.environment.created), item.manifest.result_id)
     ):
-        newest[_question(item.manifest)] = item
+        newest[question_of(item.manifest)] = item
     return list(newest.values())
 
 
@@ -484,7 +484,7 @@ def _instant(created: str) -> float:
         return -math.inf
 
 
-def _question(manifest: Manifest) -> tuple[object, ...]:
+def question_of(manifest: Manifest) -> tuple[object, ...]:
     """What was asked of whom: all of a result's identity but the version of the method: its code, models, defaults."""
     data, method = manifest.dataset, manifest.method
     # Not the full spec: a version that has a parameter more asks the same when it is left at its default.

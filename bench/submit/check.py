@@ -85,6 +85,7 @@ class CheckedSubmission:
         result_id, label: as the manifest has them (untrusted), where it could be read.
         note: what a reader must know of it although it was accepted.
         ranking: sha256 of its `run.parquet` and the cut, for an accepted one: a cut leaves the ranking as it is.
+        manifest: of an accepted one.
         rerun: what running its method again has shown, where that was asked for and all else was accepted. If it
             differs the submission is refused, and if it could not run it is `unavailable`.
     """
@@ -96,6 +97,7 @@ class CheckedSubmission:
     label: str | None = None
     note: str = ""
     ranking: str | None = None
+    manifest: Manifest | None = None
     rerun: Rerun | None = None
 
 
@@ -144,7 +146,7 @@ def check_members(
     found = metrics.metrics.get(_PERFECT)
     if found and found.mean == 1 and not manifest.method.oracle:
         notes.append("it answers every query with exactly its gold, but is not marked as an oracle")
-    verdict = CheckedSubmission(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut)
+    verdict = CheckedSubmission(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut, manifest)
     if limits is None:
         return verdict
     again = rerun(manifest, metrics, members, sound, limits)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.errors import ResultError, UsageError
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, REPEATS, RUN, result_folder
+from bench.results.store import MANIFEST, REPEATS, RUN, Result, question_of, result_folder
 from bench.specs.spec import parse
 from bench.submit.archive import LARGEST, LARGEST_ARCHIVE, opened, quoted, read_bytes
 from bench.submit.check import CheckedSubmission, Load, check_members
@@ -84,6 +84,33 @@ def check_place(
                 notes = (verdict.note, f"its ranking is byte for byte that of {first}")
                 verdict = dataclasses.replace(verdict, note="; ".join(note for note in notes if note))
         yield verdict
+
+
+def beside_board(verdict: CheckedSubmission, board: Sequence[Result]) -> CheckedSubmission:
+    """An accepted submission that would replace a result of a board is refused, unless its method was made again.
+
+    A board shows the latest answer to a question, and the date of a result, the name of its method and the version of
+    its code are what a submitter says.
+
+    Args:
+        verdict: of the submission.
+        board: the results that the board has.
+    """
+    if verdict.manifest is None or verdict.outcome != "accepted":
+        return verdict
+    asked = question_of(verdict.manifest)
+    others = [item.manifest for item in board if question_of(item.manifest) == asked]
+    replaced = sorted(other.result_id for other in others if other.result_id != verdict.result_id)
+    if not replaced:
+        return verdict
+    if verdict.rerun is not None:
+        note = f"it would replace {', '.join(replaced)} of the board, and its method gave the same answers again"
+        return dataclasses.replace(verdict, note="; ".join(filter(None, (verdict.note, note))))
+    reason = (
+        f"the board has {verdict.label} already, as {', '.join(replaced)}, which this would replace; check it with "
+        "--rerun, or submit the system under a name of its own."
+    )
+    return dataclasses.replace(verdict, outcome="refused", reasons=(reason,), note="")
 
 
 def _below(results: Path) -> list[Path]:

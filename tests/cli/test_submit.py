@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bench.results.store import Result, find_results, result_folder, write_result
 from bench.storage.paths import results_folder
 
 Bench = Callable[..., Any]
@@ -67,6 +69,26 @@ def test_a_refused_submission_has_exit_code_1_and_every_reason(bench: Bench, pac
     assert "the submission is not accepted" in said.err
     (found,) = bench("submit", "check", results_folder(), "--json", code=1).json
     assert len(found["reasons"]) == 3
+
+
+def test_a_submission_does_not_replace_a_result_of_the_board(bench: Bench, packed: Path) -> None:
+    # The same method on the same data, of another version and a later date: on a board it would be shown instead.
+    own = results_folder()
+    (ours,) = find_results(own)
+    assert isinstance(ours, Result)
+    later = ours.manifest.environment.model_copy(update={"created": "2100-01-01T00:00:00+00:00"})
+    forged = ours.manifest.model_copy(update={"result_id": "0" * 12, "environment": later})
+    metrics = ours.metrics.model_copy(update={"result_id": "0" * 12})
+    theirs = Path("theirs")
+    write_result(result_folder(theirs, "starter", "bm25", "0" * 12), forged, metrics, ours.run, ours.per_query)
+    assert bench("submit", "check", theirs).out.startswith("accepted")
+    said = bench("submit", "check", theirs, "--board", own, code=1).out
+    assert f"the board has bm25 @ starter already, as {ours.manifest.result_id}, which this would replace" in said
+    # A result does not replace itself; a method that gives the same answers again may replace an older result.
+    assert bench("submit", "check", packed, "--board", own).out.startswith("accepted")
+    if shutil.which("bwrap"):
+        said = bench("submit", "check", theirs, "--board", own, "--rerun").out
+        assert f"it would replace {ours.manifest.result_id} of the board, and its method gave the same answers" in said
 
 
 def test_an_unreadable_submission_has_exit_code_6(bench: Bench, packed: Path) -> None:
