@@ -5,6 +5,7 @@ Qu et al. 2024, "Towards Completeness-Oriented Tool Retrieval for Large Language
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,15 +59,15 @@ class Colt(Method):
     to 15, `Learner`). Equation 9 adds the cosines of the tool with the query in each view. A new query has no edge, so
     that it is the same in both, and the mean of the two cosines is the score.
 
-    The epoch is chosen by the mean NDCG@10 on at most 300 dev queries, or as many of a fifth of the train queries:
-    the base as it is, the convolution before learning, and then each epoch until five in a row are no better. Then all
-    past queries, at most `queries`, are learnt from for as many epochs. A tool without past queries keeps the vector
-    that the base gives.
+    The epoch is chosen by the mean NDCG@10 on at most 300 dev queries, or as many of a fifth of the train queries: the
+    convolution before learning, and then each epoch until five in a row are no better. If the best of them beats the
+    base, all past queries, at most `queries`, are learnt from for as many epochs. A tool without past queries keeps the
+    vector that the base gives.
     """
 
     class Parameters(ParameterSet):
         base: MethodSpec = Field(Spec("dense"), description="method that compares vectors by cosine")
-        layers: int = Field(1, ge=1, le=3, description="number of layers of the convolution")
+        layers: int = Field(2, ge=1, le=3, description="number of layers of the convolution")
         epochs: int = Field(30, ge=0, description="maximum number of passes over the past queries")
         rate: float = Field(0.001, gt=0, description="learning rate of Adam")
         contrast: float = Field(0.04, ge=0, description="weight of the contrastive loss")
@@ -118,20 +119,10 @@ class Colt(Method):
         learner = self._learner(history, seen)
         if learner is None:
             return
-        with self.context.progress.stage("choose the epoch", self.parameters.epochs + 1) as stage:
-            for epoch in range(self.parameters.epochs + 1):
-                if epoch:
-                    learner.epoch()
-                own, added = learner.tools()
-                value = float(_ndcg(asked @ normalized(own + added).T, wanted).mean())
-                stage.advance()
-                # Means that differ by rounding alone are equal; of equals the earliest epoch.
-                if value > self._best + 1e-9:
-                    self._best, self._epochs = value, epoch
-                elif epoch - (self._epochs or 0) >= _PATIENCE:
-                    break
-        if self._epochs is None:
+        at, reached = best_epoch(self._held_out(learner, asked, wanted))
+        if reached <= self._best + 1e-9:
             return
+        self._best, self._epochs = reached, at
         every = self._few(history, np.flatnonzero(history.gold.counts))
         learner = self._learner(history, every)
         assert learner is not None
@@ -141,6 +132,16 @@ class Colt(Method):
                 stage.advance()
         self._own, self._added = learner.tools()
         self._learnt_from = len(every)
+
+    def _held_out(self, learner: Learner, asked: Matrix, wanted: Gold) -> Iterator[float]:
+        """The mean NDCG@10 on queries held out: before learning, then after each epoch."""
+        with self.context.progress.stage("choose the epoch", self.parameters.epochs + 1) as stage:
+            for epoch in range(self.parameters.epochs + 1):
+                if epoch:
+                    learner.epoch()
+                own, added = learner.tools()
+                yield float(_ndcg(asked @ normalized(own + added).T, wanted).mean())
+                stage.advance()
 
     def _learner(self, history: History, rows: NDArray[np.int64]) -> Learner | None:
         """What learns from these past queries; None if they use fewer than two tools, which leaves nothing to tell."""
@@ -222,6 +223,18 @@ class Colt(Method):
         return Explanation("what adds to the cosine", columns, reasons, notes=(note,), bases=(answer,))
 
 
+def best_epoch(values: Iterable[float]) -> tuple[int, float]:
+    """Where the highest value is, the earliest of equals, and what it is; five that are no better end the reading."""
+    at, highest = 0, float("-inf")
+    for epoch, value in enumerate(values):
+        # Means that differ by rounding alone are equal.
+        if value > highest + 1e-9:
+            at, highest = epoch, value
+        elif epoch - at >= _PATIENCE:
+            break
+    return at, highest
+
+
 def _ndcg(scores: Matrix, gold: Gold) -> NDArray[np.float64]:
     """(queries,) NDCG@10; a requirement is met by any of its tools."""
     return ndcg(GoldRanks.of(top_k(scores, _DEPTH).tools, gold), np.full(len(scores), _DEPTH))
@@ -233,7 +246,7 @@ class Learner:
     The loss of a step is `list_loss` of the sum of cosines in both views (equation 9) plus `contrast` times the mean of
     `cross_view_loss` of queries and of scenes. Where the paper leaves it open, this is what the published code does: a
     softmax makes probabilities of scores, a list has ten tools, layers have length 1 before they are added, losses are
-    means, a fifth of the edges is left out anew in each epoch. It differs from that code in two places: scenes follow
+    means, a fifth of the edges is left out anew in each epoch. It differs from that code: scenes follow
     their tools' vectors in each step, as equation 4 has them; and wrong answers are drawn among the tools that past
     queries use, as others would be learnt as wrong for being new.
 

@@ -14,6 +14,7 @@ from bench.methods.colt import (
     Colt,
     Learner,
     adjacency,
+    best_epoch,
     cross_view_loss,
     list_loss,
     mean_of,
@@ -86,7 +87,7 @@ def test_the_losses_by_hand() -> None:
 def test_before_it_learns_a_tool_is_its_text_and_its_queries() -> None:
     queries = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     tools = np.array([[0.0, 1.0], [1.0, 0.0], [0.6, 0.8]])
-    own, added = Learner(queries, tools, USED, Colt.Parameters()).tools()
+    own, added = Learner(queries, tools, USED, Colt.Parameters(layers=1)).tools()
     assert own == pytest.approx(tools)
     assert added == pytest.approx(np.array([[1, 0], [1 / 3, 2 * np.sqrt(2) / 3], [0, 0]]), abs=1e-6)
 
@@ -112,9 +113,9 @@ def test_it_learns_what_past_queries_mean(make: Make, prepared: Prepared, plante
     data = make(TOOLS, PAST)
     asked = Queries(("asked", "asked for d"), np.arange(2))
     assert prepared("dense", data).rank(asked, 1).tools.tolist() == [[1], [3]]
-    method = prepared("colt(rate=0.05)", data)
+    method = prepared("colt(layers=1, rate=0.05)", data)
     assert method.rank(asked, 1).tools.tolist() == [[0], [3]]
-    again, ranking = prepared("colt(rate=0.05)", data).rank(asked, 4), method.rank(asked, 4)
+    again, ranking = prepared("colt(layers=1, rate=0.05)", data).rank(asked, 4), method.rank(asked, 4)
     assert again.scores is not None
     assert ranking.scores is not None
     assert again.scores.tolist() == ranking.scores.tolist()
@@ -157,6 +158,15 @@ def test_the_other_tools_of_a_list_are_no_gold() -> None:
     assert wanted[0].max() == 0.5
     assert sorted(lists[1][wanted[1] > 0]) == list(range(2, 15))
     assert wanted.sum(axis=1) == pytest.approx([1, 1])
+
+
+def test_the_epoch_is_the_best_before_five_that_are_no_better() -> None:
+    assert best_epoch([0.3]) == (0, 0.3)
+    # What begins low may rise for long; equals do not count as better.
+    assert best_epoch([0.1, 0.2, 0.2, 0.3, 0.3 + 1e-12, 0.1]) == (3, 0.3)
+    values = iter([0.5, *[0.4] * 4, 0.6, *[0.5] * 5, 0.9])
+    assert best_epoch(values) == (5, 0.6)
+    assert list(values) == [0.9]
 
 
 def test_what_does_not_help_is_not_taken(make: Make, prepared: Prepared, planted: Planted) -> None:
