@@ -246,9 +246,9 @@ class Learner:
     The loss of a step is `list_loss` of the sum of cosines in both views (equation 9) plus `contrast` times the mean of
     `cross_view_loss` of queries and of scenes. Where the paper leaves it open, this is what the published code does: a
     softmax makes probabilities of scores, a list has ten tools, layers have length 1 before they are added, losses are
-    means, a fifth of the edges is left out anew in each epoch. It differs from that code: scenes follow
-    their tools' vectors in each step, as equation 4 has them; and wrong answers are drawn among the tools that past
-    queries use, as others would be learnt as wrong for being new.
+    means, a fifth of the edges is left out anew in each epoch. It differs from that code: scenes follow their tools'
+    vectors in each step, as equation 4 has them; one counts once in a step's contrast; and wrong answers are drawn
+    among the tools that past queries use, as others would be learnt as wrong for being new.
 
     Args:
         queries: (queries, dimensions), of length 1 or 0.
