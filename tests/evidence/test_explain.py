@@ -67,7 +67,7 @@ ADDITIVE = [
     *("tgr(base=bm25)", "tgr(base=nearest-query)", "nearest-query", "nearest-query(neighbours=3)"),
     *("rrf", "rrf(methods=[bm25, nearest-query], pool=7)"),
     *("hybrid", "hybrid(methods=[bm25, nearest-query], pool=7, learn=false, weight=0.3)"),
-    "late-interaction",
+    *("late-interaction", "colt"),
     *("names", "names(prefix=0.0)"),
     *("regex", "regex(name_weight=1.0)"),
     *("recommended", "tool-de(base=bm25)", "tool-de(base=hybrid(learn=false), fields=[tags])"),

@@ -42,6 +42,7 @@ def row(spec: str, *, history: int = 100, needs_llm: bool = False, **method: Any
         # It learns a weight of its own.
         ("hybrid(methods=[bm25, tfidf])", True),
         ("linear-adapter", True),
+        ("colt", True),
         ("not a spec (", False),
         ("nobody-knows-it", False),
     ],
