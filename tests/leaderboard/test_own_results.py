@@ -75,4 +75,4 @@ def test_the_site_of_the_kept_results_shows_all_of_them(mirror: Path, kept: list
         {(i.manifest.dataset.spec, i.manifest.method.spec, i.manifest.dataset.limit) for i in kept}
     )
     reproduction = json.loads((FOLDER / "reproduction.json").read_text("utf-8"))
-    assert len(reproduction["cells"]) == 636
+    assert len(reproduction["cells"]) == 640
