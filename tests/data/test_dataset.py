@@ -127,7 +127,7 @@ BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters, or contains control
         ),
         (
             {"tools": [*TOOLS, Tool("t", "n", "d", parameters=(Parameter("p", default="mich"),))]},
-            "dataset made, tool t: 'mich' is not JSON.",
+            "dataset made, tool t, default of the parameter p: 'mich' is not JSON.",
         ),
         (
             {"edges": [Edge("mail.send", "nobody", "result")]},
