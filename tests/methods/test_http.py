@@ -153,7 +153,8 @@ def test_twenty_at_once_with_every_fault_give_what_one_after_another_gives(
         return failing.get(query)
 
     search.fault = fault
-    spec: dict[str, Value] = {"catalogue": at(service, "/tools"), "tries": 1, "timeout": 20.0}
+    # A second try: on a loaded machine a connection that the service just closed may break under the next request.
+    spec: dict[str, Value] = {"catalogue": at(service, "/tools"), "tries": 2, "timeout": 20.0}
     one = run(tmp_path / "one", method(service, **spec))
     many = run(tmp_path / "many", method(service, concurrency=20, **spec))
     assert (one.folder / RUN).read_bytes() == (many.folder / RUN).read_bytes()
