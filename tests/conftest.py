@@ -58,6 +58,7 @@ shared_module("submit_changes")
 shared_module("watched")
 shared_module("trafficlogs")
 shared_module("programs")
+shared_module("grids")
 
 
 def mirror_folder() -> Path | None:

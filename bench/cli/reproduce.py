@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from bench.cli.bars import progress
+from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.options import json_option, results_option, source_options, use_session
 from bench.cli.output import print_json
 from bench.cli.reproduction import print_list, print_reproduction, print_summary
@@ -23,7 +24,7 @@ from bench.reproduce.cells import paper_of, papers, table_names
 from bench.reproduce.claims import Claim, claims
 from bench.reproduce.commands import adding_command
 from bench.reproduce.markdown import markdown
-from bench.reproduce.reproduction import metrics_of, reproduce
+from bench.reproduce.reproduction import metrics_of, reproduce, wanted
 from bench.reproduce.runs import MethodRuns
 from bench.results.store import to_json
 from bench.specs.parameters import suggestion
@@ -41,6 +42,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for Markdown and JSON files.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of tables.")
 @click.option("--download", is_flag=True, help="Download missing encoders of the papers (some gigabytes).")
+@executor_options
 @results_option
 @source_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
@@ -50,6 +52,8 @@ def command(
     out: Path | None,
     as_markdown: bool,
     download: bool,
+    jobs: int,
+    address: str | None,
     results: Path | None,
     mirror: Path | None,
     offline: bool,
@@ -88,6 +92,9 @@ def command(
         metrics=metrics_of(tables, chosen),
         progress=bars,
     )
+    executor = chosen_executor(jobs, address, runs.load)
+    if executor is not None:
+        runs.run_ahead(wanted(tables, chosen, runs), executor, mirror)
     report = reproduce(tables, chosen, runs, shlex.join(["bench", "reproduce", *what]), bars)
     if out is not None:
         write_text(out / "reproduction.json", to_json(report))

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from bench.cli.bars import progress
+from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
@@ -21,7 +22,7 @@ from bench.cli.options import (
 from bench.cli.output import print_comparison, print_json, print_result, result_json
 from bench.data.sources import Sources
 from bench.errors import BenchError, UsageError
-from bench.evaluation.executors import Processes, side_by_side
+from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import CutKind, EvaluatedSplit, Plan
 from bench.evaluation.runner import Overwrite, Runner
@@ -82,13 +83,7 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
     help="Existing results: fail; keep them and run only what is missing; run those again whose method asks a service "
     "that names no version; run everything again.",
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=1,
-    metavar="N",
-    help="Run N cells of the grid side by side, each in a process with its share of the cores [default: 1].",
-)
+@executor_options
 @click.option("--no-cache", is_flag=True, help="Ignore cached embeddings and compute them again.")
 @results_option
 @source_options
@@ -109,6 +104,7 @@ def command(
     metrics: tuple[str, ...],
     overwrite: Overwrite,
     jobs: int,
+    address: str | None,
     no_cache: bool,
     results: Path | None,
     mirror: Path | None,
@@ -153,11 +149,12 @@ def command(
         overwrite=overwrite,
         metrics=parse_metrics(chosen.metrics),
     )
+    executor = chosen_executor(jobs, address, runner.load)
     plans = list(dict.fromkeys(_checked(plan) for plan in chosen.plans()))
     extra = [str(metric) for metric in runner.metrics]
     done: list[Result] = []
     problems: list[BenchError] = []
-    for outcome in runner.run(plans) if jobs == 1 else side_by_side(runner, plans, Processes(jobs), mirror):
+    for outcome in runner.run(plans) if executor is None else side_by_side(runner, plans, executor, mirror):
         if isinstance(outcome, BenchError):
             problems.append(outcome)
             if len(plans) > 1:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from bench.cli.bars import progress
+from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
@@ -44,6 +45,7 @@ _SHOWN = 10
 )
 @click.option("--metric", default="recall@5", show_default=True, help="Metric to maximise.")
 @template_option
+@executor_options
 @source_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
@@ -53,6 +55,8 @@ def command(
     axes: tuple[str, ...],
     metric: str,
     template: Template | None,
+    jobs: int,
+    address: str | None,
     mirror: Path | None,
     offline: bool,
     quiet: bool,
@@ -65,14 +69,17 @@ def command(
     use_session(offline=offline)
     bars = progress(quiet)
     spec = parse(method)
+    sources = Sources.from_environment(mirror, offline, bars)
     points = tune(
         lambda point: build_method(point, progress=bars),
         spec,
         _grid(axes),
-        load_dataset(dataset, Sources.from_environment(mirror, offline, bars)),
+        load_dataset(dataset, sources),
         parse_metrics([metric])[0],
         template=template,
         progress=bars,
+        executor=chosen_executor(jobs, address, lambda spec: load_dataset(spec, sources)),
+        mirror=mirror,
     )
     best = str(spec.with_arguments(points[0].values))
     if as_json:

@@ -26,8 +26,9 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.evaluation.worker import Advanced, Begun, Cell, Ended, Message, Noted
 from bench.progress import Progress, Stage
-from bench.protocol.parts import needs_llm
-from bench.results.store import Result
+from bench.protocol import Method
+from bench.protocol.parts import methods_of, models, needs_llm
+from bench.results.store import Result, is_complete
 from bench.session import current_session
 from bench.storage.paths import storage_errors
 
@@ -68,6 +69,8 @@ def side_by_side(
     """
     here = current_session()
     checked = runner.check(plans)
+    # What is there already takes no worker: the runner keeps it, or scores it again.
+    kept = [runner.overwrite != "always" and is_complete(item.folder) for item in checked]
     cells = [
         Cell(
             item.plan,
@@ -77,16 +80,49 @@ def side_by_side(
             here.offline,
             here.cache,
             mirror,
+            item.identifier,
+            item.folder.absolute(),
             needs_llm(item.method),
+            bool(models(item.method)),
+            stated_resources(item.method),
         )
-        for item in checked
+        for item, there in zip(checked, kept, strict=True)
+        if not there
     ]
     # What the checks loaded is in the workers' way from here on.
     checked.clear()
     runner.forget()
-    with closing(executor.run(cells, runner.progress)) as outcomes:
-        for outcome in outcomes:
-            yield outcome if isinstance(outcome, BenchError) else Result.read(outcome)
+    with closing(executor.run(cells, runner.progress) if cells else _none()) as outcomes:
+        for plan, there in zip(plans, kept, strict=True):
+            if there:
+                yield from runner.run([plan])
+            else:
+                outcome = next(outcomes)
+                yield outcome if isinstance(outcome, BenchError) else Result.read(outcome)
+
+
+def _none() -> Generator[Path | BenchError]:
+    yield from ()
+
+
+def stated_resources(method: Method) -> dict[str, float]:
+    """What a method and its parts ask of a cluster: the most of each that any of them states.
+
+    A class states it as `resources`, by Ray's names: `num_cpus`, `num_gpus`, `memory` in bytes, or a resource that
+    the cluster's nodes were given.
+
+    Raises:
+        MethodError: a statement is not a mapping of names to numbers.
+    """
+    most: dict[str, float] = {}
+    for part in methods_of(method):
+        stated = getattr(part, "resources", {})
+        try:
+            for name, value in dict(stated).items():
+                most[str(name)] = max(most.get(str(name), 0.0), float(value))
+        except (TypeError, ValueError):
+            raise MethodError(f"method {part.name}: `resources` is not a mapping of names to numbers.") from None
+    return most
 
 
 @dataclass
@@ -197,14 +233,15 @@ def _followed(process: subprocess.Popen[bytes], cell: Cell, progress: Progress) 
 
 def _environment(jobs: int) -> dict[str, str]:
     """This process's environment, with its import path and a share of its threads."""
-    share = str(max(1, cores() // jobs))
-    given = {name: os.environ.get(name, share) for name in _THREADS}
-    # The smaller of the two holds: a user who allows one thread means one.
-    threads = {
-        name: share if not value.isdigit() else str(min(int(value), int(share))) for name, value in given.items()
-    }
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {**os.environ, **threads, "PYTHONPATH": path}
+    return {**os.environ, **thread_settings(max(1, cores() // jobs)), "PYTHONPATH": path}
+
+
+def thread_settings(share: int) -> dict[str, str]:
+    """Environment variables that give a process so many threads, or fewer where this process has fewer."""
+    given = {name: os.environ.get(name, str(share)) for name in _THREADS}
+    # The smaller of the two holds: a user who allows one thread means one.
+    return {name: str(min(int(value), share) if value.isdigit() else share) for name, value in given.items()}
 
 
 def _manner(code: int) -> str:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.errors import UsageError
+from bench.errors import BenchError, UsageError
+from bench.evaluation.executors import Executor, side_by_side
 from bench.evaluation.guard import check_parts, method_errors
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate
 from bench.progress import QUIET, Progress
 from bench.protocol import History, Library, Method, Queries, Ranking
 from bench.protocol.parts import is_oracle, needs_history, preflight
 from bench.protocol.ranking import validate
-from bench.specs.spec import Spec, Value
+from bench.specs.spec import Spec, Value, parse
 
 #: More points than this are a mistake more often than a wish.
 _MOST_POINTS = 10_000
@@ -42,6 +47,8 @@ def tune(
     *,
     template: Template | None = None,
     progress: Progress = QUIET,
+    executor: Executor | None = None,
+    mirror: Path | None = None,
 ) -> list[Point]:
     """Try every point of a grid on the dev queries; methods learn from train alone.
 
@@ -55,6 +62,8 @@ def tune(
         metric: what is made as high as can be.
         template: the text of a tool; the dataset's default when None.
         progress: gets a bar with the points.
+        executor: where points run; one after the other in this process when None.
+        mirror: where the executor's workers read upstream's files from.
 
     Returns:
         All points, the best first.
@@ -66,9 +75,9 @@ def tune(
     rows = dataset.rows("dev")
     if not dataset.gold.counts[rows].any():
         raise UsageError(f"{dataset.spec} has no dev queries for tuning, and test queries must not be used.")
-    points = math.prod(len(values) for values in grid.values())
-    if not grid or not points or points > _MOST_POINTS:
-        raise UsageError(f"the grid has {points if grid else 0} points; it takes between 1 and {_MOST_POINTS}.")
+    size = math.prod(len(values) for values in grid.values())
+    if not grid or not size or size > _MOST_POINTS:
+        raise UsageError(f"the grid has {size if grid else 0} points; it takes between 1 and {_MOST_POINTS}.")
     if metric.cutoff is None:
         raise UsageError(f"{metric} is not a ranking metric; choose one with a cut-off, such as recall@5.")
     library = Library.of(dataset, template or dataset.card.template)
@@ -86,6 +95,12 @@ def tune(
         with method_errors(method, "checking that it can run"):
             preflight(method, library, history)
     depth = min(len(library), metric.cutoff if isinstance(metric.cutoff, int) else int(gold.counts.max()))
+    if executor is not None:
+        data = parse(dataset.spec)
+        plans = [Plan(data, method.spec, split="dev", depth=depth, template=template) for method in methods]
+        scored = _by_executor(plans, metric, dataset, build, executor, mirror, progress)
+        points = [Point(values, score) for values, score in zip(candidates, scored, strict=True)]
+        return sorted(points, key=lambda point: -point.score)
     found = []
     with progress.stage("tune", len(methods), "points") as bar:
         for values, method in zip(candidates, methods, strict=True):
@@ -98,6 +113,26 @@ def tune(
             found.append(Point(values, scores.means()[str(metric)]))
             bar.advance()
     return sorted(found, key=lambda point: -point.score)
+
+
+def _by_executor(
+    plans: Sequence[Plan],
+    metric: Metric,
+    dataset: Dataset,
+    build: Callable[[Spec], Method],
+    executor: Executor,
+    mirror: Path | None,
+    progress: Progress,
+) -> list[float]:
+    """The metric's mean for each plan, by results in a folder that ends with them."""
+    with tempfile.TemporaryDirectory(prefix="bench-tune-") as folder:
+        runner = Runner(Path(folder), load=lambda _: dataset, build=build, progress=progress, metrics=[metric])
+        means = []
+        for outcome in side_by_side(runner, plans, executor, mirror):
+            if isinstance(outcome, BenchError):
+                raise outcome
+            means.append(float(np.nanmean(outcome.values(str(metric)))))
+    return means
 
 
 def rank_in_batches(method: Method, queries: Queries, depth: int, library: int) -> Ranking:

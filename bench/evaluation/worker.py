@@ -1,7 +1,7 @@
-"""A process that runs one cell of a grid for `bench.evaluation.executors`, which alone starts it.
+"""One cell of a grid, and the process that runs it for `bench.evaluation.executors`, which alone starts it.
 
-It reads a `Cell` from standard input and writes messages to standard output, the last of them the outcome. Both ends
-are the same program on the same machine, so the messages are pickles.
+The process reads a `Cell` from standard input and writes messages to standard output, the last of them the outcome.
+Both ends are the same program on the same machine, so the messages are pickles.
 """
 
 from __future__ import annotations
@@ -9,22 +9,28 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import platform
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
+from bench.data.dataset import Dataset
 from bench.data.sources import Sources
 from bench.errors import INTERRUPTED, BenchError, MethodError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
 from bench.metrics import parse_metrics
-from bench.progress import Stage
+from bench.progress import Progress, Stage
 from bench.registry import build_method, load_dataset
 from bench.session import session
+from bench.specs.spec import Spec
+
+_NONE: Mapping[Spec, Dataset] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,11 @@ class Cell:
         overwrite, metrics: as of `Runner`; metrics by their names.
         offline, cache: as of `Session`.
         mirror: where upstream's files are read from; the session's if None.
+        identifier: of the result, as found where the cell comes from.
+        folder: of the result.
         pays: whether its method calls a language model or another paid service.
+        models: whether its method has models, such as an encoder.
+        resources: what its method asks of a cluster, by Ray's names.
         jobs: how many cells run side by side.
     """
 
@@ -48,7 +58,11 @@ class Cell:
     offline: bool
     cache: bool
     mirror: Path | None
+    identifier: str
+    folder: Path
     pays: bool
+    models: bool
+    resources: Mapping[str, float]
     jobs: int = 1
 
     @property
@@ -134,13 +148,19 @@ class _Bar:
         self.reports.send(Advanced(self.number, amount))
 
 
-def work(cell: Cell, reports: _Reports) -> Path | BenchError:
-    """Run a cell as `bench run` does, its checks included."""
+def work(cell: Cell, reports: Progress, datasets: Mapping[Spec, Dataset] = _NONE) -> Path | BenchError:
+    """Run a cell as `bench run` does, its checks included.
+
+    Args:
+        cell: what runs.
+        reports: where work reports to.
+        datasets: what is at hand; others are loaded.
+    """
     with session(offline=cell.offline, cache=cell.cache):
         sources = Sources.from_environment(cell.mirror, cell.offline, reports)
         runner = Runner(
             cell.results,
-            load=lambda spec: load_dataset(spec, sources),
+            load=lambda spec: datasets[spec] if spec in datasets else load_dataset(spec, sources),
             build=lambda spec: build_method(spec, progress=reports),
             progress=reports,
             overwrite=cell.overwrite,
@@ -148,6 +168,13 @@ def work(cell: Cell, reports: _Reports) -> Path | BenchError:
             jobs=cell.jobs,
         )
         try:
+            (prepared,) = runner.check([cell.plan])
+            if prepared.identifier != cell.identifier:
+                return MethodError(
+                    f"{cell.label} would be another result on {platform.node()} than where the command was given: "
+                    "their code of bench or of the method differs, or the models it names do; install the same on both."
+                )
+            del prepared
             (outcome,) = runner.run([cell.plan])
         except BenchError as error:
             return _plain(error)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.errors import BenchError
+from bench.evaluation.plan import Plan
 from bench.evaluation.runner import environment
 from bench.progress import QUIET, Progress
 from bench.protocol import PROTOCOL_VERSION
@@ -52,6 +53,30 @@ def metrics_of(tables: Sequence[str], claims: Sequence[Claim]) -> list[str]:
     for claim in claims:
         found.update(dict.fromkeys(metric for test in claim.tests for metric in test.metrics))
     return [name for name in found if not is_fact(name)]
+
+
+def wanted(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) -> list[Plan]:
+    """The plans that these tables and claims ask for and that can run here, each once: what `reproduce` will run.
+
+    Args:
+        tables, claims, runs: as of `reproduce`.
+    """
+    found: dict[Plan, None] = {}
+    for table in tables:
+        for line in _lines(table_cells(table)):
+            pending = list(line)
+            for recipe in _tried(line):
+                mine = [cell for cell in pending if recipe.covers(cell)]
+                if not mine or not recipe.runnable:
+                    continue
+                asked = runs.possible([recipe.method, recipe.minus, recipe.rival], recipe)
+                if asked is not None:
+                    found.update(dict.fromkeys(asked))
+                    pending = [cell for cell in pending if cell not in mine]
+    for claim in claims:
+        for test in claim.tests:
+            found.update(dict.fromkeys(runs.possible([test.better, test.worse], test) or ()))
+    return list(found)
 
 
 def reproduce(

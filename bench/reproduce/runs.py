@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, MethodError, UnavailableError, UsageError
+from bench.evaluation.executors import Executor, side_by_side
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.metrics import Metric, parse_metric
@@ -152,6 +153,26 @@ class MethodRuns:
             tuple(len(table) for table in tables),
             failed,
         )
+
+    def possible(self, methods: Sequence[str | None], question: Question) -> list[Plan] | None:
+        """The plans of methods on a question; None if one of them cannot run here."""
+        try:
+            asked = [plan for method in methods if method is not None for plan in plans(method, question)]
+            self._runner.check(asked)
+        except BenchError:
+            return None
+        return asked
+
+    def run_ahead(self, asked: Sequence[Plan], executor: Executor, mirror: Path | None) -> None:
+        """Run plans by an executor, so that `ask` finds their results; one that fails does so again when asked for.
+
+        Args:
+            asked: plans that `possible` gave.
+            executor: where they run.
+            mirror: where workers read upstream's files from.
+        """
+        for _ in side_by_side(self._runner, asked, executor, mirror):
+            pass
 
     def result(self, plan: Plan) -> Result:
         """The stored result of a plan, run if it is not there; the same outcome however often it is asked for.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from grids import alive, files, manifests, soon
 
 from bench.results.store import Result, find_results
 
@@ -67,25 +66,6 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "odd", raising=False)
 
 
-def files(results: Path) -> dict[str, bytes]:
-    """Every table and file of metrics by its place."""
-    found = [path for path in results.glob("*/*/*") if path.name != "manifest.json"]
-    return {str(path.relative_to(results)): path.read_bytes() for path in found}
-
-
-def manifests(results: Path) -> dict[str, Any]:
-    """Every manifest by its place, without what only tells how long the run took and on what."""
-    found = {}
-    for path in results.glob("*/*/manifest.json"):
-        manifest = json.loads(path.read_text())
-        for name in ("timings", "latency", "peak_memory_mib", "digest"):
-            manifest.pop(name, None)
-        manifest["environment"].pop("created")
-        manifest["environment"]["hardware"].pop("jobs", None)
-        found[str(path.relative_to(results))] = manifest
-    return found
-
-
 def test_two_jobs_give_the_bytes_of_one(bench: Bench, tmp_path: Path) -> None:
     Path("grid.toml").write_text('methods = ["bm25", "tfidf", "random"]\ndatasets = ["starter"]\nlimit = 20\n')
     alone = bench("run", "grid.toml", "--results", tmp_path / "one")
@@ -127,23 +107,6 @@ def test_checks_come_first_for_all_cells(bench: Bench) -> None:
     bench("run", "-m", "random", "-d", "starter", "--limit", 4)
     said = bench("run", "-m", "random", "-m", "bm25", "--limit", 4, "--overwrite", "never", "--jobs", 2, code=2)
     assert "already exists, and --overwrite is never" in said.err
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that nobody has waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def soon(holds: Callable[[], Any], seconds: float = 90) -> Any:
-    """What becomes true in a while."""
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return found
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -114,6 +115,21 @@ def test_the_verb_prints_the_best_as_a_method() -> None:
     best = said.output.strip().splitlines()[-1]
     assert build_method(best).name == "bm25"
     assert all(f"{name}=" in best for name in ("k1", "b"))
+
+
+def test_points_side_by_side_are_the_points_one_after_the_other() -> None:
+    options = ["-m", "nearest-query", "-d", "starter", "-g", "neighbours=1,3,9", "--metric", "recall@5", "-q", "--json"]
+    alone, beside = (
+        CliRunner().invoke(command, [*options, *jobs], catch_exceptions=False) for jobs in ([], ["--jobs", "2"])
+    )
+    assert alone.exit_code == 0
+    one, two = json.loads(alone.output), json.loads(beside.output)
+    assert one["method"] == two["method"]
+    assert [point["values"] for point in one["points"]] == [point["values"] for point in two["points"]]
+    # Stored values are rounded.
+    for first, second in zip(one["points"], two["points"], strict=True):
+        assert first["recall@5"] == pytest.approx(second["recall@5"], abs=1e-9)
+    assert len(one["points"]) == 3
 
 
 @pytest.mark.parametrize("axes", [["k1"], ["=1"], ["k1="], ["k1=1", "k1=2"]])

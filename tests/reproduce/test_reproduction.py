@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from bench.errors import BenchError
+from bench.evaluation.worker import Cell as Work
+from bench.progress import Progress
 from bench.reproduce.cells import Cell, Unit
 from bench.reproduce.claims import Claim
 from bench.reproduce.outcomes import CELL_VERDICTS
 from bench.reproduce.report import CellReport, Reproduction
-from bench.reproduce.reproduction import metrics_of, reproduce
+from bench.reproduce.reproduction import metrics_of, reproduce, wanted
 from bench.reproduce.runs import MethodRuns, count_range
 from bench.results.store import Result
 from bench.specs.spec import Spec
@@ -85,6 +89,39 @@ def test_the_first_recipe_that_can_run_is_taken_and_the_others_are_named(
     assert block.lacking[0].reason == "there is no encoder here."
     assert block.lacking[0].commands == ["bench run --method missing --dataset tiny"]
     assert (report.cells[0].verdict, report.cells[0].reasons) == ("differs", [])
+
+
+def test_what_will_be_run_is_known_ahead_and_run_once(written: Written, runs: RunsOf) -> None:
+    written(
+        [cell("A", "0.9"), cell("B", "0.5")],
+        [
+            recipe("A", "most", on=["elsewhere"]),
+            recipe("A", "half"),
+            recipe("A", "most"),
+            recipe("B", "most", minus="half"),
+        ],
+    )
+    ready = runs("recall@1")
+    asked = wanted(["tgr-2"], (), ready)
+    assert [str(plan.method) for plan in asked] == ["half", "most"]
+
+    ran: list[str] = []
+
+    class Recording:
+        """Runs cells in this process; the methods of these tests are found in no other."""
+
+        def run(self, cells: Sequence[Work], progress: Progress) -> Generator[Path | BenchError]:
+            for work in cells:
+                ran.append(work.label)
+                yield ready.result(work.plan).folder
+
+    ready.run_ahead(asked, Recording(), None)
+    assert ran == ["half @ tiny", "most @ tiny"]
+    report = reproduce(["tgr-2"], (), ready, "bench reproduce tgr-2")
+    assert [item.verdict for item in report.cells].count("not run") == 0
+    # What is there is given to no executor again.
+    ready.run_ahead(asked, Recording(), None)
+    assert len(ran) == 2
 
 
 def test_one_cell_s_failure_ends_no_other(written: Written, run: Callable[..., Reproduction]) -> None:

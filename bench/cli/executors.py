@@ -1,0 +1,46 @@
+"""`--jobs` and `--ray`: where the cells of a command run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from bench.cli.options import F
+from bench.data.dataset import Dataset
+from bench.errors import UsageError
+from bench.evaluation.cluster import Cluster, import_ray
+from bench.evaluation.executors import Executor, Processes
+from bench.specs.spec import Spec
+
+
+def executor_options(function: F) -> F:
+    """`--jobs` and `--ray`, as `jobs` and `address`."""
+    function = click.option(
+        "--ray",
+        "address",
+        metavar="ADDRESS",
+        help="Run the cells on the Ray cluster at this address; `local` starts one on this machine.",
+    )(function)
+    return click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=1,
+        metavar="N",
+        help="Run N cells side by side, each in a process with its share of the cores [default: 1].",
+    )(function)
+
+
+def chosen_executor(jobs: int, address: str | None, load: Callable[[Spec], Dataset]) -> Executor | None:
+    """What `executor_options` ask for; None to run one cell after the other in this process.
+
+    Raises:
+        UsageError: both are given.
+        UnavailableError: Ray is not installed.
+    """
+    if address is None:
+        return Processes(jobs) if jobs > 1 else None
+    if jobs > 1:
+        raise UsageError("--ray takes as many cells at a time as the cluster has room for: give no --jobs with it.")
+    import_ray()
+    return Cluster(address, load)

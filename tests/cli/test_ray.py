@@ -1,0 +1,230 @@
+"""`bench run --ray ADDRESS`: the same results as in one process, on a cluster whose nodes and workers may die."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grids import alive, files, manifests, soon
+from ray.cluster_utils import Cluster
+
+from bench.errors import BenchError, MethodError, UsageError
+from bench.evaluation.cluster import run_cell
+from bench.evaluation.executors import side_by_side
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
+from bench.evaluation.worker import Cell
+from bench.progress import Progress
+from bench.registry import build_method, load_dataset
+from bench.results.store import Result, find_results
+from bench.specs.spec import parse
+
+ROOT = Path(__file__).parents[2]
+Bench = Callable[..., Any]
+
+#: Methods beside whose file the tests see what they do, wherever they run.
+ODD = """
+import os, signal, time
+from pathlib import Path
+import numpy as np
+from bench.protocol import Method
+from bench.search.topk import top_k
+
+HERE = Path(__file__).parent
+
+class Plain(Method):
+    def index(self, library):
+        self.size = len(library)
+
+    def rank(self, queries, depth):
+        codes = np.arange(self.size)
+        return top_k(np.array([(row * codes) % 7 for row in queries.rows], dtype=float), depth)
+
+class Waits(Plain):
+    resources = {"num_cpus": 1, "spare": 1}
+
+    def rank(self, queries, depth):
+        if not (HERE / "go-on").exists():
+            import ray
+
+            (HERE / f"waiting-{os.getpid()}-{ray.get_runtime_context().get_node_id()}").touch()
+            time.sleep(60)
+        return super().rank(queries, depth)
+
+class WaitsAnywhere(Waits):
+    resources = {}
+
+class Dies(Plain):
+    def rank(self, queries, depth):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+class Raises(Plain):
+    def rank(self, queries, depth):
+        raise ConnectionError("the service is away")
+
+class Large(Plain):
+    resources = {"num_cpus": 1, "num_gpus": 8}
+
+class Unclear(Plain):
+    resources = {"num_cpus": "many"}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Methods from the working folder are forgotten after the test, and workers find bench."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "odd", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Three nodes on this machine; all but the first have a resource `spare`."""
+    store: dict[str, Any] = {"object_store_memory": 80_000_000}
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, **store})
+    for _ in range(2):
+        made.add_node(num_cpus=1, resources={"spare": 1}, **store)
+    yield made
+    made.shutdown()
+
+
+def test_a_cluster_gives_the_bytes_of_one_process_though_a_node_is_killed(
+    bench: Bench, tmp_path: Path, cluster: Cluster
+) -> None:
+    Path("odd.py").write_text(ODD)
+    Path("grid.toml").write_text(
+        'methods = ["bm25", "odd:Waits", "tfidf", "random"]\ndatasets = ["starter"]\nlimit = 20\n'
+    )
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "bench",
+            "run",
+            "grid.toml",
+            "--results",
+            str(tmp_path / "many"),
+            "--ray",
+            cluster.address,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    waiting = soon(lambda: list(Path().glob("waiting-*")))[0].name
+    (node,) = [node for node in cluster.worker_nodes if node.node_id == waiting.rpartition("-")[2]]
+    cluster.remove_node(node, allow_graceful=False)
+    Path("go-on").touch()
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    # The other node with the resource that the method states took the cell.
+    assert "retries remaining" in err
+    assert [line.split(":")[0] for line in err.splitlines() if "/4 " in line] == [
+        "1/4 bm25 @ starter",
+        "2/4 odd",
+        "3/4 tfidf @ starter",
+        "4/4 random @ starter",
+    ]
+    alone = bench("run", "grid.toml", "--results", tmp_path / "one")
+    assert out == alone.out
+    assert files(tmp_path / "one") == files(tmp_path / "many")
+    assert len(files(tmp_path / "one")) == 12
+    assert manifests(tmp_path / "one") == manifests(tmp_path / "many")
+    for result in find_results(tmp_path / "many"):
+        assert isinstance(result, Result)
+        result.verify()
+
+
+def test_cells_that_fail_or_die_end_no_other_and_what_is_done_is_kept(bench: Bench, tmp_path: Path) -> None:
+    Path("odd.py").write_text(ODD)
+    grid = ["-m", "odd:Raises", "-m", "odd:Dies", "-m", "random", "-d", "starter", "--limit", 8, "--ray", "local"]
+    said = bench("run", *grid, "--json", code=5)
+    assert "1/3 failed: method odd:Raises failed while ranking the batch of 8 queries" in said.err
+    assert "2/3 failed: the cluster has no result of odd:Dies @ starter (WorkerCrashedError: " in said.err
+    assert "the same command runs this one again." in said.err
+    assert "3/3 random @ starter" in said.err
+    (stored,) = said.json
+    assert stored["manifest"]["method"]["spec"] == "random"
+    again = bench("run", "-m", "random", "-d", "starter", "--limit", 8, "--ray", "local")
+    assert "random @ starter: kept from" in again.err
+
+
+def test_what_cannot_run_is_told_in_a_sentence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("odd.py").write_text(ODD)
+    said = bench("run", "-m", "odd:Large", "-m", "random", "-d", "starter", "--ray", "local", code=2)
+    assert "odd:Large @ starter needs num_cpus 1, num_gpus 8, and no node of the cluster has that" in said.err
+    said = bench("run", "-m", "odd:Unclear", "-d", "starter", "--ray", "local", code=5)
+    assert "`resources` is not a mapping of names to numbers" in said.err
+    said = bench("run", "-m", "random", "-d", "starter", "--ray", "local", "--jobs", 2, code=2)
+    assert "give no --jobs with it" in said.err
+    said = bench("run", "-m", "random", "-d", "starter", "--ray", "nowhere", code=4)
+    assert "cannot join the Ray cluster at 'nowhere'" in said.err
+    assert not list(Path().glob("results/*/*/manifest.json"))
+    monkeypatch.setattr("bench.evaluation.cluster.installed", lambda module: False)
+    said = bench("run", "-m", "random", "-d", "starter", "--ray", "local", code=4)
+    assert '--ray needs the package ray, which is not installed; install it with `pip install "' in said.err
+
+
+@dataclass
+class Recording:
+    """An executor that only takes down the cells."""
+
+    cells: list[Cell] = field(default_factory=list)
+
+    def run(self, cells: Sequence[Cell], progress: Progress) -> Generator[Path | BenchError]:
+        self.cells += cells
+        yield from (UsageError("not run") for _ in cells)
+
+
+def test_a_node_with_other_code_makes_no_result(tmp_path: Path) -> None:
+    runner = Runner(tmp_path / "results", load=load_dataset, build=build_method)
+    plan = Plan(dataset=parse("starter"), method=parse("bm25"), limit=8)
+    recording = Recording()
+    assert [str(outcome) for outcome in side_by_side(runner, [plan], recording)] == ["not run"]
+    (cell,) = recording.cells
+    dataset = load_dataset(parse("starter"))
+    same = run_cell(cell, dataset).outcome
+    assert isinstance(same, dict)
+    assert sorted(same) == ["manifest.json", "metrics.json", "per_query.parquet", "run.parquet"]
+    other = run_cell(replace(cell, identifier="0" * 12), dataset).outcome
+    assert isinstance(other, MethodError)
+    assert "bm25 @ starter would be another result on" in str(other)
+    assert not list(tmp_path.glob("results/*/*/manifest.json"))
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_the_command_and_the_same_one_goes_on(
+    bench: Bench, tmp_path: Path, sent: signal.Signals
+) -> None:
+    Path("odd.py").write_text(ODD)
+    grid = ["run", "-m", "random", "-m", "odd:WaitsAnywhere", "-d", "starter", "--limit", "8", "--ray", "local"]
+    grid += ["--results", str(tmp_path / "results")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench", *grid],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # A shell in the background has its children ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    worker = int(soon(lambda: [path.name for path in Path().glob("waiting-*")])[0].split("-")[1])
+    soon(lambda: list(tmp_path.glob("results/starter/random-*/manifest.json")))
+    assert alive(worker)
+    process.send_signal(sent)
+    started = time.monotonic()
+    assert process.wait(60) in (130, -sent)
+    soon(lambda: not alive(worker), 60)
+    assert time.monotonic() - started < 60
+    Path("go-on").touch()
+    first, second = bench(*grid, "--json").json
+    assert first["manifest"]["method"]["spec"] == "random"
+    assert second["manifest"]["method"]["spec"] == "odd:WaitsAnywhere"
