@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from statistics import NormalDist
 
 import numpy as np
@@ -14,6 +16,10 @@ from bench.stats.units import dependence, robust_mean, whole_sums
 RESAMPLES = 10_000
 #: Numbers in a block of draws: few enough to stay in a processor's cache.
 _BLOCK = 1 << 17
+#: Samples in a block of draws from many queries.
+_SAMPLES = 64
+#: Numbers in such a block at most.
+_LARGEST_BLOCK = 1 << 21
 
 
 def bca_intervals(
@@ -146,7 +152,11 @@ def resampled_sums(values: NDArray[np.float64], resamples: int, random: np.rando
     """
     queries = len(values)
     sums = np.empty((resamples, values.shape[1]))
-    step = max(1, _BLOCK // queries)
+    if queries * _SAMPLES > _BLOCK:
+        for start, counts in _counted(queries, resamples, random):
+            sums[start : start + len(counts)] = counts @ values
+        return sums
+    step = _BLOCK // queries
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
         drawn = random.integers(queries, size=(size, queries))
@@ -154,3 +164,22 @@ def resampled_sums(values: NDArray[np.float64], resamples: int, random: np.rando
         counts = np.bincount(drawn.ravel(), minlength=size * queries).reshape(size, queries)
         sums[start : start + size] = counts.astype(np.float64) @ values
     return sums
+
+
+def _counted(queries: int, resamples: int, random: np.random.Generator) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Blocks of (samples, queries) counts of many queries, each with its first sample; a block is valid until the next.
+
+    A block holds so many samples that the product reads all values less often. While it is counted and multiplied, a
+    thread draws the next one: both let go of the interpreter.
+    """
+    step = max(1, min(_SAMPLES, _LARGEST_BLOCK // queries))
+    block = np.empty((step, queries))
+    with ThreadPoolExecutor(1) as pool:
+        ahead = pool.submit(random.integers, queries, size=(min(step, resamples), queries))
+        for start in range(0, resamples, step):
+            drawn = ahead.result()
+            if start + step < resamples:
+                ahead = pool.submit(random.integers, queries, size=(min(step, resamples - start - step), queries))
+            for row, sample in enumerate(drawn):
+                block[row] = np.bincount(sample, minlength=queries)
+            yield start, block[: len(drawn)]

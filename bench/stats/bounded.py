@@ -22,8 +22,10 @@ def few_differ(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> 
         values: (queries, columns), at least one query.
         codes: (queries,) units from 0 without a gap; None for independent queries.
     """
-    own = np.arange(len(values)) if codes is None else codes
-    return np.array([len(np.unique(own[rare])) < ENOUGH for rare in _rare(values).T], dtype=bool)
+    rare = _rare(values)
+    if codes is None:
+        return np.count_nonzero(rare, axis=0) < ENOUGH
+    return np.array([len(np.unique(codes[column])) < ENOUGH for column in rare.T], dtype=bool)
 
 
 def bounded_intervals(

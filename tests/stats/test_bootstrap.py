@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import bootstrap
 
-from bench.stats.bootstrap import bca_intervals
+from bench.stats.bootstrap import bca_intervals, resampled_sums
 
 RESAMPLES = 60_000
 
@@ -158,7 +158,7 @@ def test_the_interval_holds_the_mean_and_a_wider_level_holds_the_narrower_interv
 
 
 def test_many_queries_are_resampled_in_several_blocks() -> None:
-    # 2^17 numbers a block: with 50,000 queries, 2 resamples each.
+    # 2^21 numbers a block at most: with 50,000 queries, 41 resamples each.
     values = np.random.default_rng(8).random((50_000, 1))
     low, high = bca_intervals(values, resamples=200)[0]
     error = values.std() / np.sqrt(len(values))
@@ -173,6 +173,14 @@ def test_the_draws_do_not_depend_on_where_blocks_end(monkeypatch: pytest.MonkeyP
     whole = bca_intervals(values, resamples=500)
     monkeypatch.setattr("bench.stats.bootstrap._BLOCK", block)
     assert bca_intervals(values, resamples=500).tobytes() == whole.tobytes()
+
+
+def test_many_queries_have_the_sums_of_draws_taken_one_by_one() -> None:
+    values = np.random.default_rng(8).integers(0, 9, (30_000, 2)).astype(np.float64)
+    sums = resampled_sums(values, 100, np.random.default_rng(5))
+    random = np.random.default_rng(5)
+    # Blocks of 64 and 36 samples.
+    assert sums.tolist() == [values[random.integers(30_000, size=30_000)].sum(axis=0).tolist() for _ in range(100)]
 
 
 @pytest.mark.parametrize("shape", ["exponential", "three levels"])
