@@ -172,13 +172,13 @@ def _beside(asked: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) ->
 
 
 def _task(asked: Mapping[str, float]) -> Any:
-    """The remote function with a cell's resources. Each task has a process of its own, as in `Processes`."""
+    """The remote function with a cell's resources."""
     import ray
 
     options: dict[str, Any] = {name: asked[name] for name in ("num_cpus", "num_gpus", "memory") if name in asked}
     options["resources"] = {name: value for name, value in asked.items() if name not in options}
     options["runtime_env"] = {"env_vars": thread_settings(max(1, int(asked["num_cpus"])))}
-    return ray.remote(max_calls=1, max_retries=_RETRIES, **options)(run_cell)
+    return ray.remote(max_retries=_RETRIES, **options)(run_cell)
 
 
 @dataclass

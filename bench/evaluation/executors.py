@@ -1,8 +1,7 @@
 """Where the cells of a grid run: one after the other in this process, or side by side in processes of their own.
 
-A cell is one method on one dataset. Every process works on one cell and ends with it, so that the memory of a cell is
-its own, and a process that dies takes one cell with it. What passes between the two sides is in
-`bench.evaluation.worker`.
+A cell is one method on one dataset. A process works on one cell at a time, so that one that dies takes one cell with
+it; then it takes the next, as this process would. What passes between the two sides is in `bench.evaluation.worker`.
 """
 
 from __future__ import annotations
@@ -127,7 +126,7 @@ def stated_resources(method: Method) -> dict[str, float]:
 
 @dataclass
 class Processes:
-    """Runs so many cells side by side, each in a fresh process with its share of the processor's cores.
+    """Runs so many cells side by side, in processes that each have a share of the processor's cores.
 
     Cells that pay for their answers run one after the other: each process counts what it spends, and the limit is one
     for all.
@@ -138,6 +137,7 @@ class Processes:
 
     jobs: int
     _running: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    _idle: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _paying: threading.Lock = field(default_factory=threading.Lock)
     _stopped: bool = False
@@ -156,6 +156,9 @@ class Processes:
             finally:
                 self._stop()
                 pool.shutdown(cancel_futures=True)
+                for process in self._idle:
+                    self._end(process)
+                self._idle.clear()
 
     def _stop(self) -> None:
         with self._lock:
@@ -178,26 +181,39 @@ class Processes:
         with self._lock, storage_errors("a process for a cell"):
             if self._stopped:
                 return _ended(cell, "was not begun")
-            # -P: what this process imports is what that one imports, and nothing of the working folder beyond it.
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", "from bench.evaluation.worker import main; main()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=_environment(self.jobs),
-            )
-            self._running.add(process)
+            process = self._idle.pop() if self._idle else self._started()
+        outcome = None
         try:
             outcome = _followed(process, cell, progress)
         finally:
-            process.kill()
-            code = process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with suppress(BrokenPipeError):
-                        pipe.close()
-            with self._lock:
-                self._running.discard(process)
+            if outcome is None:
+                code = self._end(process)
+            else:
+                with self._lock:
+                    self._idle.append(process)
         return _ended(cell, _manner(code)) if outcome is None else outcome
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        # -P: what this process imports is what that one imports, and nothing of the working folder beyond it.
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", "from bench.evaluation.worker import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=_environment(self.jobs),
+        )
+        self._running.add(process)
+        return process
+
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        process.kill()
+        code = process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        with self._lock:
+            self._running.discard(process)
+        return code
 
 
 def _followed(process: subprocess.Popen[bytes], cell: Cell, progress: Progress) -> Path | BenchError | None:

@@ -1,7 +1,7 @@
-"""One cell of a grid, and the process that runs it for `bench.evaluation.executors`, which alone starts it.
+"""One cell of a grid, and the process that runs cells for `bench.evaluation.executors`, which alone starts it.
 
-The process reads a `Cell` from standard input and writes messages to standard output, the last of them the outcome.
-Both ends are the same program on the same machine, so the messages are pickles.
+The process reads a `Cell` from standard input and writes messages to standard output, the last of them the outcome;
+then it waits for the next cell. Both ends are the same program on the same machine, so the messages are pickles.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import itertools
 import os
 import pickle
 import platform
+import queue
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO
 
 from bench.data.dataset import Dataset
@@ -29,8 +29,6 @@ from bench.progress import Progress, Stage
 from bench.registry import build_method, load_dataset
 from bench.session import session
 from bench.specs.spec import Spec
-
-_NONE: Mapping[Spec, Dataset] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -148,19 +146,25 @@ class _Bar:
         self.reports.send(Advanced(self.number, amount))
 
 
-def work(cell: Cell, reports: Progress, datasets: Mapping[Spec, Dataset] = _NONE) -> Path | BenchError:
+def work(cell: Cell, reports: Progress, datasets: dict[Spec, Dataset]) -> Path | BenchError:
     """Run a cell as `bench run` does, its checks included.
 
     Args:
         cell: what runs.
         reports: where work reports to.
-        datasets: what is at hand; others are loaded.
+        datasets: what is at hand; others are loaded and put there.
     """
     with session(offline=cell.offline, cache=cell.cache):
         sources = Sources.from_environment(cell.mirror, cell.offline, reports)
+
+        def load(spec: Spec) -> Dataset:
+            if spec not in datasets:
+                datasets[spec] = load_dataset(spec, sources)
+            return datasets[spec]
+
         runner = Runner(
             cell.results,
-            load=lambda spec: datasets[spec] if spec in datasets else load_dataset(spec, sources),
+            load=load,
             build=lambda spec: build_method(spec, progress=reports),
             progress=reports,
             overwrite=cell.overwrite,
@@ -189,21 +193,28 @@ def _plain(error: BenchError) -> BenchError:
 
 
 def main() -> None:
-    """Run the cell that standard input gives, and end with it."""
+    """Run the cells that standard input gives, one after the other, and end with it."""
     # What a method prints is no message.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        reports = _Reports(out)
+        cells: queue.SimpleQueue[Cell] = queue.SimpleQueue()
+        threading.Thread(target=_read_cells, args=(cells,), daemon=True).start()
+        datasets: dict[Spec, Dataset] = {}
         try:
-            cell: Cell = pickle.load(sys.stdin.buffer)
-            threading.Thread(target=_ends_with_parent, args=(sys.stdin.fileno(),), daemon=True).start()
-            reports = _Reports(out)
-            reports.send(Outcome(work(cell, reports)))
-        except (EOFError, KeyboardInterrupt, BrokenPipeError):
+            while True:
+                cell = cells.get()
+                # The next cell is often of the same dataset; others would only take memory.
+                datasets = {spec: dataset for spec, dataset in datasets.items() if spec == cell.plan.dataset}
+                reports.send(Outcome(work(cell, reports, datasets)))
+        except (KeyboardInterrupt, BrokenPipeError):
             os._exit(INTERRUPTED)
 
 
-def _ends_with_parent(standard_input: int) -> None:
-    """Nobody waits for the cell once the input ends, also where the other process was killed."""
-    while os.read(standard_input, 1):
-        pass
-    os._exit(INTERRUPTED)
+def _read_cells(cells: queue.SimpleQueue[Cell]) -> None:
+    """Nobody waits for a cell once the input ends, also where the other process was killed."""
+    try:
+        while True:
+            cells.put(pickle.load(sys.stdin.buffer))
+    except (EOFError, pickle.UnpicklingError):
+        os._exit(INTERRUPTED)
