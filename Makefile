@@ -10,7 +10,7 @@ LOCK := requirements.lock
 # First and pinned: left to itself, sentence-transformers takes the newest build, with gigabytes of CUDA on Linux.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check types gate light lock site board docs axe typescript clean
+.PHONY: demo test check types gate light lock sbom audit site board docs axe typescript clean
 
 demo: $(READY)
 	$(BIN)/bench run
@@ -73,6 +73,21 @@ lock:
 	build/lock/bin/pip freeze --quiet --exclude tool-retrieval-bench > build/lock/frozen
 	sed -E 's/\+[A-Za-z0-9.]+$$//' build/lock/frozen >> build/lock/$(LOCK)
 	mv build/lock/$(LOCK) $(LOCK)
+
+# What is installed, as a bill of materials in CycloneDX' format; and advisories for the locked versions, from PyPI: that one
+# needs the network.
+SUPPLY := build/supply
+
+$(SUPPLY)/.ready:
+	rm -rf $(SUPPLY) && $(PYTHON) -m venv $(SUPPLY)
+	$(SUPPLY)/bin/pip install --quiet "cyclonedx-bom>=7" "pip-audit>=2.9"
+	touch $@
+
+sbom: $(READY) $(SUPPLY)/.ready
+	$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json $(BIN)/python
+
+audit: $(SUPPLY)/.ready
+	$(SUPPLY)/bin/pip-audit --requirement $(LOCK) --no-deps --disable-pip
 
 # The site of the results in SITE_RESULTS, by default those that the repository keeps; only pages that changed are written.
 # REPRODUCTION is a report of `bench reproduce` that is shown with them.

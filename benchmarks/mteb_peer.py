@@ -97,13 +97,16 @@ def by_mteb(dataset: str, encoder: str, cache: str) -> None:
         self.dataset = {"default": {"test": split}}
         self.data_loaded = True
 
-    task = type("Peer", (mteb.AbsTaskRetrieval,), {"metadata": described, "load_data": load_data})()
+    task = type(
+        "Peer", (import_module("mteb.abstasks").AbsTaskRetrieval,), {"metadata": described, "load_data": load_data}
+    )()
     from sentence_transformers import SentenceTransformer
 
     folder = str(Encoder(EMBEDDED).folder) if encoder == EMBEDDED else encoder
     model = SentenceTransformer(folder, device="cpu")
     if cache:
-        model = import_module("mteb.models").CachedEmbeddingWrapper(model, cache)
+        wrapped = import_module("mteb.models.sentence_transformer_wrapper").SentenceTransformerEncoderWrapper(model)
+        model = import_module("mteb.models.cache_wrappers").CachedEmbeddingWrapper(wrapped, cache)
     result = mteb.evaluate(model, task, cache=None, show_progress_bar=False)
     (scores,) = result.task_results[0].scores["test"]
     print(json.dumps(scores["ndcg_at_10"]))
@@ -134,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             environment["BENCH_DATA"] = str(out / "data")
             synthetic(out / "beir")
             static_encoder(out / "static")
-            add = [sys.executable, "-m", "bench", "data", "add", "synthetic", str(out / "beir")]
+            add = [sys.executable, "-m", "bench", "data", "add", "synthetic", "--from", str(out / "beir")]
             timed(add, environment)
         run = [sys.executable, "-m", "bench", "run", "-m", f"dense(encoder={encoder})", "-d", what, "--json", "-q"]
         run += ["--overwrite", "always", "--results", str(out / what / "results")]

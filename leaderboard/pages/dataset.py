@@ -185,7 +185,7 @@ def _left_out_of_costs(board: Board) -> str:
     """What the pictures of costs leave out."""
     costs = [per_thousand(row.result.manifest) for row in board.rows if not row.oracle]
     unknown = sum(cost is None for cost in costs)
-    words = "" if any(costs) else "No result here is known to have paid for calls: what it costs in money is 0."
+    words = "" if any(costs) else "No paid calls are known of the results here."
     if unknown:
         words += f" Results with unknown cost (run files, models or embeddings without prices): {unknown}."
     if uncounted := sum(not row.result.metrics.tokens for row in board.rows if not row.oracle):

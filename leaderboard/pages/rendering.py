@@ -22,6 +22,15 @@ from bench.text import clean, label, unique_slug
 STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "compare.js", "icon.svg")
 
 
+#: Marks by the words that a reader of the site needs; results and exports keep the short ones.
+_SHOWN = {
+    "rules": "no LLM (rules)",
+    "tools seen": "trained on these tools",
+    "bundles seen": "tool sets seen in training",
+    "bundles unknown": "tool sets in training unknown",
+}
+
+
 @cache
 def environment() -> jinja2.Environment:
     """The templates; everything that they print is escaped, and free of what no page can hold."""
@@ -48,6 +57,7 @@ def environment() -> jinja2.Environment:
         at=_at,
         measure=lambda name: name.partition("@")[0],
         ticks=_ticks,
+        shown=lambda text: _SHOWN.get(text, text),
         web=lambda url: url.startswith(("https://", "http://")),
     )
     made.globals.update(

@@ -60,7 +60,7 @@ def test_a_dataset_page_draws_quality_against_money_and_names_what_is_not_known(
     free = build()
     board = free.only("d/*.html")
     assert "against money" not in board.text
-    assert "No result here is known to have paid for calls" in board.text
+    assert "No paid calls are known of the results here." in board.text
     queries = Result.read(_folder(ready, "random")).manifest.dataset.queries
     edit(_folder(ready, "random"), method__needs_llm=True, model_use=USE)
     edit(_folder(ready, "nearest-bundle"), method__needs_llm=True)
