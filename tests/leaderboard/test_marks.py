@@ -124,7 +124,7 @@ def test_a_mark_stands_on_the_row_and_in_every_export(
         assert row.doubtful
         assert 'class="tie"' in board.text
     else:
-        shown = f">{mark}</span>"
+        shown = f">{SHOWN.get(mark, mark)}</span>"
         assert mark in [item.text for item in row.marks]
         assert shown in board.text
         # Numbers of other code are not in a mean over datasets, and an order is one board's.
