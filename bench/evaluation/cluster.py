@@ -49,7 +49,7 @@ class Returned:
 class Cluster:
     """Runs each cell as a task of a Ray cluster.
 
-    A task takes the resources that its method states (see `demand`); as many run at a time as there is room for. If a
+    A task takes the resources that its method states, or usual ones (`_demand`); as many run at a time as there is room for. If a
     node dies, Ray gives its cells to others. Cells that pay for their answers run on this machine, one after the
     other: the journal and the spending limit are here.
 
@@ -106,7 +106,7 @@ class Cluster:
     def _connected(self, progress: Progress) -> Iterator[None]:
         import ray
 
-        # Ray would report the use of it to its makers.
+        # Ray would report the use of it to its makers; it takes this from the environment alone.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # A cluster runs what it is sent, so that only this machine may reach one that is started here.
         started: dict[str, Any] = (
