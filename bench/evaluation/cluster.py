@@ -49,9 +49,9 @@ class Returned:
 class Cluster:
     """Runs each cell as a task of a Ray cluster.
 
-    A task takes the resources that its method states, or usual ones (`_demand`); as many run at a time as there is room for. If a
-    node dies, Ray gives its cells to others. Cells that pay for their answers run on this machine, one after the
-    other: the journal and the spending limit are here.
+    A task takes the resources that its method states, or usual ones (`_demand`); as many run at a time as there is
+    room for. If a node dies, Ray gives its cells to others. Cells that pay for their answers run on this machine, one
+    after the other: the journal and the spending limit are here.
 
     Attributes:
         address: of the cluster, as `ray.init` takes it; `local` starts one on this machine for as long as it runs.
