@@ -153,8 +153,8 @@ def resampled_sums(values: NDArray[np.float64], resamples: int, random: np.rando
     queries = len(values)
     sums = np.empty((resamples, values.shape[1]))
     if queries * _SAMPLES > _BLOCK:
-        for start, counts in _counted(queries, resamples, random):
-            sums[start : start + len(counts)] = counts @ values
+        for start, block in _counted(queries, resamples, random):
+            sums[start : start + len(block)] = block @ values
         return sums
     step = _BLOCK // queries
     for start in range(0, resamples, step):

@@ -24,7 +24,8 @@ def few_differ(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> 
     """
     rare = _rare(values)
     if codes is None:
-        return np.count_nonzero(rare, axis=0) < ENOUGH
+        few: NDArray[np.bool_] = np.count_nonzero(rare, axis=0) < ENOUGH
+        return few
     return np.array([len(np.unique(codes[column])) < ENOUGH for column in rare.T], dtype=bool)
 
 
