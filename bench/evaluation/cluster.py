@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import os
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -106,8 +105,6 @@ class Cluster:
     def _connected(self, progress: Progress) -> Iterator[None]:
         import ray
 
-        # Ray would report the use of it to its makers; it takes this from the environment alone.
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # A cluster runs what it is sent, so that only this machine may reach one that is started here.
         started: dict[str, Any] = (
             {"address": "local", "num_cpus": cores(), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
