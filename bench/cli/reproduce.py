@@ -75,6 +75,8 @@ def command(
     bars = progress(quiet)
     if not what:
         raise UsageError("say what to reproduce: list, all, claims, a table (tgr-2) or a paper (tgr).")
+    if what[0] in ("train", "list") and (jobs > 1 or address is not None):
+        raise UsageError(f"bench reproduce {what[0]} runs no cells: give no --jobs and no --ray with it.")
     if what[0] == "train":
         _train(what[1:], mirror, offline, quiet)
         return

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import socket
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -32,6 +33,8 @@ from bench.text import clean
 
 #: Another node is tried so often when one dies with a cell, or a cell's process does.
 _RETRIES = 3
+#: Seconds without an ended cell after which the nodes are looked at.
+_PATIENCE = 10.0
 #: More cores make an encoder hardly faster.
 _CORES_OF_A_MODEL = 4
 
@@ -49,8 +52,8 @@ class Cluster:
     """Runs each cell as a task of a Ray cluster.
 
     A task takes the resources that its method states, or usual ones (`_demand`); as many run at a time as there is
-    room for. If a node dies, Ray gives its cells to others. Cells that pay for their answers run on this machine, one
-    after the other: the journal and the spending limit are here.
+    room for. If a node dies, Ray gives its cells to others. Cells that pay for their answers or ask a service run on
+    this machine, one after the other: the journal and the spending limit are here, and the service may be.
 
     Attributes:
         address: of the cluster, as `ray.init` takes it; `local` starts one on this machine for as long as it runs.
@@ -72,11 +75,11 @@ class Cluster:
 
         outcomes: dict[int, Path | BenchError] = {}
         with self._connected(progress), progress.stage("run", len(cells), "cells") as done:
-            nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+            nodes = _nodes()
             datasets: dict[Spec, Any] = {}
             waiting: dict[Any, int] = {}
             try:
-                asked = {number: _demand(cell, nodes) for number, cell in enumerate(cells) if not cell.pays}
+                asked = {number: _demand(cell, nodes) for number, cell in enumerate(cells) if not _stays(cell)}
                 for number, demand in asked.items():
                     spec = cells[number].plan.dataset
                     if spec not in datasets:
@@ -84,17 +87,18 @@ class Cluster:
                     cell = replace(cells[number], mirror=None, jobs=_beside(demand, nodes))
                     waiting[_task(demand).remote(cell, datasets[spec])] = number
                 datasets.clear()
-                paying = [cell for cell in cells if cell.pays]
-                with closing(Processes(1).run(paying, progress)) as paid:
+                staying = [cell for cell in cells if _stays(cell)]
+                with closing(Processes(1).run(staying, progress)) as here:
                     for number, cell in enumerate(cells):
                         # What ends first is stored first, so that nothing that is done is lost.
-                        while waiting and (cell.pays or number not in outcomes):
-                            (ready,), _ = ray.wait(list(waiting), num_returns=1)
-                            ended = waiting.pop(ready)
-                            outcomes[ended] = _stored(cells[ended], _fetched(ready, cells[ended]), progress)
-                            done.advance()
-                        if cell.pays:
-                            outcomes[number] = next(paid)
+                        while waiting and (_stays(cell) or number not in outcomes):
+                            ready, _ = ray.wait(list(waiting), num_returns=1, timeout=_PATIENCE)
+                            for reference in ready or _hopeless(waiting, asked):
+                                ended = waiting.pop(reference)
+                                outcomes[ended] = _stored(cells[ended], _fetched(reference, cells[ended]), progress)
+                                done.advance()
+                        if _stays(cell):
+                            outcomes[number] = next(here)
                             done.advance()
                         yield outcomes.pop(number)
             finally:
@@ -114,8 +118,9 @@ class Cluster:
         # Ray prints what happens to nodes and tasks to standard output, where the command's own output belongs.
         with contextlib.redirect_stdout(_Said(progress)):
             try:
+                _knock(self.address)
                 ray.init(**started, log_to_driver=False, logging_level=logging.CRITICAL)
-            except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            except (OSError, OverflowError, RuntimeError, ValueError) as error:
                 first = clean(str(error)).splitlines() or [type(error).__name__]
                 raise UnavailableError(
                     f"cannot join the Ray cluster at {clean(self.address)!r} ({first[0][:200]}); start one with "
@@ -125,6 +130,18 @@ class Cluster:
                 yield
             finally:
                 ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """See that something listens where a cluster should be; Ray would try for minutes, and say so on standard error.
+
+    Raises:
+        OSError: nothing does.
+        OverflowError: there is no such port.
+    """
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
 
 
 def import_ray() -> None:
@@ -154,13 +171,40 @@ def _demand(cell: Cell, nodes: Sequence[Mapping[str, float]]) -> dict[str, float
     else:
         usual = {"num_cpus": 1.0}
     asked = usual | dict(cell.resources)
-    names = {"num_cpus": "CPU", "num_gpus": "GPU"}
-    if not any(all(node.get(names.get(name, name), 0) >= value for name, value in asked.items()) for node in nodes):
+    if not _fits(asked, nodes):
         stated = ", ".join(f"{name} {value:g}" for name, value in asked.items())
         raise UsageError(
             f"{cell.label} needs {stated}, and no node of the cluster has that; `resources` of the method states it."
         )
     return asked
+
+
+def _nodes() -> list[Mapping[str, float]]:
+    """What each node that is alive has."""
+    import ray
+
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+
+
+def _fits(asked: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> bool:
+    """Whether a node has all that a task takes, free or not."""
+    names = {"num_cpus": "CPU", "num_gpus": "GPU"}
+    return any(all(node.get(names.get(name, name), 0) >= value for name, value in asked.items()) for node in nodes)
+
+
+def _hopeless(waiting: Mapping[Any, int], asked: Mapping[int, Mapping[str, float]]) -> list[Any]:
+    """Tasks that no node can take any more since some died, cancelled; Ray itself would wait for ever."""
+    import ray
+
+    nodes = _nodes()
+    found = [reference for reference, number in waiting.items() if not _fits(asked[number], nodes)]
+    for reference in found:
+        ray.cancel(reference, force=True)
+    return found
+
+
+def _stays(cell: Cell) -> bool:
+    return cell.pays or cell.asks
 
 
 def _beside(asked: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> int:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.errors import BenchError, MethodError
+from bench.evaluation.guard import checked_marks
 from bench.evaluation.machine import cores
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
@@ -27,7 +28,7 @@ from bench.evaluation.worker import Advanced, Begun, Cell, Ended, Message, Noted
 from bench.progress import Progress, Stage
 from bench.protocol import Method
 from bench.protocol.parts import methods_of, models, needs_llm
-from bench.results.store import Result, is_complete
+from bench.results.store import Result
 from bench.session import current_session
 from bench.storage.paths import storage_errors
 
@@ -69,7 +70,7 @@ def side_by_side(
     here = current_session()
     checked = runner.check(plans)
     # What is there already takes no worker: the runner keeps it, or scores it again.
-    kept = [runner.overwrite != "always" and is_complete(item.folder) for item in checked]
+    kept = [runner.keeps(item) for item in checked]
     cells = [
         Cell(
             item.plan,
@@ -82,6 +83,7 @@ def side_by_side(
             item.identifier,
             item.folder.absolute(),
             needs_llm(item.method),
+            _asks(item.method),
             bool(models(item.method)),
             stated_resources(item.method),
         )
@@ -102,6 +104,13 @@ def side_by_side(
 
 def _none() -> Generator[Path | BenchError]:
     yield from ()
+
+
+def _asks(method: Method) -> bool:
+    # A mark that cannot be made yet ends the run with its sentence when it is due.
+    with suppress(Exception):
+        return "remote" in checked_marks(method)
+    return False
 
 
 def stated_resources(method: Method) -> dict[str, float]:

@@ -96,9 +96,12 @@ class Runner:
         Raises:
             BenchError: the first problem found by the checks; nothing has been run then.
         """
+        yield from self.run_checked(self.check(plans))
+
+    def run_checked(self, prepared: deque[Prepared]) -> Iterator[Result | BenchError]:
+        """Run what `check` gave, as `run` does, and empty it."""
         # Loaded models are shared by the plans, and each run counts for itself.
         shared = current_session()
-        prepared = self.check(plans)
         while prepared:
             outcome: Result | BenchError
             try:
@@ -124,6 +127,15 @@ class Runner:
                 raise UsageError(f"the result {item.folder} already exists, and --overwrite is never.")
         check_writable(self.results)
         return prepared
+
+    def keeps(self, item: Prepared) -> bool:
+        """Whether a stored result takes the place of a run, unless it turns out to be damaged."""
+        if self.overwrite == "always" or not is_complete(item.folder):
+            return False
+        try:
+            return self.overwrite == "missing" or not _asks_elsewhere(Result.read(item.folder))
+        except ResultError:
+            return False
 
     def forget(self) -> None:
         """Let go of the datasets in memory."""

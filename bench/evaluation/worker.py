@@ -44,6 +44,7 @@ class Cell:
         identifier: of the result, as found where the cell comes from.
         folder: of the result.
         pays: whether its method calls a language model or another paid service.
+        asks: whether its method asks a service of which nothing tells where it is, such as one on this machine.
         models: whether its method has models, such as an encoder.
         resources: what its method asks of a cluster, by Ray's names.
         jobs: how many cells run side by side.
@@ -59,6 +60,7 @@ class Cell:
     identifier: str
     folder: Path
     pays: bool
+    asks: bool
     models: bool
     resources: Mapping[str, float]
     jobs: int = 1
@@ -172,14 +174,13 @@ def work(cell: Cell, reports: Progress, datasets: dict[Spec, Dataset]) -> Path |
             jobs=cell.jobs,
         )
         try:
-            (prepared,) = runner.check([cell.plan])
-            if prepared.identifier != cell.identifier:
+            checked = runner.check([cell.plan])
+            if checked[0].identifier != cell.identifier:
                 return MethodError(
                     f"{cell.label} would be another result on {platform.node()} than where the command was given: "
                     "their code of bench or of the method differs, or the models it names do; install the same on both."
                 )
-            del prepared
-            (outcome,) = runner.run([cell.plan])
+            (outcome,) = runner.run_checked(checked)
         except BenchError as error:
             return _plain(error)
         except Exception as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from grids import alive, files, manifests, soon
 from ray.cluster_utils import Cluster
+from searchservice import Service
 
 from bench.errors import BenchError, MethodError, UsageError
 from bench.evaluation.cluster import run_cell
@@ -145,6 +147,43 @@ def test_a_cluster_gives_the_bytes_of_one_process_though_a_node_is_killed(
         result.verify()
 
 
+def test_a_cell_that_no_node_can_take_any_more_fails_and_the_others_go_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    Path("odd.py").write_text(ODD)
+    monkeypatch.setattr("bench.evaluation.cluster._PATIENCE", 1.0)
+
+    def kill() -> None:
+        soon(lambda: list(Path().glob("waiting-*")))
+        for node in list(cluster.worker_nodes):
+            cluster.remove_node(node, allow_graceful=False)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    grid = ["-m", "odd:Waits", "-m", "random", "-d", "starter", "--limit", 8, "--ray", cluster.address]
+    said = bench("run", *grid, code=5)
+    killer.join()
+    assert "1/2 failed: the cluster has no result of odd:Waits @ starter (" in said.err
+    assert "2/2 random @ starter" in said.err
+
+
+def test_a_service_is_asked_from_this_machine_and_asked_again_by_a_worker(
+    bench: Bench, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = load_dataset("starter").tools[0].tool_id
+    service.answer = lambda request: request.reply([first])
+    monkeypatch.setattr("bench.evaluation.cluster._task", lambda demand: pytest.fail("a node would ask"))
+    grid = ["-m", f'http(url="{service.url}")', "-d", "starter", "--limit", 4, "--results", "results", "--json"]
+    bench("run", *grid, "--ray", "local")
+    asked = len(service.seen)
+    assert asked >= 4
+    again = bench("run", *grid, "--jobs", 2)
+    assert "run again, because it asks what may have changed" in again.err
+    assert len(service.seen) > asked
+    # By a worker, beside others, and not by this process.
+    assert again.json[0]["manifest"]["environment"]["hardware"]["jobs"] == 2
+
+
 def test_cells_that_fail_or_die_end_no_other_and_what_is_done_is_kept(bench: Bench, tmp_path: Path) -> None:
     Path("odd.py").write_text(ODD)
     grid = ["-m", "odd:Raises", "-m", "odd:Dies", "-m", "random", "-d", "starter", "--limit", 8, "--ray", "local"]
@@ -169,6 +208,10 @@ def test_what_cannot_run_is_told_in_a_sentence(bench: Bench, monkeypatch: pytest
     assert "give no --jobs with it" in said.err
     said = bench("run", "-m", "random", "-d", "starter", "--ray", "nowhere", code=4)
     assert "cannot join the Ray cluster at 'nowhere'" in said.err
+    # Ray alone would try for minutes.
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"):
+        said = bench("run", "-m", "random", "-d", "starter", "--ray", address, code=4)
+        assert f"cannot join the Ray cluster at {address!r}" in said.err
     assert not list(Path().glob("results/*/*/manifest.json"))
     monkeypatch.setattr("bench.evaluation.cluster.installed", lambda module: False)
     said = bench("run", "-m", "random", "-d", "starter", "--ray", "local", code=4)

@@ -169,3 +169,8 @@ print([name for name in models if name in sys.modules])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("word", ["train", "list"])
+def test_what_runs_no_cells_takes_no_jobs(bench: Bench, word: str) -> None:
+    assert f"bench reproduce {word} runs no cells" in bench("reproduce", word, "--jobs", 2, code=2).err
