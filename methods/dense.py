@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.errors import require
+from bench.models.compiled import Backend
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
@@ -35,13 +36,18 @@ class Dense(Method):
         query_prompt: str = Field("", description="prefix of every query, for encoders trained with one")
         tool_prompt: str = Field("", description="prefix of every tool text")
         index: Literal["exact", "hnsw"] = Field("exact", description="exact search, or an approximate one by a graph")
+        backend: Backend = Field(
+            "torch", description="what computes the encoder; `openvino` and `openvino-bf16` need the package openvino"
+        )
 
     parameters: Parameters
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
         self._tools, self._queries = (
-            self.include(Encoder(parameters.encoder, prompt=prompt, progress=context.progress))
+            self.include(
+                Encoder(parameters.encoder, prompt=prompt, backend=parameters.backend, progress=context.progress)
+            )
             for prompt in (parameters.tool_prompt, parameters.query_prompt)
         )
 

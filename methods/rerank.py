@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from bench.models.classifiers import Backend
+from bench.models.compiled import Backend
 from bench.models.crossencoders import CrossEncoder, probability
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.protocol.explanation import Case, Explanation, Reason, number

@@ -1,7 +1,8 @@
 """The cells of a grid on the machines of a Ray cluster (https://docs.ray.io), which schedules, retries and moves data.
 
 Each cell is one task. Its dataset goes through Ray's object store once, its result comes back as the bytes of its
-files, and this process puts it into its place among the results: the nodes need no shared folder. A node builds the
+files, and this process puts it into its place among the results: the nodes need no shared folder. The texts that the
+models of a cell compute are shared among the nodes (`bench.evaluation.shards`). A node builds the
 method by its spec, so bench, the method and the models it names have to be there; the identity of the result tells
 whether they are the same as here.
 """
@@ -22,9 +23,11 @@ from typing import Any
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, MethodError, UnavailableError, UsageError, install_command, installed
 from bench.evaluation.answers import forget
-from bench.evaluation.executors import Processes, thread_settings
+from bench.evaluation.executors import Processes
 from bench.evaluation.machine import cores
+from bench.evaluation.shards import Shards, task_options
 from bench.evaluation.worker import Cell, work
+from bench.models.shards import spread_by
 from bench.progress import Progress, Stage
 from bench.results.store import Result, result_lock
 from bench.specs.spec import Spec
@@ -35,6 +38,8 @@ from bench.text import clean
 _RETRIES = 3
 #: Seconds without an ended cell after which the nodes are looked at.
 _PATIENCE = 10.0
+#: Resources that a task asks for by another name than nodes have them.
+_NAMES = {"num_cpus": "CPU", "num_gpus": "GPU"}
 #: More cores make an encoder hardly faster.
 _CORES_OF_A_MODEL = 4
 
@@ -85,7 +90,8 @@ class Cluster:
                     if spec not in datasets:
                         datasets[spec] = ray.put(self.load(spec))
                     cell = replace(cells[number], mirror=None, jobs=_beside(demand, nodes))
-                    waiting[_task(demand).remote(cell, datasets[spec])] = number
+                    shards = Shards(demand, _places(demand, nodes) - 1, cell.offline)
+                    waiting[_task(demand).remote(cell, datasets[spec], shards)] = number
                 datasets.clear()
                 staying = [cell for cell in cells if _stays(cell)]
                 with closing(Processes(1).run(staying, progress)) as here:
@@ -188,8 +194,7 @@ def _nodes() -> list[Mapping[str, float]]:
 
 def _fits(asked: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> bool:
     """Whether a node has all that a task takes, free or not."""
-    names = {"num_cpus": "CPU", "num_gpus": "GPU"}
-    return any(all(node.get(names.get(name, name), 0) >= value for name, value in asked.items()) for node in nodes)
+    return any(all(node.get(_NAMES.get(name, name), 0) >= value for name, value in asked.items()) for node in nodes)
 
 
 def _hopeless(waiting: Mapping[Any, int], asked: Mapping[int, Mapping[str, float]]) -> list[Any]:
@@ -212,14 +217,17 @@ def _beside(asked: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) ->
     return max(1, int(max(node.get("CPU", 0) for node in nodes) // max(asked["num_cpus"], 1)))
 
 
+def _places(asked: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> int:
+    """How many such tasks the cluster has room for, with nothing else on it."""
+    names = {_NAMES.get(name, name): value for name, value in asked.items() if value > 0}
+    return sum(int(min(node.get(name, 0) // value for name, value in names.items())) for node in nodes if names)
+
+
 def _task(asked: Mapping[str, float]) -> Any:
     """The remote function with a cell's resources."""
     import ray
 
-    options: dict[str, Any] = {name: asked[name] for name in ("num_cpus", "num_gpus", "memory") if name in asked}
-    options["resources"] = {name: value for name, value in asked.items() if name not in options}
-    options["runtime_env"] = {"env_vars": thread_settings(max(1, int(asked["num_cpus"])))}
-    return ray.remote(max_retries=_RETRIES, **options)(run_cell)
+    return ray.remote(**task_options(asked, _RETRIES))(run_cell)
 
 
 @dataclass
@@ -254,10 +262,10 @@ class _Said(io.TextIOBase):
         return len(text)
 
 
-def run_cell(cell: Cell, dataset: Dataset) -> Returned:
+def run_cell(cell: Cell, dataset: Dataset, shards: Shards) -> Returned:
     """Run a cell on a node, in a folder that ends with it."""
     notes = _Notes()
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, spread_by(shards):
         outcome = work(replace(cell, results=Path(folder)), notes, {cell.plan.dataset: dataset})
         if isinstance(outcome, BenchError):
             return Returned(outcome, tuple(notes.lines))

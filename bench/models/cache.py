@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.errors import UnavailableError
+from bench.models.shards import active_spreader
 from bench.progress import QUIET, Progress
 from bench.session import Session, bound_session
 from bench.storage.vectorcache import VectorCache
@@ -55,6 +56,14 @@ class CachedModel(ABC, Generic[Input]):
         """Whether it can compute at once, at no cost but time."""
         return False
 
+    def again(self) -> Callable[[], CachedModel[Input]] | None:
+        """What makes the same model in another process, to be pickled; None if it is computed in this one only."""
+        return None
+
+    def compute(self, missing: dict[bytes, Input], progress: Progress) -> Iterator[dict[bytes, Row]]:
+        """The rows of inputs, computed here, part by part."""
+        return self._compute(missing, progress)
+
     @abstractmethod
     def _key(self, given: Input) -> bytes:
         """32 bytes that tell inputs apart."""
@@ -88,7 +97,9 @@ class CachedModel(ABC, Generic[Input]):
                     f"{self.name} has not encoded {len(missing)} of the texts; timing spends no money."
                 )
         if missing:
-            for part in self._compute(missing, self.progress):
+            spreader = active_spreader() if session.timing is None else None
+            parts = spreader.rows(self, missing, self.progress) if spreader else self._compute(missing, self.progress)
+            for part in parts:
                 if keep:
                     self._stored().put(part)
                 found.update(part)

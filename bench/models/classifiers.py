@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +20,15 @@ from numpy.typing import NDArray
 from bench.errors import UnavailableError
 from bench.models.batches import token_batches
 from bench.models.cache import CachedModel, Row, loaded_model
+from bench.models.compiled import Backend, Run, compiled, computed_by, require_backend
 from bench.models.files import folder_revision, model_folder, quiet_transformers
 from bench.progress import QUIET, Progress
 from bench.storage.vectorcache import text_key
-
-Backend = Literal["torch", "openvino", "openvino-bf16"]
 
 #: Tokens that are computed at once, padding included: more is not faster on a CPU, and takes memory.
 _BUDGET = 2048
 #: Inputs that are put into tokens and sorted at once: enough for hardly any padding, and little to lose to a crash.
 _AT_ONCE = 1024
-
-#: The matrices of a batch (`input_ids`, `attention_mask`, ...) -> (batch, labels) logits.
-_Run = Callable[[dict[str, NDArray[np.int64]]], NDArray[np.float32]]
 
 
 class SequenceModel(CachedModel[tuple[str, ...]]):
@@ -84,7 +80,7 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
     @cached_property
     def revision(self) -> str:
         """sha256 over the model's files (weights, tokenizer, settings), and what computes them if not torch."""
-        return self._files if self.backend == "torch" else f"{self._files} {self.backend} {_version('openvino')}"
+        return computed_by(self._files, self.backend)
 
     @cached_property
     def _files(self) -> str:
@@ -94,10 +90,14 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
         """Name and revision, for the methods that use this."""
         return {self.name: self.revision}
 
+    def again(self) -> partial[SequenceModel]:
+        """As of `CachedModel`."""
+        return partial(SequenceModel, self.name, backend=self.backend, unit=self.unit)
+
     @property
     def identity(self) -> str:
         """All that a number depends on besides the texts."""
-        packages = {name: _version(name) for name in ("transformers", "tokenizers")}
+        packages = {name: version(name) for name in ("transformers", "tokenizers")}
         return json.dumps({"sequences": self.revision, "packages": packages})
 
     def preflight(self) -> None:
@@ -107,10 +107,7 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
             UnavailableError: the model or the backend's package is missing.
         """
         self.labels  # noqa: B018 - reads the model's settings, or says that they are missing
-        if self.backend != "torch" and _version("openvino") is None:
-            raise UnavailableError(
-                f"backend={self.backend} needs the package openvino; install it with `pip install openvino`."
-            )
+        require_backend(self.backend)
 
     def logits(self, inputs: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
         """(inputs, labels); equal inputs get equal rows.
@@ -144,7 +141,7 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
                     yield {part[i]: row for i, row in zip(batch, logits, strict=True)}
                     stage.advance(len(batch))
 
-    def _load(self) -> tuple[Any, _Run]:
+    def _load(self) -> tuple[Any, Run]:
         with self.progress.stage(f"load {self.name}"):
             loaded = _load_model(self.folder, self.backend)
         # Numbers are stored under the revision: those of other weights must not get there.
@@ -169,7 +166,7 @@ def _padded(tokens: Any, batch: NDArray[np.int64], padding: int) -> dict[str, ND
     return arrays
 
 
-def _load_model(folder: Path, backend: Backend) -> tuple[Any, _Run]:
+def _load_model(folder: Path, backend: Backend) -> tuple[Any, Run]:
     quiet_transformers()
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -184,7 +181,7 @@ def _load_model(folder: Path, backend: Backend) -> tuple[Any, _Run]:
     longest = getattr(model.config, "max_position_embeddings", 512)
     tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
     if backend != "torch":
-        return tokenizer, _compiled(tokenizer, model, "f32" if backend == "openvino" else "bf16")
+        return tokenizer, compiled(tokenizer, model, backend)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model.to(device)
 
@@ -195,25 +192,3 @@ def _load_model(folder: Path, backend: Backend) -> tuple[Any, _Run]:
         return logits
 
     return tokenizer, run
-
-
-def _compiled(tokenizer: Any, model: Any, precision: str) -> _Run:
-    """The model compiled by OpenVINO for this processor; shapes stay open, so that batches may be of any length."""
-    import openvino
-
-    # Pairs or texts give the same matrices.
-    example = dict(tokenizer(["one text", "another text"], return_tensors="pt", padding=True))
-    converted = openvino.convert_model(model, example_input=example)
-    compiled = openvino.Core().compile_model(converted, "CPU", {"INFERENCE_PRECISION_HINT": precision})
-
-    def run(arrays: dict[str, NDArray[np.int64]]) -> NDArray[np.float32]:
-        return np.asarray(compiled({name: arrays[name] for name in example})[0], dtype=np.float32)
-
-    return run
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

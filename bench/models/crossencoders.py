@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.errors import UnavailableError, UsageError
-from bench.models.classifiers import Backend, SequenceModel
+from bench.models.classifiers import SequenceModel
+from bench.models.compiled import Backend
 from bench.progress import QUIET, Progress
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,9 +17,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError
+from bench.errors import UnavailableError, UsageError
 from bench.models.batches import token_batches
 from bench.models.cache import CachedModel, Row, loaded_model
+from bench.models.compiled import Backend, compiled, computed_by, require_backend
 from bench.models.endpoints import PREFIX, EndpointModel
 from bench.models.files import EMBEDDED, embedded_model, folder_revision, model_folder, quiet_transformers
 from bench.progress import QUIET, Progress
@@ -44,6 +45,8 @@ class Encoder(CachedModel[str]):
         name: `minilm`, a folder, the name of a sentence-transformers model on the hub, or `openai:MODEL` for a model
             behind an endpoint (`docs/llm.md`).
         prompt: text put before every input (some models want `query: `).
+        backend: what computes a transformer on this machine. Backends differ in the last digits, so what they give is
+            never mixed.
         progress: where long encodings report to.
     """
 
@@ -52,13 +55,15 @@ class Encoder(CachedModel[str]):
         name: str,
         *,
         prompt: str = "",
+        backend: Backend = "torch",
         progress: Progress = QUIET,
     ) -> None:
         super().__init__(name, progress=progress)
         self.prompt = prompt
+        self.backend = backend
         behind_endpoint = name.startswith(PREFIX)
         self._model: _Model = (
-            EndpointModel(name.removeprefix(PREFIX)) if behind_endpoint else _LocalModel(name, progress)
+            EndpointModel(name.removeprefix(PREFIX)) if behind_endpoint else _LocalModel(name, backend, progress)
         )
         self.paid = self._model.paid
 
@@ -81,8 +86,20 @@ class Encoder(CachedModel[str]):
         return {self.name: self.revision}
 
     def preflight(self) -> None:
-        """Resolve the model's files; raises `UnavailableError` where they are missing."""
+        """Resolve the model's files.
+
+        Raises:
+            UsageError: a backend is chosen for a model behind an endpoint.
+            UnavailableError: the files or the backend's package are missing.
+        """
+        if self.backend != "torch" and self.name.startswith(PREFIX):
+            raise UsageError(f"backend={self.backend} is for models on this machine; {self.name} is not.")
+        require_backend(self.backend)
         self.revision  # noqa: B018
+
+    def again(self) -> partial[Encoder] | None:
+        """As of `CachedModel`; an endpoint is asked from one place."""
+        return None if self.paid else partial(Encoder, self.name, prompt=self.prompt, backend=self.backend)
 
     @property
     def identity(self) -> str:
@@ -155,8 +172,9 @@ class _LocalModel:
     paid = False
     at_once = _AT_ONCE
 
-    def __init__(self, name: str, progress: Progress) -> None:
+    def __init__(self, name: str, backend: Backend, progress: Progress) -> None:
         self._name = name
+        self._backend = backend
         self._progress = progress
         self._session = bound_session()
 
@@ -165,8 +183,12 @@ class _LocalModel:
         return model_folder(self._name)
 
     @cached_property
-    def revision(self) -> str:
+    def _files(self) -> str:
         return folder_revision(self.folder)
+
+    @cached_property
+    def revision(self) -> str:
+        return computed_by(self._files, self._backend)
 
     @property
     def loaded(self) -> bool:
@@ -196,8 +218,10 @@ class _LocalModel:
     def _load(self) -> Any:
         with self._progress.stage(f"load {self._name}"):
             loaded = _load_model(self.folder)
+            if self._backend != "torch":
+                _compile(loaded, self._backend)
         # Vectors are stored under the revision: those of other weights must not get there.
-        if folder_revision(self.folder) != self.revision:
+        if folder_revision(self.folder) != self._files:
             raise UnavailableError(f"the model {self.folder} was replaced just now; run the same command again.")
         return loaded
 
@@ -221,3 +245,25 @@ def _load_model(folder: Path) -> Any:
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(folder))
+
+
+def _compile(model: Any, backend: Backend) -> None:
+    """Have a backend compute the transformer of a sentence-transformers model; pooling and what follows stay.
+
+    Raises:
+        UnavailableError: the model has no transformer whose last layer its pooling takes.
+    """
+    import torch
+
+    first = model[0]
+    transformer = getattr(first, "auto_model", None)
+    if transformer is None or getattr(first, "module_output_name", "token_embeddings") != "token_embeddings":
+        raise UnavailableError(f"backend={backend} computes transformers, and the encoder's first part is none.")
+    run = compiled(model.tokenizer, transformer, backend)
+    arguments = ("input_ids", "attention_mask", "token_type_ids")
+
+    def forward(**given: Any) -> dict[str, Any]:
+        arrays = {name: given[name].cpu().numpy() for name in arguments if given.get(name) is not None}
+        return {"last_hidden_state": torch.from_numpy(run(arrays))}
+
+    transformer.forward = forward

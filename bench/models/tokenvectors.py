@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,10 @@ class TokenEncoder(CachedModel[str]):
     def revisions(self) -> dict[str, str]:
         """Name and revision, for the methods that use this."""
         return {self.name: self.revision}
+
+    def again(self) -> partial[TokenEncoder]:
+        """As of `CachedModel`."""
+        return partial(TokenEncoder, self.name)
 
     @property
     def identity(self) -> str:

@@ -13,8 +13,13 @@ from bench.data.card import Card
 from bench.data.edges import read_edges
 from bench.data.files import Files
 from bench.data.novelty import with_parent_slice
+from bench.data.origins import written_by
 from bench.data.tables import Parameter, Query, Tables, Tool
 from bench.specs.parameters import ParameterSet
+
+
+#: Who wrote the requests.
+_ORIGIN = written_by("Claude")
 
 
 class Options(ParameterSet):
@@ -71,4 +76,5 @@ def _alternatives(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
 
 def _query(row: dict[str, Any], any_of: dict[str, tuple[str, ...]]) -> Query:
     needs = {"prerequisite": "unnamed" if row["needs_prerequisite"] else "none"} if row["gold"] else {}
-    return Query(row["query_id"], row["text"], dict.fromkeys(row["gold"], 1), row["split"], needs, any_of=any_of)
+    gold = dict.fromkeys(row["gold"], 1)
+    return Query(row["query_id"], row["text"], gold, row["split"], needs, any_of=any_of, origin=_ORIGIN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from bench.models.classifiers import Backend
+from bench.models.compiled import Backend
 from bench.specs.parameters import MethodSpec, ParameterSet
 from bench.specs.spec import Spec
 

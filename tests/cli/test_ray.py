@@ -22,6 +22,7 @@ from bench.evaluation.cluster import run_cell
 from bench.evaluation.executors import side_by_side
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
+from bench.evaluation.shards import Shards
 from bench.evaluation.worker import Cell
 from bench.progress import Progress
 from bench.registry import build_method, load_dataset
@@ -30,6 +31,8 @@ from bench.specs.spec import parse
 
 ROOT = Path(__file__).parents[2]
 Bench = Callable[..., Any]
+#: Nothing is given away.
+HERE = Shards({"num_cpus": 1}, ahead=0, offline=True)
 
 #: Methods beside whose file the tests see what they do, wherever they run.
 ODD = """
@@ -236,10 +239,10 @@ def test_a_node_with_other_code_makes_no_result(tmp_path: Path) -> None:
     assert [str(outcome) for outcome in side_by_side(runner, [plan], recording)] == ["not run"]
     (cell,) = recording.cells
     dataset = load_dataset(parse("starter"))
-    same = run_cell(cell, dataset).outcome
+    same = run_cell(cell, dataset, HERE).outcome
     assert isinstance(same, dict)
     assert sorted(same) == ["manifest.json", "metrics.json", "per_query.parquet", "run.parquet"]
-    other = run_cell(replace(cell, identifier="0" * 12), dataset).outcome
+    other = run_cell(replace(cell, identifier="0" * 12), dataset, HERE).outcome
     assert isinstance(other, MethodError)
     assert "bm25 @ starter would be another result on" in str(other)
     assert not list(tmp_path.glob("results/*/*/manifest.json"))

@@ -244,13 +244,12 @@ def test_damaged_weights_are_refused_in_a_sentence(reranker: str, tmp_path: Path
 def test_a_backend_that_is_not_installed_is_refused_before_the_run(
     reranker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bench.models.classifiers._version", lambda package: None)
+    monkeypatch.setattr("bench.models.compiled._openvino", lambda: None)
     with pytest.raises(UnavailableError, match="pip install openvino"):
         CrossEncoder(reranker, backend="openvino").preflight()
 
 
 def test_openvino_gives_nearly_the_same_scores_under_an_identity_of_its_own(reranker: str) -> None:
-    pytest.importorskip("openvino")
     torch_scorer, other = CrossEncoder(reranker), CrossEncoder(reranker, backend="openvino")
     assert other.score(PAIRS) == pytest.approx(torch_scorer.score(PAIRS), abs=1e-3)
     assert other.revisions() != torch_scorer.revisions()

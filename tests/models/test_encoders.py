@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError
+from bench.errors import UnavailableError, UsageError
 from bench.models import encoders
 from bench.models.encoders import EMBEDDED, Encoder, embedded_model
 from bench.session import Session, current_session, session, uncached_queries
@@ -351,3 +351,38 @@ def test_vectors_of_different_lengths_are_told(folder: Path, model: Counting, mo
     monkeypatch.setattr(model, "encode", lambda texts, **options: np.zeros((len(texts), 4)))
     with pytest.raises(UnavailableError, match="different lengths"):
         encoder.encode(["a", "b"])
+
+
+# Backends -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("backend", "tolerance"), [("openvino", 1e-5), ("openvino-bf16", 0.02)])
+def test_a_backend_gives_nearly_the_same_vectors_under_an_identity_of_its_own(backend: Any, tolerance: float) -> None:
+    texts = ["find a room", "book a seat on a train " * 20, "a", ""]
+    torch_encoder, other = Encoder(EMBEDDED), Encoder(EMBEDDED, backend=backend)
+    other.preflight()
+    expected, vectors = torch_encoder.encode(texts), other.encode(texts)
+    np.testing.assert_allclose(vectors, expected, atol=tolerance)
+    assert not np.array_equal(vectors, expected)
+    assert other.revisions() != torch_encoder.revisions()
+    assert (other.computed, other.from_cache) == (len(texts), 0)
+
+
+def test_a_backend_that_cannot_be_had_is_told_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="models on this machine"):
+        Encoder("openai:some-model", backend="openvino").preflight()
+    monkeypatch.setattr("bench.models.compiled._openvino", lambda: None)
+    with pytest.raises(UnavailableError, match="pip install openvino"):
+        Encoder(EMBEDDED, backend="openvino-bf16").preflight()
+
+
+def test_an_encoder_without_a_transformer_has_no_other_backend(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import StaticEmbedding
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(Encoder(EMBEDDED).folder / "tokenizer.json"))
+    weights = np.ones((tokenizer.get_vocab_size(), 4), dtype=np.float32)
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)]).save(str(tmp_path / "static"))
+    with pytest.raises(UnavailableError, match="first part is none"):
+        Encoder(str(tmp_path / "static"), backend="openvino").encode(["a"])

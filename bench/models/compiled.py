@@ -1,0 +1,60 @@
+"""Transformers compiled by OpenVINO for this machine's processor, in float32 or, faster and coarser, in bfloat16."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import UnavailableError
+
+#: What computes a model: torch; OpenVINO in float32; OpenVINO in bfloat16. They differ in the last digits.
+Backend = Literal["torch", "openvino", "openvino-bf16"]
+
+#: The matrices of a batch (`input_ids`, `attention_mask`, ...) -> the first output of the model.
+Run = Callable[[dict[str, NDArray[np.int64]]], NDArray[np.float32]]
+
+
+def require_backend(backend: Backend) -> None:
+    """Say now what would stop the work later.
+
+    Raises:
+        UnavailableError: the backend's package is not installed.
+    """
+    if backend != "torch" and _openvino() is None:
+        raise UnavailableError(f"backend={backend} needs the package openvino; install it with `pip install openvino`.")
+
+
+def computed_by(revision: str, backend: Backend) -> str:
+    """The revision of a model together with what computes it, if that is not torch."""
+    return revision if backend == "torch" else f"{revision} {backend} {_openvino()}"
+
+
+def compiled(tokenizer: Any, model: Any, backend: Backend) -> Run:
+    """A transformer compiled for this processor; shapes stay open, so that batches may be of any length."""
+    import openvino
+
+    # Pairs or texts give the same matrices.
+    example = dict(tokenizer(["one text", "another text"], return_tensors="pt", padding=True))
+    with warnings.catch_warnings():
+        # Tracing warns of what depends on the lengths of texts; OpenVINO reads these from the traced code.
+        warnings.simplefilter("ignore")
+        converted = openvino.convert_model(model, example_input=example)
+    precision = "f32" if backend == "openvino" else "bf16"
+    network = openvino.Core().compile_model(converted, "CPU", {"INFERENCE_PRECISION_HINT": precision})
+
+    def run(arrays: dict[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        return np.asarray(network({name: arrays[name] for name in example})[0], dtype=np.float32)
+
+    return run
+
+
+def _openvino() -> str | None:
+    try:
+        return version("openvino")
+    except PackageNotFoundError:
+        return None

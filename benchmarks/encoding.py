@@ -1,0 +1,100 @@
+"""Encoding: bench beside sentence-transformers, by backend, and what the cache of vectors costs a fast encoder.
+
+    python benchmarks/encoding.py
+
+The first part encodes the texts of ToolLens (tools and test queries) with the embedded encoder and no cache, each
+backend in turn, several times; the second encodes made-up texts with a static encoder, which only looks vectors up,
+so that whatever bench adds shows. Models are loaded, and compiled, before the clock starts. Ratios are of the minima.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from mteb_peer import static_encoder
+
+from bench.models.compiled import Backend
+from bench.models.encoders import EMBEDDED, Encoder
+from bench.protocol import Library
+from bench.registry import load_dataset
+from bench.session import session
+
+BACKENDS: tuple[Backend, ...] = ("torch", "openvino", "openvino-bf16")
+
+
+def least(work: Callable[[], object], rounds: int) -> float:
+    """Seconds of the fastest of so many rounds."""
+    found = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - begun)
+    return min(found)
+
+
+def backends(rounds: int) -> None:
+    dataset = load_dataset("toollens")
+    texts = [*Library.of(dataset, dataset.card.template).texts]
+    texts += [dataset.queries[row].text for row in dataset.rows("test")]
+    with session(cache=False):
+        encoders = {backend: Encoder(EMBEDDED, backend=backend) for backend in BACKENDS}
+        vectors = {backend: encoder.encode(texts) for backend, encoder in encoders.items()}
+        peer = plain(EMBEDDED)
+        alone = least(lambda: peer.encode(texts, show_progress_bar=False), rounds)
+        print(f"{len(texts)} texts of toollens; sentence-transformers, its own batches of 32: {alone:.1f} s")
+        for backend, encoder in encoders.items():
+            seconds = least(lambda encoder=encoder: encoder.encode(texts), rounds)  # type: ignore[misc]
+            farthest = np.abs(vectors[backend] - vectors["torch"]).max()
+            print(f"  {backend}: {seconds:.1f} s, {alone / seconds:.2f} times as fast; differs by {farthest:.1g}")
+
+
+def cache(count: int, rounds: int) -> None:
+    random = np.random.default_rng(0)
+    words = np.array([f"word{number}" for number in range(2000)])
+    texts = [f"{number} " + " ".join(random.choice(words, random.integers(20, 80))) for number in range(count)]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        static_encoder(place / "static")
+        peer = plain(str(place / "static"))
+        alone = {size: least(lambda: peer.encode(texts, batch_size=size), rounds) for size in (32, 1024)}  # noqa: B023
+        written, read = [], []
+        for number in range(rounds):
+            with patch.dict("os.environ", {"BENCH_CACHE": str(place / f"cache{number}")}), session():
+                Encoder(str(place / "static")).encode(texts[:1])
+                written.append(least(lambda: Encoder(str(place / "static")).encode(texts), 1))
+                read.append(least(lambda: Encoder(str(place / "static")).encode(texts), 1))
+    print(
+        f"{count} texts, static encoder: model.encode {alone[32]:.1f} s in batches of 32, {alone[1024]:.1f} s of 1024"
+    )
+    print(f"  bench, cache written: {min(written):.1f} s, {min(written) / alone[1024]:.2f} times the latter")
+    print(f"  bench, all from the cache: {min(read):.2f} s")
+
+
+def plain(name: str) -> Any:
+    """The sentence-transformers model itself."""
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(Encoder(name).folder))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--texts", type=int, default=100_000, help="made-up texts for the static encoder")
+    given = parser.parse_args()
+    backends(given.rounds)
+    cache(given.texts, given.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The inputs of a model, computed by several processes of a cluster: the same rows, whatever dies or never begins."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from bench.errors import UnavailableError
+from bench.evaluation import shards
+from bench.evaluation.shards import Shards, compute_shard
+from bench.models.cache import CachedModel, Row
+from bench.models.encoders import EMBEDDED, Encoder
+from bench.models.shards import spread_by
+from bench.progress import Progress
+from bench.session import session, uncached_queries
+from bench.storage.vectorcache import text_key
+
+ROOT = Path(__file__).parents[2]
+TEXTS = [f"request {number}: {'a longer text ' * (number % 7)}" for number in range(40)]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(Path(__file__).parent)]))
+    with session():
+        yield
+
+
+@pytest.fixture
+def cluster() -> Iterator[None]:
+    """A node for this process, and two for others."""
+    store: dict[str, Any] = {"object_store_memory": 80_000_000}
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **store})
+    for _ in range(2):
+        made.add_node(num_cpus=1, **store)
+    ray.init(address=made.address, log_to_driver=False)
+    yield
+    ray.shutdown()
+    made.shutdown()
+
+
+class Counted(CachedModel[str]):
+    """The length of a text, the process that computed it, and how many texts that computed at once."""
+
+    def __init__(self, folder: Path, fault: str = "") -> None:
+        super().__init__("counted")
+        self.folder = folder
+        self.fault = fault
+        self.here = os.getpid()
+
+    def again(self) -> Callable[[], Counted]:
+        return partial(Counted, self.folder, self.fault)
+
+    @property
+    def identity(self) -> str:
+        return f"counted {os.getpid()}" if self.fault == "another" else "counted"
+
+    def _key(self, given: str) -> bytes:
+        return text_key(given)
+
+    def _compute(self, missing: dict[bytes, str], progress: Progress) -> Iterator[dict[bytes, Row]]:
+        if (self.folder / "driver").read_text() != str(os.getpid()):
+            if self.fault == "raises":
+                raise UnavailableError("no such model here")
+            if self.fault == "dies":
+                os.kill(os.getpid(), signal.SIGKILL)
+        for key, text in missing.items():
+            yield {key: np.array([len(text), os.getpid(), len(missing)], dtype=np.float32)}
+
+    def rows(self) -> np.ndarray:
+        return np.array(self._rows(TEXTS))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "driver").write_text(str(os.getpid()))
+    return tmp_path
+
+
+def test_nodes_share_the_inputs_of_a_model(cluster: None, folder: Path) -> None:
+    spread = Shards({"num_cpus": 1}, ahead=2, offline=True, size=4)
+    with spread_by(spread):
+        rows = Counted(folder).rows()
+    assert rows[:, 0].tolist() == [len(text) for text in TEXTS]
+    assert rows[:, 2].max() == 4
+    processes = set(rows[:, 1].tolist())
+    assert float(os.getpid()) in processes
+    assert spread.given >= 1
+    assert len(processes) >= 2
+
+
+def test_an_encoder_gives_the_vectors_that_it_gives_alone(cluster: None) -> None:
+    with session(cache=False):
+        alone = Encoder(EMBEDDED).encode(TEXTS)
+        spread = Shards({"num_cpus": 1}, ahead=2, offline=True, size=8)
+        with spread_by(spread):
+            shared = Encoder(EMBEDDED).encode(TEXTS)
+    assert spread.given >= 1
+    np.testing.assert_allclose(shared, alone, atol=1e-5)
+
+
+def test_what_nobody_begins_is_computed_here(cluster: None, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "_PATIENCE", 0.2)
+    spread = Shards({"num_cpus": 1, "absent": 1}, ahead=3, offline=True, size=4)
+    with spread_by(spread):
+        rows = Counted(folder).rows()
+    assert rows[:, 0].tolist() == [len(text) for text in TEXTS]
+    assert set(rows[:, 1].tolist()) == {float(os.getpid())}
+    assert spread.given == 0
+
+
+@pytest.mark.parametrize("fault", ["raises", "dies", "another"])
+def test_what_fails_elsewhere_is_computed_here(
+    cluster: None, folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "_RETRIES", 0)
+    spread = Shards({"num_cpus": 1}, ahead=2, offline=True, size=4)
+    with spread_by(spread):
+        rows = Counted(folder, fault).rows()
+    assert rows[:, 0].tolist() == [len(text) for text in TEXTS]
+    assert set(rows[:, 1].tolist()) == {float(os.getpid())}
+    assert spread.ahead <= 1
+
+
+def test_little_work_latencies_and_endpoints_stay_here(folder: Path) -> None:
+    class Elsewhere:
+        def rows(self, model: CachedModel[Any], inputs: Any, progress: Progress) -> Any:
+            raise AssertionError("spread")
+
+    with spread_by(Shards({"num_cpus": 1}, ahead=2, offline=True, size=len(TEXTS))):
+        assert len(Counted(folder).rows()) == len(TEXTS)
+    encoder = Encoder(EMBEDDED)
+    encoder.encode(TEXTS[:1])
+    with spread_by(Elsewhere()), uncached_queries():
+        assert len(encoder.encode(TEXTS[1:2])) == 1
+    assert Encoder("openai:some-model").again() is None
+
+
+def test_a_node_whose_model_is_another_one_computes_nothing(folder: Path) -> None:
+    with pytest.raises(UnavailableError, match="of this node is another one"):
+        compute_shard(partial(Counted, folder), "counted before", {}, offline=True)
+    assert compute_shard(partial(Counted, folder), "counted", {text_key("a"): "a"}, offline=True)
