@@ -32,6 +32,7 @@ from bench.progress import Progress, Stage
 from bench.results.store import Result, result_lock
 from bench.specs.spec import Spec
 from bench.storage.locks import replaced_folder
+from bench.storage.paths import env_flag
 from bench.text import clean
 
 #: Another node is tried so often when one dies with a cell, or a cell's process does.
@@ -40,6 +41,8 @@ _RETRIES = 3
 _PATIENCE = 10.0
 #: Resources that a task asks for by another name than nodes have them.
 _NAMES = {"num_cpus": "CPU", "num_gpus": "GPU"}
+#: How a client begins an HTTP/2 connection, with settings that say nothing (RFC 9113, section 3.4).
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 #: More cores make an encoder hardly faster.
 _CORES_OF_A_MODEL = 4
 
@@ -139,15 +142,23 @@ class Cluster:
 
 
 def _knock(address: str) -> None:
-    """See that something listens where a cluster should be; Ray would try for minutes, and say so on standard error.
+    """See that a gRPC server listens where a cluster should be; Ray would try for minutes, or wait for ever.
 
     Raises:
-        OSError: nothing does.
+        OSError: nothing listens, or what does says nothing or something else.
         OverflowError: there is no such port.
     """
     host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+    if not colon or not port.isdecimal():
+        return
+    with socket.create_connection((host.strip("[]"), int(port)), _PATIENCE) as line:
+        # Behind TLS, the server waits for a handshake, which is Ray's to make.
+        if not env_flag("RAY_USE_TLS"):
+            line.sendall(_PREFACE)
+            frame = line.makefile("rb").read(4)
+            # Each side of an HTTP/2 connection begins with a frame of settings, which is type 4.
+            if len(frame) < 4 or frame[3] != 4:
+                raise OSError("what listens there is no cluster")
 
 
 def import_ray() -> None:

@@ -17,7 +17,6 @@ from bench.data.origins import written_by
 from bench.data.tables import Parameter, Query, Tables, Tool
 from bench.specs.parameters import ParameterSet
 
-
 #: Who wrote the requests.
 _ORIGIN = written_by("Claude")
 

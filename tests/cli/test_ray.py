@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -219,6 +220,23 @@ def test_what_cannot_run_is_told_in_a_sentence(bench: Bench, monkeypatch: pytest
     monkeypatch.setattr("bench.evaluation.cluster.installed", lambda module: False)
     said = bench("run", "-m", "random", "-d", "starter", "--ray", "local", code=4)
     assert '--ray needs the package ray, which is not installed; install it with `pip install "' in said.err
+
+
+@pytest.mark.parametrize("says", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["nothing", "another protocol"])
+def test_what_listens_and_is_no_cluster_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch, says: bytes) -> None:
+    monkeypatch.setattr("bench.evaluation.cluster._PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        lines: list[socket.socket] = []
+
+        def answer() -> None:
+            lines.append(server.accept()[0])
+            lines[0].sendall(says)
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        said = bench("run", "-m", "random", "-d", "starter", "--ray", address, code=4)
+        assert f"cannot join the Ray cluster at {address!r}" in said.err
+        lines[0].close()
 
 
 @dataclass
