@@ -3,6 +3,7 @@
     python benchmarks/scale.py lexical [--sizes 1000,10000,100000,1000000] [--queries 5000] [--only bm25 bm25s]
     python benchmarks/scale.py random
     python benchmarks/scale.py scoring
+    python benchmarks/scale.py lexical --picture docs/scale-lexical.svg
 
 Texts are those of `lexical.py`: 20 to 120 words of a Zipf distribution over 20,000 words, queries of 8 to 30. Each
 measurement is a process of its own, one after the other, so that its peak of memory is its own; the texts, which all
@@ -10,7 +11,8 @@ sides are given, are counted apart. Every side splits texts into words, indexes 
 each query with as many threads as there are processors (OMP_NUM_THREADS changes that); compiled code is loaded, or
 compiled, on a small library before the clock starts. Scoring takes rankings of drawn tools, with one gold tool among
 the first 20 and another anywhere, and is timed twice: with an empty cache, and again when the numbers of each tool are
-kept. The growth is the exponent b of time = a * tools ^ b between the last two sizes: 1 is linear.
+kept. The growth is the exponent b of time = a * tools ^ b between the last two sizes: 1 is linear. The picture has
+both on logarithmic axes, where linear growth is as steep as the grid's diagonal.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from unittest.mock import patch
+from xml.sax.saxutils import escape
 
 import numpy as np
 
@@ -47,6 +50,15 @@ DEPTH = 100
 PARTS = {"lexical": ("bm25", "tfidf", "bm25s"), "random": ("random",), "scoring": ("scoring",)}
 #: Part -> what is timed, in two steps.
 STEPS = {"lexical": ("index", "rank"), "random": ("index", "rank"), "scoring": ("first", "again")}
+#: Tools, seconds of both steps, MiB.
+Measured = tuple[int, float, float]
+_STYLE = (
+    'text{font:13px "DejaVu Sans",Verdana,sans-serif;fill:#1a1a1a}.title{font-size:16px;font-weight:bold}'
+    ".note{font-size:12px;fill:#555}.end{text-anchor:end}.middle{text-anchor:middle}.grid{stroke:#e0e0e0;fill:none}"
+    "polyline{fill:none;stroke-width:2}.side0{stroke:#2b5f8a}circle.side0{fill:#2b5f8a}"
+    ".side1{stroke:#b2611a}circle.side1{fill:#b2611a}.side2{stroke:#4a7a3f}circle.side2{fill:#4a7a3f}"
+    "svg{background:#fff}"
+)
 #: Seconds of the two steps.
 Times = tuple[float, float]
 
@@ -133,6 +145,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="1000,10000,100000,1000000")
     parser.add_argument("--queries", type=int, default=5000)
     parser.add_argument("--only", nargs="*", help="these sides alone")
+    parser.add_argument("--picture", type=Path, help="draw time and memory into this SVG file")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
@@ -143,8 +156,9 @@ def main() -> None:
     print(
         f"| side | tools | {first}, s | {second}, s | both, s | MiB | growth of time | of memory |\n" + "|---" * 8 + "|"
     )
+    curves: dict[str, list[Measured]] = {}
     for side in given.only or PARTS[given.part]:
-        last: tuple[int, float, float] | None = None
+        last: Measured | None = None
         for size in map(int, given.sizes.split(",")):
             command = [sys.executable, __file__, given.part, "--queries", str(given.queries)]
             done = subprocess.run([*command, "--measure", side, str(size)], check=True, capture_output=True, text=True)
@@ -163,6 +177,54 @@ def main() -> None:
             )
             print("| " + " | ".join([*row, *growth]) + " |", flush=True)
             last = (size, both, memory)
+            curves.setdefault(side, []).append(last)
+    if given.picture:
+        given.picture.write_text(
+            drawn(curves, f"{given.part}: {given.queries} queries, best {DEPTH}"), encoding="utf-8"
+        )
+
+
+def drawn(curves: Mapping[str, Sequence[Measured]], title: str) -> str:
+    """Seconds and MiB against tools, side by side, both axes logarithmic with equal steps for a power of ten."""
+    step, top, bottom = 62, 60, 380
+    parts = [f'<text class="title" x="20" y="28">{escape(title)}</text>']
+    for panel, (left, unit) in enumerate(((70, "seconds"), (470, "MiB"))):
+        values = [row[panel + 1] for rows in curves.values() for row in rows]
+        lowest, first = (
+            math.floor(math.log10(min(found))) for found in (values, [r[0] for rows in curves.values() for r in rows])
+        )
+
+        def x(tools: float, left: int = left, first: int = first) -> float:
+            return left + step * (math.log10(tools) - first)
+
+        def y(value: float, lowest: int = lowest) -> float:
+            return bottom - step * (math.log10(value) - lowest)
+
+        parts.append(f'<text class="note" x="{left}" y="{top - 8}">{unit}</text>')
+        highest = max(lowest + 1, math.ceil(math.log10(max(values))))
+        last = math.ceil(math.log10(max(r[0] for rows in curves.values() for r in rows)))
+        for power in range(lowest, highest + 1):
+            parts.append(f'<path class="grid" d="M{left} {y(10.0**power):.1f}H{x(10**last):.1f}"/>')
+            parts.append(f'<text class="note end" x="{left - 8}" y="{y(10.0**power) + 4:.1f}">{10.0**power:g}</text>')
+        for power in range(first, last + 1):
+            parts.append(f'<path class="grid" d="M{x(10**power):.1f} {bottom}V{y(10.0**highest):.1f}"/>')
+            parts.append(f'<text class="note middle" x="{x(10**power):.1f}" y="{bottom + 18}">{10**power:,}</text>')
+        parts.append(f'<text class="note middle" x="{(left + x(10**last)) / 2:.1f}" y="{bottom + 38}">tools</text>')
+        # Names stand beside the last points, one above the other where these are close.
+        ends = sorted((y(rows[-1][panel + 1]), side) for side, rows in curves.items())
+        low = -math.inf
+        for number, rows in enumerate(curves.values()):
+            points = " ".join(f"{x(row[0]):.1f},{y(row[panel + 1]):.1f}" for row in rows)
+            parts.append(f'<polyline class="side{number}" points="{points}"/>')
+            parts += [
+                f'<circle class="side{number}" cx="{x(r[0]):.1f}" cy="{y(r[panel + 1]):.1f}" r="3"/>' for r in rows
+            ]
+        for end, side in ends:
+            low = max(end + 4, low + 15)
+            parts.append(f'<text x="{x(curves[side][-1][0]) + 8:.1f}" y="{low:.1f}">{escape(side)}</text>')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 440"><style>{_STYLE}</style>{"".join(parts)}</svg>\n'
+    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ class Dense(Method):
         backend: Backend = Field(
             "torch", description="what computes the encoder; `openvino` and `openvino-bf16` need the package openvino"
         )
+
+    #: Texts of like length are encoded together, and searched on several machines where there are some.
+    batch_size: ClassVar[int] = 1024
 
     parameters: Parameters
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from bench.cli.output import console, plain_table, print_json
 from bench.data.sources import Sources
 from bench.data.tables import Template
 from bench.errors import UsageError
+from bench.evaluation.cluster import Cluster
 from bench.models.trainingcard import Kind
 from bench.registry import load_dataset
 from bench.specs.spec import Spec, Value, parse_value
@@ -28,6 +30,12 @@ from bench.training.train import KINDS, train_model, trainer_class
 @click.option("-s", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change a setting; repeatable.")
 @click.option("--settings", "list_settings", is_flag=True, help="List the settings of this kind with defaults.")
 @click.option("--replace", is_flag=True, help="Replace an existing model.")
+@click.option(
+    "--ray",
+    "address",
+    metavar="ADDRESS",
+    help="Mine negatives on the Ray cluster at this address; `local` starts one on this machine.",
+)
 @template_option
 @source_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
@@ -40,6 +48,7 @@ def command(
     settings: tuple[str, ...],
     list_settings: bool,
     replace: bool,
+    address: str | None,
     template: Template | None,
     mirror: Path | None,
     offline: bool,
@@ -59,17 +68,19 @@ def command(
     if dataset is None or out is None:
         raise UsageError("training needs a dataset and a folder for the model: give --dataset and --out.")
     bars = progress(quiet)
-    card = train_model(
-        kind,
-        load_dataset(dataset, Sources.from_environment(mirror, offline, bars)),
-        out,
-        base=base,
-        settings=Spec.of(kind, _parsed(settings)),
-        template=template,
-        command=shlex.join(["bench", *sys.argv[1:]]),
-        replace=replace,
-        progress=bars,
-    )
+    given = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
+    with Cluster(address, load_dataset).helps(bars) if address is not None else nullcontext():
+        card = train_model(
+            kind,
+            given,
+            out,
+            base=base,
+            settings=Spec.of(kind, _parsed(settings)),
+            template=template,
+            command=shlex.join(["bench", *sys.argv[1:]]),
+            replace=replace,
+            progress=bars,
+        )
     if as_json:
         print_json({"folder": str(out), **card.model_dump(mode="json", exclude={"queries", "tools"})})
         return

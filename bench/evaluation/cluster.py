@@ -2,8 +2,8 @@
 
 Each cell is one task. Its dataset goes through Ray's object store once, its result comes back as the bytes of its
 files, and this process puts it into its place among the results: the nodes need no shared folder. The texts that the
-models of a cell compute are shared among the nodes (`bench.evaluation.shards`). A node builds the
-method by its spec, so bench, the method and the models it names have to be there; the identity of the result tells
+models of a cell compute, and its large searches, are shared among the nodes (`bench.evaluation.shards`). A node builds
+the method by its spec, so bench, the method and the models it names have to be there; the identity of the result tells
 whether they are the same as here.
 """
 
@@ -30,6 +30,7 @@ from bench.evaluation.worker import Cell, work
 from bench.models.shards import spread_by
 from bench.progress import Progress, Stage
 from bench.results.store import Result, result_lock
+from bench.session import current_session
 from bench.specs.spec import Spec
 from bench.storage.locks import replaced_folder
 from bench.storage.paths import env_flag
@@ -115,6 +116,20 @@ class Cluster:
                     ray.cancel(reference, force=True)
 
     @contextmanager
+    def helps(self, progress: Progress) -> Iterator[None]:
+        """Let the models and searches of this process share their work with the cluster for a block.
+
+        Raises:
+            UnavailableError: as of `run`.
+        """
+        import_ray()
+        with self._connected(progress):
+            nodes = _nodes()
+            demand = _usual(True, nodes)
+            with spread_by(Shards(demand, _places(demand, nodes), current_session().offline)):
+                yield
+
+    @contextmanager
     def _connected(self, progress: Progress) -> Iterator[None]:
         import ray
 
@@ -180,20 +195,23 @@ def _demand(cell: Cell, nodes: Sequence[Mapping[str, float]]) -> dict[str, float
     Raises:
         UsageError: no node has it all, so that the task would wait for ever.
     """
-    if cell.models and any(node.get("GPU", 0) >= 1 for node in nodes):
-        usual = {"num_cpus": 1.0, "num_gpus": 1.0}
-    elif cell.models:
-        largest = max((node.get("CPU", 0) for node in nodes), default=0)
-        usual = {"num_cpus": float(max(1, min(_CORES_OF_A_MODEL, largest)))}
-    else:
-        usual = {"num_cpus": 1.0}
-    asked = usual | dict(cell.resources)
+    asked = _usual(cell.models, nodes) | dict(cell.resources)
     if not _fits(asked, nodes):
         stated = ", ".join(f"{name} {value:g}" for name, value in asked.items())
         raise UsageError(
             f"{cell.label} needs {stated}, and no node of the cluster has that; `resources` of the method states it."
         )
     return asked
+
+
+def _usual(models: bool, nodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """What a task takes that says nothing, with or without models."""
+    if not models:
+        return {"num_cpus": 1.0}
+    if any(node.get("GPU", 0) >= 1 for node in nodes):
+        return {"num_cpus": 1.0, "num_gpus": 1.0}
+    largest = max((node.get("CPU", 0) for node in nodes), default=0)
+    return {"num_cpus": float(max(1, min(_CORES_OF_A_MODEL, largest)))}
 
 
 def _nodes() -> list[Mapping[str, float]]:

@@ -1,6 +1,6 @@
-"""The inputs of a cell's models as tasks of a Ray cluster: an encoding of many texts is shared among the nodes.
+"""Large work of a cell as tasks of a Ray cluster: encodings of many texts, and searches of large libraries by vectors.
 
-A shard is computed as the whole would be, in the same batches, so equal machines give equal vectors. The cell computes
+A shard is computed as the whole would be, in the same batches, so equal machines give equal numbers. The cell works on
 shards itself, too. So it never waits for resources that it holds: what no node has begun, it takes back.
 """
 
@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.errors import BenchError, UnavailableError
 from bench.evaluation.executors import thread_settings
 from bench.models.cache import CachedModel, Row
 from bench.progress import QUIET, Progress
 from bench.session import Session, session
+
+Index = TypeVar("Index")
+Part = TypeVar("Part")
+Found = TypeVar("Found")
 
 #: Another node is tried so often when one dies with a shard.
 _RETRIES = 3
@@ -40,13 +43,13 @@ def task_options(asked: Mapping[str, float], retries: int) -> dict[str, Any]:
 
 @dataclass
 class Shards:
-    """Spreads the inputs of models over the nodes of the cluster that this process is a worker of.
+    """Spreads the work of a cell over the nodes of the cluster that this process is a worker of.
 
     Attributes:
         asked: what a shard takes, in Ray's names: as much as the cell.
-        ahead: shards that are given away at a time.
+        ahead: shards that are given away at a time; fewer after each that failed.
         offline: as of `Session`.
-        size: inputs in a shard; by default what encoders sort into batches at once.
+        size: inputs of a model in a shard; by default what encoders sort into batches at once.
         given: shards that others computed, so far.
     """
 
@@ -55,6 +58,8 @@ class Shards:
     offline: bool
     size: int = 2048
     given: int = 0
+    #: The index that was searched last, and where it lies in the object store.
+    _stored: tuple[Any, Any] | None = None
 
     def rows(
         self, model: CachedModel[Any], inputs: Mapping[bytes, Any], progress: Progress
@@ -64,54 +69,87 @@ class Shards:
         if again is None or len(inputs) <= self.size or self.ahead < 1:
             yield from model.compute(dict(inputs), progress)
             return
-        import ray
-
+        identity = model.identity
         # The order in which models sort what they compute; the longest shards come first and stay here.
         order = sorted(inputs, key=lambda key: (-_size(inputs[key]), key))
-        shards = deque(
+        shards = [
             {key: inputs[key] for key in order[start : start + self.size]} for start in range(0, len(order), self.size)
+        ]
+        with progress.stage("compute on the cluster", len(order), "inputs") as stage:
+            for number, found in self._shared(
+                compute_shard,
+                lambda shard: (again, identity, shard, self.offline),
+                lambda shard: _gathered(model, shard),
+                shards,
+            ):
+                yield found
+                stage.advance(len(shards[number]))
+
+    def searched(self, search: Callable[[Index, Part], Found], index: Index, parts: Sequence[Part]) -> list[Found]:
+        """As of `Spreader`."""
+        if len(parts) < 2 or self.ahead < 1:
+            return [search(index, part) for part in parts]
+        import ray
+
+        if self._stored is None or self._stored[0] is not index:
+            try:
+                self._stored = (index, ray.put(index))
+            except ray.exceptions.RayError:  # it is larger than what the store has left
+                self.ahead = 0
+                return [search(index, part) for part in parts]
+        place = self._stored[1]
+        answers: dict[int, Found] = dict(
+            self._shared(search_shard, lambda part: (search, place, part), lambda part: search(index, part), parts)
         )
-        pending: dict[Any, dict[bytes, Any]] = {}
+        return [answers[number] for number in range(len(parts))]
+
+    def _shared(
+        self,
+        elsewhere: Callable[..., Found],
+        arguments: Callable[[Part], tuple[Any, ...]],
+        here: Callable[[Part], Found],
+        parts: Sequence[Part],
+    ) -> Iterator[tuple[int, Found]]:
+        """The answer to each part with its number, as they come: from the first on here, from the last on elsewhere."""
+        import ray
+
+        task = ray.remote(**task_options(self.asked, _RETRIES))(elsewhere)
+        waiting = deque(range(len(parts)))
+        pending: dict[Any, int] = {}
         longest = 0.0
         try:
-            with progress.stage("compute on the cluster", len(order), "inputs") as stage:
-                while shards or pending:
-                    while shards and len(pending) < self.ahead:
-                        shard = shards.pop()
-                        pending[self._task.remote(again, model.identity, shard, self.offline)] = shard
-                    mine = shards.popleft() if shards else None
-                    waits = 0.0 if mine else max(_PATIENCE, _PATIENCE_FACTOR * longest)
-                    ready: list[Any] = []
-                    if pending:
-                        ready, _ = ray.wait(list(pending), num_returns=len(pending) if mine else 1, timeout=waits)
-                    for reference in ready:
-                        shard = pending.pop(reference)
-                        found = _answer(reference)
-                        if found is None:
-                            shards.append(shard)
-                            self.ahead -= 1
-                            continue
+            while waiting or pending:
+                while waiting and len(pending) < self.ahead:
+                    number = waiting.pop()
+                    pending[task.remote(*arguments(parts[number]))] = number
+                mine = waiting.popleft() if waiting else None
+                ready: list[Any] = []
+                if pending:
+                    patience = 0.0 if mine is not None else max(_PATIENCE, _PATIENCE_FACTOR * longest)
+                    wanted = 1 if mine is None else len(pending)
+                    ready, _ = ray.wait(list(pending), num_returns=wanted, timeout=patience)
+                for reference in ready:
+                    number = pending.pop(reference)
+                    try:
+                        found = ray.get(reference)
+                    except (ray.exceptions.RayError, BenchError):
+                        waiting.append(number)
+                        self.ahead -= 1
+                    else:
                         self.given += 1
-                        yield found
-                        stage.advance(len(shard))
-                    if mine is None and not ready and pending:
-                        reference, mine = pending.popitem()
-                        with suppress(ray.exceptions.RayError):
-                            ray.cancel(reference)
-                    if mine:
-                        begun = time.monotonic()
-                        yield from model.compute(mine, QUIET)
-                        longest = max(longest, time.monotonic() - begun)
-                        stage.advance(len(mine))
+                        yield number, found
+                if mine is None and not ready and pending:
+                    reference, mine = pending.popitem()
+                    with suppress(ray.exceptions.RayError):
+                        ray.cancel(reference)
+                if mine is not None:
+                    begun = time.monotonic()
+                    answer = here(parts[mine])
+                    longest = max(longest, time.monotonic() - begun)
+                    yield mine, answer
         finally:
             for reference in pending:
                 ray.cancel(reference)
-
-    @cached_property
-    def _task(self) -> Any:
-        import ray
-
-        return ray.remote(**task_options(self.asked, _RETRIES))(compute_shard)
 
 
 def compute_shard(
@@ -122,23 +160,20 @@ def compute_shard(
     Raises:
         UnavailableError: the model is missing on this node, or another one than where the shard comes from.
     """
-    above = Session(offline, False, None, loaded=_LOADED)
-    with session(above):
+    with session(Session(offline, False, None, loaded=_LOADED)):
         model = again()
         if model.identity != identity:
             raise UnavailableError(f"the model {model.name} of this node is another one.")
-        return {key: row for part in model.compute(inputs, QUIET) for key, row in part.items()}
+        return _gathered(model, inputs)
 
 
-def _answer(reference: Any) -> dict[bytes, Row] | None:
-    """The rows that a task returned; None if it failed, so that its shard is computed here."""
-    import ray
+def search_shard(search: Callable[[Index, Part], Found], index: Index, part: Part) -> Found:
+    """The answer of an index to a part of the queries, found by a node."""
+    return search(index, part)
 
-    try:
-        found: dict[bytes, Row] = ray.get(reference)
-    except (ray.exceptions.RayError, BenchError):
-        return None
-    return found
+
+def _gathered(model: CachedModel[Any], inputs: dict[bytes, Any]) -> dict[bytes, Row]:
+    return {key: row for part in model.compute(inputs, QUIET) for key, row in part.items()}
 
 
 def _size(given: Any) -> int:

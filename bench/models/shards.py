@@ -1,15 +1,15 @@
-"""Where the inputs of a model are computed: here, or in part by other processes and machines.
+"""Where large work is done: in this process, or in part by other processes and machines.
 
-What spreads the work (`bench.evaluation.cluster`) enters itself for a block. It is a context variable of its own and
-no part of a session, because threads that a method starts compute what they need themselves.
+What spreads the work (`bench.evaluation.shards`) enters itself for a block. It is a context variable of its own and no
+part of a session, because threads that a method starts do their work themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,28 @@ from bench.progress import Progress
 if TYPE_CHECKING:
     from bench.models.cache import CachedModel
 
+Index = TypeVar("Index")
+Part = TypeVar("Part")
+Found = TypeVar("Found")
+
 
 class Spreader(Protocol):
-    """Computes rows of a model on several machines."""
+    """Shares work among machines; what nobody else does is done here."""
 
     def rows(
         self, model: CachedModel[Any], inputs: Mapping[bytes, Any], progress: Progress
     ) -> Iterator[dict[bytes, NDArray[np.float32]]]:
-        """The rows of all inputs by their keys, part by part; what nobody else computes, the model does."""
+        """The rows of a model for all inputs, by their keys, part by part."""
+        ...
+
+    def searched(self, search: Callable[[Index, Part], Found], index: Index, parts: Sequence[Part]) -> list[Found]:
+        """The answers of an index to each part of the queries, in their order.
+
+        Args:
+            search: a function of a module, or a partial one, to be pickled; as is all that follows.
+            index: goes to each machine once.
+            parts: the queries.
+        """
         ...
 
 
@@ -34,13 +48,13 @@ _ACTIVE: ContextVar[Spreader | None] = ContextVar("bench_spreader", default=None
 
 
 def active_spreader() -> Spreader | None:
-    """What spreads the work of models here, if anything."""
+    """What spreads large work here, if anything."""
     return _ACTIVE.get()
 
 
 @contextmanager
 def spread_by(spreader: Spreader) -> Iterator[None]:
-    """Let models spread their work for a block."""
+    """Let models and searches spread their work for a block."""
     token = _ACTIVE.set(spreader)
     try:
         yield

@@ -7,9 +7,12 @@ to be computed in float64. The ranking is the one that float64 gives for all of 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.models.shards import active_spreader
 from bench.protocol.method import Similarity
 from bench.protocol.ranking import Ranking
 from bench.search.topk import blocks, joined, top_k
@@ -22,6 +25,8 @@ _SMALL = 1 << 22
 #: Queries that are searched at once, and approximate scores in memory at once. With the buffers for candidates, a
 #: search takes about 32 MiB besides the vectors and the ranking, however large the library.
 _QUERIES, _SCORES = 256, 1 << 21
+#: From so many products of numbers on, other machines help where there are some; each takes so many queries at a time.
+_SPREAD, _SPREAD_QUERIES = 1 << 33, 128
 #: So many queries are compared faster one by one: what takes long is reading the library, and BLAS reads it slowly.
 _FEW = 3
 #: Numbers that are converted to float64 at once.
@@ -91,6 +96,13 @@ class VectorIndex:
         Raises:
             Violation: a similarity is no number.
         """
+        work, spreader = queries.size * len(self), active_spreader()
+        if spreader is None or work < _SPREAD:
+            return self._ranked(queries, depth)
+        parts = [queries[start : start + _SPREAD_QUERIES] for start in range(0, len(queries), _SPREAD_QUERIES)]
+        return joined(spreader.searched(partial(_rank, depth=depth), self, parts), len(self), depth)
+
+    def _ranked(self, queries: Vectors, depth: int) -> Ranking:
         asked, tools = _wide(queries, self.similarity), len(self)
         width = min(depth, tools)
         if not self._proven(asked) or 2 * width > tools:
@@ -207,6 +219,11 @@ class VectorIndex:
             kept = (values >= floor[rows]) & ~crowded[rows]
             rows, codes, values = rows[kept], codes[kept], values[kept]
         return rows, codes, np.flatnonzero(crowded)
+
+
+def _rank(index: VectorIndex, queries: Vectors, depth: int) -> Ranking:
+    """What a node of a cluster does for another one."""
+    return index._ranked(queries, depth)
 
 
 def search(queries: Vectors, tools: Vectors, similarity: Similarity, depth: int) -> Ranking:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
-from ray.cluster_utils import Cluster
+from ray.cluster_utils import Cluster as RayCluster
 
+from bench.__main__ import run
 from bench.errors import UnavailableError
 from bench.evaluation import shards
+from bench.evaluation.cluster import Cluster
 from bench.evaluation.shards import Shards, compute_shard
 from bench.models.cache import CachedModel, Row
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.models.shards import spread_by
-from bench.progress import Progress
+from bench.models.shards import active_spreader, spread_by
+from bench.progress import QUIET, Progress
+from bench.protocol.method import Similarity
+from bench.registry import load_dataset
+from bench.search import dense
+from bench.search.dense import VectorIndex
 from bench.session import session, uncached_queries
 from bench.storage.vectorcache import text_key
 
@@ -41,7 +47,7 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 def cluster() -> Iterator[None]:
     """A node for this process, and two for others."""
     store: dict[str, Any] = {"object_store_memory": 80_000_000}
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **store})
+    made = RayCluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **store})
     for _ in range(2):
         made.add_node(num_cpus=1, **store)
     ray.init(address=made.address, log_to_driver=False)
@@ -78,8 +84,8 @@ class Counted(CachedModel[str]):
         for key, text in missing.items():
             yield {key: np.array([len(text), os.getpid(), len(missing)], dtype=np.float32)}
 
-    def rows(self) -> np.ndarray:
-        return np.array(self._rows(TEXTS))
+    def rows(self, texts: Sequence[str] = TEXTS) -> np.ndarray:
+        return np.array(self._rows(texts))
 
 
 @pytest.fixture
@@ -110,6 +116,40 @@ def test_an_encoder_gives_the_vectors_that_it_gives_alone(cluster: None) -> None
     np.testing.assert_allclose(shared, alone, atol=1e-5)
 
 
+@pytest.mark.parametrize("similarity", ["cosine", "l2"])
+def test_nodes_share_a_search_and_find_what_one_finds(
+    cluster: None, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dense, "_SPREAD", 1)
+    monkeypatch.setattr(dense, "_SPREAD_QUERIES", 4)
+    random = np.random.default_rng(0)
+    # Many tools are alike: their ties go beyond the depth.
+    library = random.integers(0, 2, size=(60, 6)).astype(np.float32)
+    queries = random.normal(size=(42, 6)).astype(np.float32)
+    index = VectorIndex(library, similarity)
+    alone = index.rank(queries, 10)
+    spread = Shards({"num_cpus": 1}, ahead=2, offline=True)
+    with spread_by(spread):
+        shared = [index.rank(queries, 10), index.rank(queries[:21], 10)]
+    assert spread.given >= 1
+    assert np.array_equal(shared[0].tools, alone.tools)
+    np.testing.assert_array_equal(shared[0].scores, alone.scores)
+    assert alone.tied_beyond is not None
+    assert shared[0].tied_beyond is not None
+    assert np.array_equal(shared[0].tied_beyond, alone.tied_beyond)
+    assert np.array_equal(shared[1].tools, alone.tools[:21])
+
+
+def test_an_index_that_the_store_cannot_take_is_searched_here(cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(value: object) -> None:
+        raise ray.exceptions.ObjectStoreFullError
+
+    monkeypatch.setattr(ray, "put", full)
+    spread = Shards({"num_cpus": 1}, ahead=2, offline=True)
+    assert spread.searched(pow, 2, [1, 2, 3]) == [2, 4, 8]
+    assert spread.given == 0
+
+
 def test_what_nobody_begins_is_computed_here(cluster: None, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "_PATIENCE", 0.2)
     spread = Shards({"num_cpus": 1, "absent": 1}, ahead=3, offline=True, size=4)
@@ -133,9 +173,33 @@ def test_what_fails_elsewhere_is_computed_here(
     assert spread.ahead <= 1
 
 
+def test_a_cluster_helps_the_models_of_a_process_that_trains(folder: Path) -> None:
+    made = RayCluster(initialize_head=True, head_node_args={"num_cpus": 2, "object_store_memory": 80_000_000})
+    try:
+        with Cluster(made.address, load_dataset).helps(QUIET):
+            spread = active_spreader()
+            assert isinstance(spread, Shards)
+            rows = Counted(folder).rows([str(number) for number in range(9000)])
+        assert active_spreader() is None
+    finally:
+        made.shutdown()
+    assert rows[:, 0].max() == 4
+    assert spread.given >= 1
+
+
+def test_training_with_a_cluster_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", "reranker", "-d", "starter", "--out", str(tmp_path / "model"), "--ray", "127.0.0.1:1"]
+    assert run(command) == 4
+    assert "cannot join the Ray cluster at '127.0.0.1:1'" in capsys.readouterr().err
+    assert not (tmp_path / "model").exists()
+
+
 def test_little_work_latencies_and_endpoints_stay_here(folder: Path) -> None:
     class Elsewhere:
         def rows(self, model: CachedModel[Any], inputs: Any, progress: Progress) -> Any:
+            raise AssertionError("spread")
+
+        def searched(self, search: Any, index: Any, parts: Any) -> Any:
             raise AssertionError("spread")
 
     with spread_by(Shards({"num_cpus": 1}, ahead=2, offline=True, size=len(TEXTS))):
