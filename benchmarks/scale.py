@@ -12,7 +12,7 @@ each query with as many threads as there are processors (OMP_NUM_THREADS changes
 compiled, on a small library before the clock starts. Scoring takes rankings of drawn tools, with one gold tool among
 the first 20 and another anywhere, and is timed twice: with an empty cache, and again when the numbers of each tool are
 kept. The growth is the exponent b of time = a * tools ^ b between the last two sizes: 1 is linear. The picture has
-both on logarithmic axes, where linear growth is as steep as the grid's diagonal.
+both on logarithmic axes, where linear growth runs along the diagonals of the grid.
 """
 
 from __future__ import annotations
@@ -185,23 +185,25 @@ def main() -> None:
 
 
 def drawn(curves: Mapping[str, Sequence[Measured]], title: str) -> str:
-    """Seconds and MiB against tools, side by side, both axes logarithmic with equal steps for a power of ten."""
-    step, top, bottom = 62, 60, 380
+    """Seconds and MiB against tools, side by side on logarithmic axes."""
+    across, top, bottom = 95, 80, 370
     parts = [f'<text class="title" x="20" y="28">{escape(title)}</text>']
-    for panel, (left, unit) in enumerate(((70, "seconds"), (470, "MiB"))):
+    for panel, (left, unit) in enumerate(((70, "seconds"), (500, "MiB"))):
         values = [row[panel + 1] for rows in curves.values() for row in rows]
         lowest, first = (
             math.floor(math.log10(min(found))) for found in (values, [r[0] for rows in curves.values() for r in rows])
         )
 
         def x(tools: float, left: int = left, first: int = first) -> float:
-            return left + step * (math.log10(tools) - first)
+            return left + across * (math.log10(tools) - first)
 
-        def y(value: float, lowest: int = lowest) -> float:
+        highest = max(lowest + 1, math.ceil(math.log10(max(values))))
+        step = (bottom - top) / (highest - lowest)
+
+        def y(value: float, lowest: int = lowest, step: float = step) -> float:
             return bottom - step * (math.log10(value) - lowest)
 
-        parts.append(f'<text class="note" x="{left}" y="{top - 8}">{unit}</text>')
-        highest = max(lowest + 1, math.ceil(math.log10(max(values))))
+        parts.append(f'<text class="note" x="{left}" y="{top - 12}">{unit}</text>')
         last = math.ceil(math.log10(max(r[0] for rows in curves.values() for r in rows)))
         for power in range(lowest, highest + 1):
             parts.append(f'<path class="grid" d="M{left} {y(10.0**power):.1f}H{x(10**last):.1f}"/>')
@@ -221,7 +223,7 @@ def drawn(curves: Mapping[str, Sequence[Measured]], title: str) -> str:
             ]
         for end, side in ends:
             low = max(end + 4, low + 15)
-            parts.append(f'<text x="{x(curves[side][-1][0]) + 8:.1f}" y="{low:.1f}">{escape(side)}</text>')
+            parts.append(f'<text x="{x(curves[side][-1][0]) + 9:.1f}" y="{low:.1f}">{escape(side)}</text>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 440"><style>{_STYLE}</style>{"".join(parts)}</svg>\n'
     )

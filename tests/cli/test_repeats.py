@@ -108,10 +108,10 @@ def test_explain_shows_the_first_repeat_and_any_other(bench: Bench, repeated: Re
 def test_a_result_with_repeats_compares_with_one_without_and_says_so(bench: Bench, repeated: Result) -> None:
     bench("run", "-m", "bm25", "-d", "starter", "-q")
     said = bench("compare", "bm25@starter", "random@starter", "--metric", "recall@5")
-    assert "random: 3 repeats" in said.out
+    assert "random: synthetic queries, 3 repeats" in said.out
     report = bench("compare", "bm25@starter", "random@starter", "--metric", "recall@5", "--format", "json").json
     (system,) = [item for item in report["datasets"][0]["systems"] if item["name"] == "random"]
-    assert system["marks"] == ["3 repeats"]
+    assert system["marks"] == ["synthetic queries", "3 repeats"]
     means = {item["system"]: item["mean"] for item in report["datasets"][0]["metrics"][0]["standings"]}
     assert means["random"] == pytest.approx(repeated.metrics.metrics["recall@5"].mean)
     # Of one method with and without, each is named by its id.
@@ -184,7 +184,7 @@ def test_the_site_shows_repeats(bench: Bench, repeated: Result, tmp_path: Path) 
     assert len(lines) == len(repeated.of_repeat(1).run)
     exported = json.loads((site / "results.json").read_text("utf-8"))["results"]
     (own,) = [item for item in exported if item["result_id"] == result_id]
-    assert own["marks"] == ["3 repeats"]
+    assert own["marks"] == ["synthetic queries", "3 repeats"]
     assert own["manifest"]["repeats"] == 3
     # Both rows are on the board: with and without repeats are two questions.
     board = json.loads((site / "results.json").read_text("utf-8"))["boards"][0]

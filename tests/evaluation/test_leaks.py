@@ -167,7 +167,7 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     assert isinstance(plain, Result)
     assert [(mark.kind, mark.text) for mark in result.manifest.marks] == [("method", "rules")]
     assert "rules: uses rules instead of a language model" in result.manifest.notes
-    assert [mark.text for mark in marks(result, "name_description")] == ["rules"]
+    assert [mark.text for mark in marks(result, "name_description")] == ["rules", "synthetic queries"]
     assert plain.manifest.method.marks == []
 
 

@@ -160,8 +160,8 @@ def test_json_follows_its_schema_and_has_everything(hostile: list[Result]) -> No
         assert item["metrics"] == json.loads(result.metrics.model_dump_json())
         assert item["manifest"] == json.loads(result.manifest.model_dump_json())
     assert by_id["00000000000a"]["page"] == "results/a.html"
-    assert by_id["00000000000c"]["marks"] == ["protocol 0.1"]
-    assert by_id["00000000000d"]["marks"] == ["older version"]
+    assert by_id["00000000000c"]["marks"] == ["synthetic queries", "protocol 0.1"]
+    assert by_id["00000000000d"]["marks"] == ["synthetic queries", "older version"]
     boards = {board["id"]: board for board in raw["boards"]}
     assert {item["board"] for item in raw["results"]} == set(boards)
     assert not boards[by_id["00000000000c"]["board"]]["current"]
@@ -175,14 +175,14 @@ def test_json_follows_its_schema_and_has_everything(hostile: list[Result]) -> No
 def test_latex_has_the_best_bold_and_the_oracle_below_a_rule(results: list[Result]) -> None:
     text = written(results)[table_path(results[0])]
     bm25, _, oracle = results
-    assert text.index("bm25") < text.index("random &") < text.index("oracle")
+    assert text.index("bm25") < text.index("random$^{1}$ &") < text.index("oracle")
     best = f"{bm25.metrics.metrics['recall@5'].mean:.3f}"
-    assert rf"bm25 & \textbf{{{best}}}" in text
+    assert rf"bm25$^{{1}}$ & \textbf{{{best}}}" in text
     assert f"{oracle.metrics.metrics['recall@5'].mean:.3f}" in text
     assert r"\textbf{1.000}" not in text
     assert text.count(r"\midrule") == 2
-    assert r"oracle$^{1}$" in text
-    assert "$^{1}$ oracle." in text
+    assert r"oracle$^{2,1}$" in text
+    assert "$^{1}$ synthetic queries. $^{2}$ oracle." in text
     assert text.count(" & ") == 4 * (text.split("tabular}{")[1].index("}") - 1)
 
 

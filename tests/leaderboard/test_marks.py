@@ -182,7 +182,7 @@ def test_results_of_an_older_protocol_are_kept_marked_and_not_ranked(
     assert ">protocol 0.1</span>" in site.page(f"d/{old.slug}.html").text
     assert ">protocol 0.1</span>" in site.page(f"r/{_id(folder)}.html").text
     stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
-    assert stated[_id(folder)] == ["protocol 0.1"]
+    assert stated[_id(folder)] == ["synthetic queries", "protocol 0.1"]
     assert "protocol 0.1" in (site.folder / "results.csv").read_text("utf-8")
     assert len(list((site.folder / "tables").glob("*.tex"))) == 1
 
@@ -205,7 +205,7 @@ def test_an_older_version_is_marked_on_its_page_and_in_the_exports(
     assert ">older version</span>" in page
     assert ">no LLM (rules)</span>" in page
     stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
-    assert stated["00000000000a"] == ["rules", "older version"]
+    assert stated["00000000000a"] == ["rules", "synthetic queries", "older version"]
 
 
 def test_gold_sets_of_past_queries_are_what_the_result_says_and_not_what_the_cache_holds(

@@ -95,8 +95,11 @@ def test_depth_and_tool_text_compare_and_are_marked(made: Result) -> None:
     ]
     assert comparable(rows) == [rows]
     assert usual_template(rows) == "name_description"
-    assert [texts(row) for row in rows] == [[], ["depth 20"], ["text: description"], ["run file"]]
-    assert texts(variant(made, "oracle", oracle=True)) == ["oracle"]
+    # Requests of starter are written by a language model.
+    data = "synthetic queries"
+    expected = [[data], [data, "depth 20"], [data, "text: description"], [data, "run file"]]
+    assert [texts(row) for row in rows] == expected
+    assert texts(variant(made, "oracle", oracle=True)) == ["oracle", data]
 
 
 def test_the_best_stand_first_and_oracles_last(made: Result) -> None:
