@@ -59,7 +59,8 @@ def test_what_must_be_known_of_a_result_is_said(bench: Bench, tmp_path: Path) ->
     bench("run", "-m", "bm25", "-d", "starter", "--limit", "30")
     note = "only 30 queries were evaluated (--limit): not comparable with full results"
     assert f"note: {note}" in bench("tools", "bm25@starter").out
-    assert bench("tools", "bm25@starter", "--json", "--html", tmp_path / "page.html").json["warnings"] == [note]
+    told = bench("tools", "bm25@starter", "--json", "--html", tmp_path / "page.html").json["warnings"]
+    assert told == [note, "synthetic queries: 30 of 30 queries are written by Claude"]
     assert note in (tmp_path / "page.html").read_text("utf-8")
 
 
