@@ -21,6 +21,7 @@ from bench.leaderboard.pages.explorer import Explorer
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
+from bench.results.comparing import competes
 from bench.results.slices import slice_names, values_of
 from bench.stats.noninferiority import FEWEST_UNITS
 from bench.text import label
@@ -187,7 +188,7 @@ def _costs(board: Board) -> list[Cost]:
         points = [
             charts.Point(row.title, float(cost), row.result.metrics.metrics[RANKED[0]].mean)
             for row, cost in values
-            if not row.oracle and (cost > 0 or values is money) and RANKED[0] in row.result.metrics.metrics
+            if competes(row.result) and (cost > 0 or values is money) and RANKED[0] in row.result.metrics.metrics
         ]
         # With tokens, a dataset has nearly the same for all methods: a picture of fewer than three says nothing.
         if len(points) > 2 and any(point.cost for point in points):

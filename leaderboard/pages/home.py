@@ -23,8 +23,6 @@ from bench.stats.noninferiority import FEWEST_UNITS
 
 #: Rows of the first picture.
 _MOST_SHOWN = 30
-#: Of a picture: two stand side by side, and on a phone its text can be read.
-_WIDTH = 520
 
 
 def _write(content: Content, writer: Writer) -> None:
@@ -82,7 +80,7 @@ def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Marku
     found = [
         (
             f"{metric}: means over sources, 95% intervals, tiers",
-            charts.tier_picture(f"{metric} of all methods", bars, _WIDTH),
+            charts.tier_picture(f"{metric} of all methods", bars),
         )
     ]
     for what, unit, text, cost_of in (
@@ -92,12 +90,10 @@ def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Marku
         costs = [(row, cost_of(row)) for row in rows if competes(row.row.result)]
         points = [charts.Point(names[row.key], cost, row.mean or 0.0) for row, cost in costs if cost]
         if len(points) > 2:
-            caption = f"{metric} against {what}; the line joins methods that no other beats on both"
+            caption = f"{metric} against {what}; dashed: the Pareto front"
             unknown = [names[row.key] for row, cost in costs if not cost]
             caption += f". Not measured: {', '.join(unknown)}" if unknown else ""
-            found.append(
-                (caption, charts.cost_picture(f"{metric} against {what}", points, unit, quality, text, _WIDTH))
-            )
+            found.append((caption, charts.cost_picture(f"{metric} against {what}", points, unit, quality, text)))
     return [(caption, picture(drawn)) for caption, drawn in found if drawn]
 
 
