@@ -62,6 +62,7 @@ def _write(content: Content, writer: Writer) -> None:
             cards=cards if path == "index.html" else [],
             pictures=_pictures(board, names[board]) if path == "index.html" else [],
             claims=_claims(content),
+            date=max((item.latest for item in board.boards), default="")[:10],
             cite=_cite(content) if path == "index.html" else "",
         )
         writer.put(path, page)

@@ -8,6 +8,7 @@ from bench.leaderboard.boards.board import RANKED, Board, Row, family_of, titles
 from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.names import name_of
 from bench.leaderboard.boards.traits import learns, needs_llm
+from bench.leaderboard.exports.bibtex import method_bib
 from bench.leaderboard.exports.write import index_path
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
@@ -55,6 +56,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], published: Sequence[tu
         family=family,
         title=_title(family, firsts),
         facts=facts_of(family),
+        bib=method_bib(family),
         llm=any(needs_llm(row) for _, row in rows),
         learns=any(learns(row) for _, row in rows),
         run_file=any(row.result.manifest.method.run_file for _, row in rows),

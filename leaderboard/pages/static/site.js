@@ -120,6 +120,7 @@
         row.hidden = !show;
         shown += show;
       }
+      for (const button of table.querySelectorAll(".variants")) button.setAttribute("aria-expanded", String(Boolean(value.variants)));
       columns();
       form.querySelector("output").textContent = shown === rows.length ? `${rows.length} rows` : `${shown} of ${rows.length} rows`;
       const changed = (on) => named((pick) => pick.checked === on && pick.defaultChecked !== on);
@@ -140,10 +141,9 @@
     }
     for (const row of rows.filter((item) => item.dataset.w)) {
       const button = document.createElement("button");
-      const number = Number(row.dataset.w);
       button.type = "button";
       button.className = "variants";
-      button.textContent = `± ${number} variant${number === 1 ? "" : "s"}`;
+      button.textContent = `variants: ${row.dataset.w}`;
       button.addEventListener("click", () => {
         const menu = form.elements.namedItem("variants");
         menu.value = menu.value ? "" : "y";
@@ -155,6 +155,7 @@
     form.addEventListener("reset", () => setTimeout(apply));
     form.addEventListener("submit", (event) => event.preventDefault());
     apply();
+    table.classList.add("ready");
   };
 
   document.addEventListener("DOMContentLoaded", () => {
