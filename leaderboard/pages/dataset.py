@@ -119,7 +119,9 @@ def write_dataset(
         costs=costs,
         answers=answers,
         cached=any(_cached(row) for row in board.rows),
-        uncounted=sum(_cached(row) for row in board.rows) if len(_timed(board)) < _with_latency(board) else 0,
+        uncounted=sum(_cached(row) for row in board.rows if competes(row.result))
+        if len(_timed(board)) < _with_latency(board)
+        else 0,
         paid=_left_out_of_costs(board),
         tools=tools,
         curves=recall,
@@ -200,12 +202,13 @@ def _costs(board: Board) -> list[Cost]:
 
 def _left_out_of_costs(board: Board) -> str:
     """What the pictures of costs leave out."""
-    costs = [per_thousand(row.result.manifest) for row in board.rows if not row.oracle]
+    rows = [row for row in board.rows if competes(row.result)]
+    costs = [per_thousand(row.result.manifest) for row in rows]
     unknown = sum(cost is None for cost in costs)
-    words = "" if any(costs) else "No paid calls are known of the results here."
+    words = "" if any(costs) else "No result here is known to have made paid calls."
     if unknown:
         words += f" Results with unknown cost (run files, models or embeddings without prices): {unknown}."
-    if uncounted := sum(not row.result.metrics.tokens for row in board.rows if not row.oracle):
+    if uncounted := sum(not row.result.metrics.tokens for row in rows):
         words += f" Results whose tokens were not counted (made without the tokenizer): {uncounted}."
     return words.strip()
 
