@@ -103,7 +103,7 @@ def _code() -> str:
             digest.update(f"{name} {version(name)}\n".encode())
     for folder in sorted({Path(bench.__file__).resolve().parent, Path(__file__).resolve().parent}):
         for path in sorted(folder.rglob("*")):
-            if path.suffix in {".py", ".j2", ".js", ".css", ".svg", ".json"}:
+            if path.suffix in {".py", ".j2", ".js", ".css", ".svg", ".json", ".toml"}:
                 digest.update(f"{path.relative_to(folder)}\n".encode())
                 digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()

@@ -115,6 +115,7 @@ class ExportedResult(Record):
 
     Attributes:
         label: `method @ dataset`.
+        title: the method's display name; not unique, and empty in files of versions that had none.
         board: the board that it belongs to.
         latest: false if there is a result of a newer version of its method's code.
         marks: what a reader must know of the row.
@@ -126,6 +127,7 @@ class ExportedResult(Record):
 
     result_id: str
     label: str
+    title: str = ""
     board: str
     latest: bool
     marks: list[str]

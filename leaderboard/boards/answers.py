@@ -13,7 +13,8 @@ from bench.results.comparing import competes
 
 #: Seconds in which one query must be answered to be quick.
 QUICK = 0.001
-_LEVEL = 0.05
+#: p-values from which on no test tells two methods apart.
+LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def _answer(question: str, board: Overall, fits: Callable[[OverallRow], bool]) -
         return None
     at = {row.key: board.standing.ids.index(row.key) for row in rows}
     own = at[rows[0].key]
-    ties = tuple(row for row in rows[1:] if board.standing.pairs[own, at[row.key]] >= _LEVEL)
+    ties = tuple(row for row in rows[1:] if board.standing.pairs[own, at[row.key]] >= LEVEL)
     return Answer(question, board, rows[0], ties, len(rows) - 1)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bench.data.template import template_name
 from bench.errors import ResultError
+from bench.leaderboard.boards.names import Title, apart, title_of
 from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
 from bench.leaderboard.boards.tables import checked_values, read_columns
 from bench.leaderboard.numbers import count
@@ -71,6 +72,10 @@ class Row:
 
     Attributes:
         key: tells the row's method and setting from others; the same on every dataset.
+        name: its spec, for a reader.
+        title: its display name; no other row of the board has it.
+        called: the display name's parts.
+        setting: what of its run sets it apart besides the spec.
         values: (judged queries, len(RANKED)); None where the result lacks one of these metrics.
         older: those of COLUMNS and RANKED that other code computed than the newest result's: they do not compare.
         doubtful: metrics on which its lead over the next row is within the tie bands.
@@ -80,6 +85,9 @@ class Row:
     result: Result
     key: str
     name: str
+    title: str
+    called: Title
+    setting: str
     family: str
     marks: tuple[Mark, ...]
     values: NDArray[np.float64] | None
@@ -256,6 +264,7 @@ def assembled(
         )
         for i, result in enumerate(shown)
     ]
+    rows = [replace(row, title=title) for row, title in zip(rows, titles(rows), strict=True)]
     board = Board(
         slug=slug_of(shown[0]),
         spec=data.spec,
@@ -312,12 +321,49 @@ def _row(
         result=result,
         key="\n".join([method.spec, *words, *setting]),
         name=_name(result),
+        title="",
+        called=title_of(method),
+        setting=", ".join(label(word, 60) for word in setting),
         family=method.spec if method.run_file else family_of(method.spec),
         marks=tuple(marks),
         values=values,
         doubtful=doubtful,
         older=_older(result, newest),
     )
+
+
+def titles(rows: Sequence[Row]) -> list[str]:
+    """Display names of rows that are shown together: no two are the same."""
+    return apart(
+        [row.called for row in rows],
+        [row.setting for row in rows],
+        [row.full_name for row in rows],
+        [row.id for row in rows],
+    )
+
+
+def variants(rows: Sequence[Row]) -> tuple[frozenset[str], dict[str, int]]:
+    """Rows that differ from another one in parameters or in the setting of their run only.
+
+    A method is seen at its defaults where it has such a row, and not at the settings that happen to be best here.
+
+    Args:
+        rows: in their order.
+
+    Returns:
+        Ids of the rows that fold under another one, and id -> how many fold under it.
+    """
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.family, row.called.stem), []).append(row)
+    folded: set[str] = set()
+    over: dict[str, int] = {}
+    for own in found.values():
+        first = next((row for row in own if not row.called.rest and not row.setting), own[0])
+        folded |= {row.id for row in own if row is not first}
+        if len(own) > 1:
+            over[first.id] = len(own) - 1
+    return frozenset(folded), over
 
 
 def _name(result: Result) -> str:

@@ -39,11 +39,11 @@ def _with_mark(row: Row) -> Row:
     if row.oracle or not data.history or not learns(row):
         return row
     if data.repeated_gold is None:
-        why = "it does not say whether past queries have the gold sets that are asked for; bench rescore adds it"
+        why = "it does not say whether gold sets also occur in the training queries; bench rescore adds it"
         mark = Mark(kind="bundles unknown", text="bundles unknown", why=why)
     elif data.repeated_gold:
         share = f"{count(data.repeated_gold)} of the {count(data.judged)} judged queries"
-        why = f"{share} have a gold set that also occurs in the past queries"
+        why = f"{share} have a gold set that also occurs in the training queries"
         mark = Mark(kind="bundles seen", text="bundles seen", why=why)
     else:
         return row

@@ -86,6 +86,11 @@ def _of_method(name: str) -> Iterator[tuple[str, str, str]]:
         yield key, title, f"@misc{{{key},\n{lines}\n}}"
 
 
+def method_bib(name: str) -> str:
+    """The papers that a method of this installation comes from; empty for others."""
+    return "\n\n".join(entry for _, _, entry in _of_method(name)) if name in method_names() else ""
+
+
 def _letters(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 

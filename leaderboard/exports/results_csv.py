@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
+from bench.leaderboard.boards.names import title_of
 from bench.results.costs import money_per_query
 from bench.results.store import Result
 from bench.text import one_line
@@ -14,7 +15,7 @@ COLUMNS = (
     *("dataset", "split", "limit", "content_hash", "protocol", "template", "depth"),
     *("result_id", "latest", "method", "cut", "oracle", "needs_llm", "run_file", "marks", "created"),
     *("judged", "failed", "tied", "latency_p50", "latency_p95", "tokens_top_5", "tokens_top_10", "tokens_answer"),
-    "cost_per_query",
+    *("cost_per_query", "title"),
     *("metric", "mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high"),
 )
 
@@ -39,7 +40,7 @@ def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mappin
         head += [metrics.n, metrics.n_failed, metrics.n_tied]
         head += [latency.p50, latency.p95] if latency else [None, None]
         head += [metrics.tokens.get(name) for name in ("top_5", "top_10", "answer")]
-        head.append(money_per_query(manifest))
+        head += [money_per_query(manifest), str(title_of(method))]
         shared = _line(map(_cell, head)).removesuffix("\n")
         for name, value in metrics.metrics.items():
             if name not in names:

@@ -27,6 +27,7 @@ from bench.evidence.export import (
     ExportedStanding,
 )
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, slug_of
+from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.bibtex import methods_bib
@@ -173,6 +174,7 @@ def _export(
             ExportedResult(
                 result_id=result.manifest.result_id,
                 label=result.label,
+                title=str(title_of(result.manifest.method)),
                 board=slug_of(result),
                 latest=result.manifest.result_id in current,
                 marks=own_marks[result.manifest.result_id],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from xml.sax.saxutils import escape, quoteattr
@@ -10,9 +11,11 @@ from xml.sax.saxutils import escape, quoteattr
 from bench.leaderboard.numbers import fixed, interval
 from bench.text import label
 
-WIDTH = 760
+#: Two pictures stand side by side on a laptop, and on a phone the text of one can be read.
+WIDTH = 520
 _ROW = 24
-_LABEL = 300
+#: Of the names in front of rows, and of the characters that they have.
+_LABEL, _LETTERS = 205, 31
 #: Series of one picture: as many as there are colours and dashes that can be told apart.
 MOST_SERIES = 8
 _DASHES = ("", "7 4", "2 3", "9 3 2 3", "", "7 4", "2 3", "9 3 2 3")
@@ -46,17 +49,15 @@ class Series:
     values: tuple[tuple[int, float], ...]
 
 
-def tier_picture(title: str, bars: Sequence[Bar], width: int = WIDTH) -> str:
+def tier_picture(title: str, bars: Sequence[Bar]) -> str:
     """A row for each method, best first: its mean and interval; every second tier has a ground of its own."""
     if not bars:
         return ""
-    # A third and more of the width is for names.
-    named = _LABEL * width // WIDTH
     # Of a single group of queries there is no interval: its ends are not numbers.
     bars = [bar if _finite(bar.low, bar.high) else replace(bar, low=None, high=None) for bar in bars]
     ends = [end for bar in bars for end in (bar.low, bar.high, bar.mean) if end is not None]
     low, high = _room(min(ends), max(ends))
-    left, right, top = named + 62, width - 16, 14
+    left, right, top = _LABEL + 62, WIDTH - 16, 14
     bottom = top + _ROW * len(bars)
 
     def x(value: float) -> float:
@@ -66,18 +67,19 @@ def tier_picture(title: str, bars: Sequence[Bar], width: int = WIDTH) -> str:
     for i, bar in enumerate(bars):
         y = top + _ROW * i
         if bar.tier is not None and bar.tier % 2 == 0:
-            parts.append(f'<rect class="band" x="0" y="{y}" width="{width}" height="{_ROW}"/>')
+            parts.append(f'<rect class="band" x="0" y="{y}" width="{WIDTH}" height="{_ROW}"/>')
         if bar.tier is not None and (i == 0 or bars[i - 1].tier != bar.tier):
             parts.append(_text(4, y + 16, f"tier {bar.tier}", "note"))
     parts += _grid(_ticks(low, high), x, top, bottom)
+    names = fitted([bar.name for bar in bars], _LETTERS)
     for i, bar in enumerate(bars):
         y = top + _ROW * i + _ROW // 2
-        parts.append(_text(left - 10, y + 4, label(bar.name, named * 46 // _LABEL), "end"))
+        parts.append(_text(left - 10, y + 4, names[i], "end"))
         if bar.low is not None and bar.high is not None:
             parts.append(f'<path class="whisker" d="M{x(bar.low):.1f},{y}H{x(bar.high):.1f}"/>')
         tip = _tip(f"{bar.name}: {fixed(bar.mean)} ({interval(bar.low, bar.high)})")
         parts.append(f'<circle class="dot" cx="{x(bar.mean):.1f}" cy="{y}" r="4.5">{tip}</circle>')
-    return _svg(title, parts, bottom + 26, width)
+    return _svg(title, parts, bottom + 26)
 
 
 def front(points: Sequence[Point]) -> list[Point]:
@@ -89,9 +91,7 @@ def front(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def cost_picture(
-    title: str, points: Sequence[Point], cost: str, quality: str, unit: Callable[[float], str], width: int = WIDTH
-) -> str:
+def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, unit: Callable[[float], str]) -> str:
     """Quality against cost on a logarithmic scale, with the line of what no other method beats.
 
     What costs nothing is left of the scale.
@@ -105,7 +105,8 @@ def cost_picture(
     # Room for dots and names; a narrow range is not drawn as wide as an order of magnitude.
     room = max(0.02, 0.1 * (max(logs) - min(logs)))
     first, last = min(logs) - room, max(logs) + room
-    left, right, top, bottom = 52, width - 16, 14, 330
+    # Higher where there are many names to find room for.
+    left, right, top, bottom = 52, WIDTH - 16, 14, 330 + 9 * max(0, min(len(points), 40) - 14)
     start = left if len(logs) == len(points) else left + 90
 
     def x(value: float) -> float:
@@ -133,21 +134,27 @@ def cost_picture(
             f'<circle class="{kind}" cx="{x(point.cost):.1f}" cy="{y(point.quality):.1f}" r="5">{tip}</circle>'
         )
     named = [*best, *(point for point in points if point.name not in names)]
-    parts += [_placed(label(point.name, 34), x(point.cost), y(point.quality), right, taken) for point in named]
+    for point, text in zip(named, fitted([point.name for point in named], 26), strict=True):
+        parts.append(_placed(text, x(point.cost), y(point.quality), right, bottom, taken))
     parts.append(_text((left + right) / 2, bottom + 38, cost, "note middle"))
     parts.append(_text(left, top - 3, quality, "note"))
-    return _svg(title, parts, bottom + 46, width)
+    return _svg(title, parts, bottom + 46)
 
 
 def curves(title: str, series: Sequence[Series], metric: str) -> str:
-    """Values against the cut-off, a line for each method, named at its end."""
+    """Values against the cut-off, a line for each method, named at its end.
+
+    The picture ends where the methods still differ: at the last cut-off at which they lie half as far apart as
+    anywhere. With all tools of a library, every method finds everything.
+    """
     series = [item for item in series if len(item.values) > 1][:MOST_SERIES]
     if not series:
         return ""
+    cutoffs = _told_apart(series)
+    series = [Series(item.name, tuple(pair for pair in item.values if pair[0] in cutoffs)) for item in series]
     values = [value for item in series for _, value in item.values]
     low, high = _room(min(values), max(values))
-    cutoffs = sorted({k for item in series for k, _ in item.values})
-    left, right, top, bottom = 52, WIDTH - 236, 14, 330
+    left, right, top, bottom = 52, WIDTH - 200, 14, 330
     first, last = math.log(cutoffs[0]), math.log(cutoffs[-1])
 
     def x(k: float) -> float:
@@ -169,6 +176,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
             free = x(k) + 22
     ends = sorted(((y(item.values[-1][1]), i) for i, item in enumerate(series)), key=lambda pair: pair)
     places = _apart([end for end, _ in ends], 17, top + 6, bottom)
+    names = fitted([item.name for item in series], 26)
     for (_, i), place in zip(ends, places, strict=True):
         item = series[i]
         path = "L".join(f"{x(k):.1f},{y(value):.1f}" for k, value in item.values)
@@ -176,7 +184,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
         end = y(item.values[-1][1])
         parts.append(f'<g class="s{i}"><path class="line" d="M{path}"{dash}/>')
         parts.append(f'<path class="leader" d="M{right + 2},{end:.1f}L{right + 14},{place:.1f}"/>')
-        parts.append(_text(right + 18, place + 4, label(item.name, 31), "name") + "</g>")
+        parts.append(_text(right + 18, place + 4, names[i], "name") + "</g>")
     parts.append(_text((left + right) / 2, bottom + 38, "k (number of tools)", "note middle"))
     parts.append(_text(left, top - 3, metric, "note"))
     return _svg(title, parts, bottom + 46)
@@ -213,16 +221,53 @@ def steps(title: str, points: Sequence[tuple[float, float]], across: str, up: st
     return _svg(title, parts, bottom + 46)
 
 
-def _placed(text: str, x: float, y: float, right: float, taken: list[tuple[float, float, float]]) -> str:
-    """A point's label next to it, where it overlaps no other; omitted if there is no room."""
+def _told_apart(series: Sequence[Series]) -> list[int]:
+    """The cut-offs that a picture shows: two or more, of each line."""
+    found: dict[int, list[float]] = {}
+    for item in series:
+        for k, value in item.values:
+            found.setdefault(k, []).append(value)
+    cutoffs = sorted(found)
+    spread = [max(found[k]) - min(found[k]) for k in cutoffs]
+    last = max(i for i, width in enumerate(spread) if width >= max(spread) / 2)
+    # A line that has other cut-offs than its neighbours keeps two of its own.
+    last = max(last, *(cutoffs.index(item.values[1][0]) for item in series))
+    return cutoffs[: last + 1]
+
+
+def fitted(names: Sequence[str], most: int) -> list[str]:
+    """Names of at most `most` characters; those that begin alike keep their ends too."""
+    found = [label(name, most) for name in names]
+    alike = Counter(found)
+    tail = most // 2
+    return [
+        text if alike[text] == 1 or len(name) <= most else f"{name[: most - tail - 1].rstrip()}…{name[-tail:].lstrip()}"
+        for name, text in zip((label(name) for name in names), found, strict=True)
+    ]
+
+
+def _placed(text: str, x: float, y: float, right: float, bottom: float, taken: list[tuple[float, float, float]]) -> str:
+    """A point's label where it overlaps no other: next to it, or farther off with a line that leads to it.
+
+    It is omitted if there is no room in the whole picture.
+    """
     width = 6.6 * len(text)
-    for dx, dy, end in ((9, 4, False), (-9, 4, True), (9, -10, False), (-9, 18, True), (9, 20, False), (-9, -10, True)):
+    near = [(9, 4, False), (-9, 4, True), (9, -10, False), (-9, 18, True), (9, 20, False), (-9, -10, True)]
+    far = [
+        (dx * side, 4 + 15 * step * turn, side < 0)
+        for step in range(2, 30)
+        for dx in (16, 48)
+        for turn in (-1, 1)
+        for side in (1, -1)
+    ]
+    for i, (dx, dy, end) in enumerate([*near, *far]):
         start = x + dx - (width if end else 0)
-        if start < 56 or start + width > right or y + dy < 12:
+        if start < 56 or start + width > right or not 12 <= y + dy <= bottom - 4:
             continue
         if all(abs(y + dy - row) > 14 or start > b or start + width < a for a, b, row in taken):
             taken.append((start, start + width, y + dy))
-            return _text(x + dx, y + dy, text, "end" if end else "")
+            lead = f'<path class="lead" d="M{x:.1f},{y:.1f}L{x + dx:.1f},{y + dy - 4:.1f}"/>' if i >= len(near) else ""
+            return lead + _text(x + dx, y + dy, text, "end" if end else "")
     return ""
 
 
@@ -286,9 +331,9 @@ def _tip(text: str) -> str:
     return f"<title>{escape(label(text, 200))}</title>"
 
 
-def _svg(title: str, parts: Sequence[str], height: float, width: int = WIDTH) -> str:
+def _svg(title: str, parts: Sequence[str], height: float) -> str:
     head = (
-        f'<svg class="chart" viewBox="0 0 {width} {height:.0f}" width="{width}" height="{height:.0f}" '
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}" '
         f'role="img" aria-label={quoteattr(label(title, 200))}>'
     )
     return "\n".join([head, *parts, "</svg>"])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bench.checks.ceilings import CUTOFFS, ceilings
 from bench.leaderboard import numbers
-from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row
+from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row, variants
 from bench.leaderboard.boards.facts import Data
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.write import table_path
@@ -21,10 +21,13 @@ from bench.leaderboard.pages.explorer import Explorer
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
+from bench.results.comparing import competes
 from bench.results.slices import slice_names, values_of
 from bench.stats.noninferiority import FEWEST_UNITS
 from bench.text import label
 
+#: Metrics that a board shows at first: quality and cost stand side by side on a laptop.
+_SHOWN = ("recall@5", "ndcg@5", "recall@10", "pass@10")
 #: Methods in a picture and in a matrix.
 MOST_SHOWN = 30
 #: Methods side by side in slices; values of one slice.
@@ -85,6 +88,9 @@ def write_dataset(
         asked = np.array([codes[name] for name in query_ids if name in codes], dtype=np.int64)
         templates = [row.result.manifest.dataset.template for row in board.rows]
         best = ceilings(data.dataset, next(name for name in templates if name == board.template), asked)
+    columns = [name for name in COLUMNS if any(name in row.result.metrics.metrics for row in board.rows)]
+    paid_calls = any(per_thousand(row.result.manifest) for row in board.rows)
+    answers = any("answer" in row.result.metrics.tokens for row in board.rows)
     page = render(
         "dataset",
         "../",
@@ -92,7 +98,18 @@ def write_dataset(
         data=board.first.manifest.dataset,
         card=data.card,
         sections=[item for item in sections if item[1]],
-        columns=[name for name in COLUMNS if any(name in row.result.metrics.metrics for row in board.rows)],
+        columns=columns,
+        shown_columns=_SHOWN,
+        paid_calls=paid_calls,
+        chosen=[
+            *((name, name, name in _SHOWN) for name in columns),
+            ("latency", "latency", True),
+            ("tokens", "tokens", True),
+            *([("answer", "tokens of answer", True)] if answers else []),
+            ("cost", "cost per 1,000 queries", paid_calls),
+            ("failed", "failed queries", False),
+        ],
+        variants=variants(board.rows),
         primary=RANKED[0],
         standing=standing,
         fewest=FEWEST_UNITS,
@@ -100,9 +117,11 @@ def write_dataset(
         shown=min(ranked, MOST_SHOWN),
         hidden=max(0, ranked - MOST_SHOWN),
         costs=costs,
-        answers=any("answer" in row.result.metrics.tokens for row in board.rows),
+        answers=answers,
         cached=any(_cached(row) for row in board.rows),
-        uncounted=sum(_cached(row) for row in board.rows) if len(_timed(board)) < _with_latency(board) else 0,
+        uncounted=sum(_cached(row) for row in board.rows if competes(row.result))
+        if len(_timed(board)) < _with_latency(board)
+        else 0,
         paid=_left_out_of_costs(board),
         tools=tools,
         curves=recall,
@@ -128,10 +147,10 @@ def _tiers(board: Board, standing: RankedSystems) -> dict[str, Any]:
     bars = []
     for i in order:
         value = rows[standing.ids[i]].result.metrics.metrics[metric]
-        bars.append(charts.Bar(rows[standing.ids[i]].name, value.mean, value.low, value.high, int(standing.tier[i])))
+        bars.append(charts.Bar(rows[standing.ids[i]].title, value.mean, value.low, value.high, int(standing.tier[i])))
     return {
         "metric": metric,
-        "names": [label(rows[standing.ids[i]].name, 60) for i in order],
+        "names": [label(rows[standing.ids[i]].title, 60) for i in order],
         "pairs": standing.pairs[np.ix_(order, order)].tolist(),
         "picture": picture(charts.tier_picture(f"{metric} on {board.name}", bars)),
     }
@@ -169,9 +188,9 @@ def _costs(board: Board) -> list[Cost]:
         ),
     ):
         points = [
-            charts.Point(row.name, float(cost), row.result.metrics.metrics[RANKED[0]].mean)
+            charts.Point(row.title, float(cost), row.result.metrics.metrics[RANKED[0]].mean)
             for row, cost in values
-            if not row.oracle and (cost > 0 or values is money) and RANKED[0] in row.result.metrics.metrics
+            if competes(row.result) and (cost > 0 or values is money) and RANKED[0] in row.result.metrics.metrics
         ]
         # With tokens, a dataset has nearly the same for all methods: a picture of fewer than three says nothing.
         if len(points) > 2 and any(point.cost for point in points):
@@ -183,12 +202,13 @@ def _costs(board: Board) -> list[Cost]:
 
 def _left_out_of_costs(board: Board) -> str:
     """What the pictures of costs leave out."""
-    costs = [per_thousand(row.result.manifest) for row in board.rows if not row.oracle]
+    rows = [row for row in board.rows if competes(row.result)]
+    costs = [per_thousand(row.result.manifest) for row in rows]
     unknown = sum(cost is None for cost in costs)
-    words = "" if any(costs) else "No paid calls are known of the results here."
+    words = "" if any(costs) else "No result here is known to have made paid calls."
     if unknown:
         words += f" Results with unknown cost (run files, models or embeddings without prices): {unknown}."
-    if uncounted := sum(not row.result.metrics.tokens for row in board.rows if not row.oracle):
+    if uncounted := sum(not row.result.metrics.tokens for row in rows):
         words += f" Results whose tokens were not counted (made without the tokenizer): {uncounted}."
     return words.strip()
 
@@ -200,7 +220,7 @@ def _curves(board: Board) -> dict[str, Any]:
         if row.family in seen or row.oracle:
             continue
         seen.add(row.family)
-        series.append(charts.Series(row.name, tuple(_recall(row))))
+        series.append(charts.Series(row.title, tuple(_recall(row))))
     series = [item for item in series if len(item.values) > 1][: charts.MOST_SERIES]
     return {
         "series": series,
@@ -235,7 +255,7 @@ def _slices(board: Board, data: Data, query_ids: Sequence[str]) -> list[SliceTab
         kept = set(sorted(sizes, key=lambda value: -sizes[value])[:_MOST_VALUES])
         shown = [value for value in masks if value in kept]
         table = tuple(
-            (row.name, tuple(float(row.values[masks[value], 0].mean()) for value in shown))
+            (row.title, tuple(float(row.values[masks[value], 0].mean()) for value in shown))
             for row in rows
             if row.values is not None
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.leaderboard.boards.board import RANKED
+from bench.leaderboard.boards.answers import LEVEL
+from bench.leaderboard.boards.board import RANKED, Board
 from bench.leaderboard.boards.facts import card_of
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
@@ -10,8 +11,17 @@ from bench.leaderboard.writer import Writer
 
 
 def _write(content: Content, writer: Writer) -> None:
-    boards = [(board, card_of(board.spec)) for board in content.boards]
+    boards = [(board, card_of(board.spec), _tied(board)) for board in content.boards]
     writer.put("datasets.html", render("datasets", "", "datasets.html", boards=boards, metric=RANKED[0]))
+
+
+def _tied(board: Board) -> int:
+    """How many methods no test tells apart from the first row."""
+    standing = board.standings.get(RANKED[0])
+    first = None if standing is None else standing.place(board.rows[0].id)
+    if standing is None or first is None:
+        return 0
+    return int((standing.pairs[first] >= LEVEL).sum()) - 1
 
 
 PAGE = Page("datasets", "datasets.html", _write, entry="Datasets", place=2)

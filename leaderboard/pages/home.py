@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
 from bench.leaderboard import numbers
 from bench.leaderboard.boards.answers import answers, latency_of, tokens_of
-from bench.leaderboard.boards.board import RANKED, Board
+from bench.leaderboard.boards.board import RANKED, Board, titles, variants
 from bench.leaderboard.boards.overall import Overall, families, fragments
 from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.pages import charts
@@ -23,15 +23,14 @@ from bench.stats.noninferiority import FEWEST_UNITS
 
 #: Rows of the first picture.
 _MOST_SHOWN = 30
-#: Of a picture: two stand side by side, and on a phone its text can be read.
-_WIDTH = 520
 
 
 def _write(content: Content, writer: Writer) -> None:
     shown = {board.slug for view in content.views for board in view.boards}
     others = [board for board in content.boards if board.slug not in shown]
     paths = {board: _path(board, content) for board in content.overall}
-    cards = [(found, paths[found.board]) for found in answers(content.overall)]
+    names = {board: _titles(board) for board in content.overall}
+    cards = [(found, paths[found.board], names[found.board]) for found in answers(content.overall)]
     for board, path in paths.items():
         view = [(other, place) for other, place in paths.items() if other.view is board.view]
         page = render(
@@ -39,6 +38,8 @@ def _write(content: Content, writer: Writer) -> None:
             "",
             "index.html",
             board=board,
+            titles=names[board],
+            variants=variants([place.row for place in board.places]),
             views=[
                 (other.view.title, place, other.view is board.view)
                 for other, place in paths.items()
@@ -59,22 +60,28 @@ def _write(content: Content, writer: Writer) -> None:
             tokens=tokens_of,
             first=path == "index.html",
             cards=cards if path == "index.html" else [],
-            pictures=_pictures(board) if path == "index.html" else [],
+            pictures=_pictures(board, names[board]) if path == "index.html" else [],
             claims=_claims(content),
+            date=max((item.latest for item in board.boards), default="")[:10],
             cite=_cite(content) if path == "index.html" else "",
         )
         writer.put(path, page)
 
 
-def _pictures(board: Overall) -> list[tuple[str, Markup]]:
+def _titles(board: Overall) -> dict[str, str]:
+    """Key -> display name."""
+    return dict(zip([place.key for place in board.places], titles([place.row for place in board.places]), strict=True))
+
+
+def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Markup]]:
     """Captions and charts of the ranking: means with intervals, and what quality costs in time and tokens."""
     rows = [row for row in board.places if row.tier is not None and row.mean is not None]
-    bars = [charts.Bar(row.row.name, row.mean or 0.0, row.low, row.high, row.tier) for row in rows[:_MOST_SHOWN]]
+    bars = [charts.Bar(names[row.key], row.mean or 0.0, row.low, row.high, row.tier) for row in rows[:_MOST_SHOWN]]
     metric, quality = board.metric, f"mean {board.metric}"
     found = [
         (
             f"{metric}: means over sources, 95% intervals, tiers",
-            charts.tier_picture(f"{metric} of all methods", bars, _WIDTH),
+            charts.tier_picture(f"{metric} of all methods", bars),
         )
     ]
     for what, unit, text, cost_of in (
@@ -82,14 +89,12 @@ def _pictures(board: Overall) -> list[tuple[str, Markup]]:
         ("tokens", "tokens of the top five tools", numbers.count, tokens_of),
     ):
         costs = [(row, cost_of(row)) for row in rows if competes(row.row.result)]
-        points = [charts.Point(row.row.name, cost, row.mean or 0.0) for row, cost in costs if cost]
+        points = [charts.Point(names[row.key], cost, row.mean or 0.0) for row, cost in costs if cost]
         if len(points) > 2:
-            caption = f"{metric} against {what}; the line joins methods that no other beats on both"
-            unknown = [row.row.name for row, cost in costs if not cost]
+            caption = f"{metric} against {what}; dashed: the Pareto front"
+            unknown = [names[row.key] for row, cost in costs if not cost]
             caption += f". Not measured: {', '.join(unknown)}" if unknown else ""
-            found.append(
-                (caption, charts.cost_picture(f"{metric} against {what}", points, unit, quality, text, _WIDTH))
-            )
+            found.append((caption, charts.cost_picture(f"{metric} against {what}", points, unit, quality, text)))
     return [(caption, picture(drawn)) for caption, drawn in found if drawn]
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
+from bench.leaderboard.boards.board import RANKED, Board, Row, family_of, titles
 from bench.leaderboard.boards.facts import facts_of
+from bench.leaderboard.boards.names import name_of
 from bench.leaderboard.boards.traits import learns, needs_llm
+from bench.leaderboard.exports.bibtex import method_bib
 from bench.leaderboard.exports.write import index_path
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.wording import cell_row
-from bench.text import unique_slug
+from bench.text import label, unique_slug
 
 
 def _write(content: Content, writer: Writer) -> None:
@@ -31,6 +33,8 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], published: Sequence[tu
     settings: dict[str, list[tuple[Board, Row]]] = {}
     for board, row in rows:
         settings.setdefault(row.key, []).append((board, row))
+    firsts = [own[0][1] for own in settings.values()]
+    names = dict(zip(settings, titles(firsts), strict=True))
     found = []
     # The setting with no parameters of its own first: the others are read against it.
     for key in sorted(settings, key=lambda key: (len(key), key)):
@@ -40,6 +44,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], published: Sequence[tu
             {
                 "key": key,
                 "name": own[0][1].name,
+                "title": names[key],
                 "rows": own,
                 "cells": [at.get(board.slug) for board in boards],
                 "index": next((index_path(row.result) for board, row in own if board.current), ""),
@@ -49,7 +54,9 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], published: Sequence[tu
         "method",
         "../",
         family=family,
+        title=_title(family, firsts),
         facts=facts_of(family),
+        bib=method_bib(family),
         llm=any(needs_llm(row) for _, row in rows),
         learns=any(learns(row) for _, row in rows),
         run_file=any(row.result.manifest.method.run_file for _, row in rows),
@@ -59,6 +66,12 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], published: Sequence[tu
         primary=RANKED[0],
         published=published,
     )
+
+
+def _title(family: str, rows: Sequence[Row]) -> str:
+    """The method's display name; a run file that shares its spec's name is not it."""
+    found = [name_of(row.result.manifest.method) for row in rows]
+    return next((name for name in found if name), str(rows[0].called) if len(rows) == 1 else label(family))
 
 
 def _published_by_family(report: Reproduction | None) -> dict[str, list[tuple[CellReport, list[str]]]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bench.leaderboard.boards.facts import facts_of
+from bench.leaderboard.boards.names import name_of
 from bench.leaderboard.boards.overall import families
 from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
+from bench.text import label
 
 
 def _write(content: Content, writer: Writer) -> None:
@@ -17,6 +19,9 @@ def _write(content: Content, writer: Writer) -> None:
         found.append(
             {
                 "family": family,
+                "title": next(
+                    (name for _, row in rows if (name := name_of(row.result.manifest.method))), label(family)
+                ),
                 "facts": facts_of(family),
                 "llm": any(needs_llm(row) for _, row in rows),
                 "learns": any(learns(row) for _, row in rows),

@@ -24,7 +24,7 @@ STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "compare.js", "ic
 
 #: Marks by the words that a reader of the site needs; results and exports keep the short ones.
 _SHOWN = {
-    "rules": "no LLM (rules)",
+    "rules": "no LLM (hand-written rules)",
     "tools seen": "trained on these tools",
     "bundles seen": "tool sets seen in training",
     "bundles unknown": "tool sets in training unknown",

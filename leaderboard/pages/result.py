@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bench.errors import ResultError
 from bench.evaluation.runfile import write_trec
 from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
+from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import picture, render
@@ -27,7 +28,6 @@ from bench.results.riskcoverage import risk_coverage
 from bench.results.store import PER_QUERY, RUN, Result
 from bench.results.units import numbered
 from bench.stats.units import robust_mean
-from bench.text import label
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
 _MOST_VALUES = 40
@@ -48,11 +48,11 @@ def write_results(board: Board, slices: Slices, tools: Collection[str], download
     """
     for row in board.rows:
         tables = _tables(row, slices, board.units)
-        _write(row.result, row.name, row.family, row.marks, "", tables, row.id in tools, board, downloads, writer)
+        _write(row.result, row.title, row.family, row.marks, "", tables, row.id in tools, board, downloads, writer)
     for item in board.superseded:
         method = item.result.manifest.method
         family = method.spec if method.run_file else family_of(method.spec)
-        _write(item.result, label(method.spec), family, item.marks, item.newer, [], False, board, downloads, writer)
+        _write(item.result, str(title_of(method)), family, item.marks, item.newer, [], False, board, downloads, writer)
 
 
 def _write(

@@ -108,7 +108,7 @@ def _page(
         styles=styles,
         script=script,
         report=report,
-        name=report.label if row is None else row.name,
+        name=report.label if row is None else row.title,
         board=board,
         id=report.result_id,
         texts=_example_texts(found, report) if may_show else {},

@@ -95,7 +95,7 @@ def test_the_view_stands_in_the_address_and_comes_back(full_site: Any, browser: 
     browser.find("#overall thead th:nth-child(4) button").click()
     browser.find("#overall thead th:nth-child(4) button").click()
     browser.find("[name=q]").send_keys("bm25")
-    assert browser.run("return location.hash") == "#sort=3a&q=bm25"
+    assert browser.run("return location.hash") == "#sort=mean.a&q=bm25"
     view = shown(browser, "#overall")
     assert 0 < len(view) < 5
     browser.driver.refresh()
@@ -117,27 +117,70 @@ def test_the_view_stands_in_the_address_and_comes_back(full_site: Any, browser: 
 def test_filters_leave_what_fits_say_how_many_and_are_reset(full_site: Any, browser: Browser) -> None:
     browser.open(address(full_site, "home"))
     everything = shown(browser, "#overall")
-    assert len(everything) == 5
+    assert len(everything) == 4
     choose(browser, "family", "bm25")
-    assert shown(browser, "#overall") == [name for name in everything if name.startswith("bm25")]
+    assert shown(browser, "#overall") == ["BM25"]
     browser.find("[name=q]").send_keys("no such method")
     assert shown(browser, "#overall") == []
     assert browser.find("output").text == "0 of 5 rows"
     browser.find(".filters [type=reset]").click()
     browser.until(lambda: shown(browser, "#overall") == everything)
-    assert browser.find("output").text == "5 rows"
+    assert browser.find("output").text == "4 of 5 rows"
     assert not browser.run("return location.hash")
 
 
-def test_datasets_are_picked_in_a_menu_that_escape_closes(full_site: Any, browser: Browser) -> None:
+def test_variants_fold_under_their_method_and_a_search_finds_them(full_site: Any, browser: Browser) -> None:
     browser.open(address(full_site, "home"))
+    assert "BM25 (k1=0.5)" not in shown(browser, "#overall")
+    button = browser.find("#overall button.variants")
+    assert button.text == "variants: 1"
+    assert button.get_attribute("aria-expanded") == "false"
+    button.click()
+    assert "BM25 (k1=0.5)" in shown(browser, "#overall")
+    assert button.get_attribute("aria-expanded") == "true"
+    assert browser.run("return location.hash") == "#variants=y"
+    browser.driver.refresh()
+    assert len(shown(browser, "#overall")) == 5
+    browser.find("#overall button.variants").click()
+    assert len(shown(browser, "#overall")) == 4
+    # By the spec, which no cell shows.
+    browser.find("[name=q]").send_keys("bm25(k1=0.5)")
+    assert shown(browser, "#overall") == ["BM25 (k1=0.5)"]
+
+
+def test_columns_are_chosen_in_a_menu_that_escape_closes(full_site: Any, browser: Browser) -> None:
+    browser.open(address(full_site, "home"))
+    assert browser.find("#overall [data-c=latency]").is_displayed()
+    assert not browser.all("#overall thead th.d:not([hidden])")
     browser.find(".pick summary").click()
-    browser.find(".pick input").click()
-    assert not browser.find("#overall thead th.d").is_displayed()
-    assert "without=0" in browser.run("return location.hash")
+    browser.find(".pick [value=failed]").click()
+    browser.find(".pick [value=latency]").click()
+    browser.find(".pick [data-all]").click()
+    datasets = [item.get_attribute("value") for item in browser.all(".pick [value^='d:']")]
+    assert datasets
+    assert len(browser.all("#overall thead th.d:not([hidden])")) == len(datasets)
+    assert not browser.find("#overall [data-c=latency]").is_displayed()
+    # The address has names, and what is as at first is not in it.
+    view = browser.run("return Object.fromEntries(new URLSearchParams(location.hash.slice(1)))")
+    assert view["hide"] == "latency"
+    assert view["show"] == ",".join(["failed", *(name.replace(":", "%3A") for name in datasets)])
+    browser.driver.refresh()
+    assert len(browser.all("#overall tbody tr:first-child > :not([hidden])")) == 8 + len(datasets)
+    assert not browser.find("#overall [data-c=latency]").is_displayed()
+    browser.find(".pick summary").click()
+    browser.find(".pick [data-all]").click()
+    assert not browser.all("#overall thead th.d:not([hidden])")
     browser.type(ESCAPE)
     assert browser.run("return document.querySelector('.pick').open") is False
-    assert browser.run("return document.activeElement.textContent") == "Datasets"
+    assert browser.run("return document.activeElement.textContent") == "Columns"
+
+
+@pytest.mark.parametrize("kind", ["home", "board"])
+def test_a_table_with_its_first_columns_does_not_scroll_sideways(kind: str, full_site: Any, browser: Browser) -> None:
+    browser.window(1280)
+    browser.open(address(full_site, kind))
+    box = "document.querySelector('table.board').parentElement"
+    assert browser.run(f"return {box}.scrollWidth - {box}.clientWidth") <= 0
 
 
 def test_a_keyboard_is_enough(full_site: Any, browser: Browser) -> None:

@@ -50,9 +50,9 @@ def test_every_line_of_a_grid_is_between_the_axes(points: list[charts.Point]) ->
     lines = charts.Series("a", tuple((k, point.quality) for k, point in enumerate(points, 1)))
     bars = [charts.Bar(point.name, point.quality, None, None, None) for point in points]
     drawn = [
-        (charts.cost_picture("t", points, "cost", "quality", str), 52, charts.WIDTH - 16, 330),
-        (charts.curves("t", [lines], "recall@k"), 52, charts.WIDTH - 236, 330),
-        (charts.tier_picture("t", bars), 362, charts.WIDTH - 16, 14 + 24 * len(bars)),
+        (charts.cost_picture("t", points, "cost", "quality", str), 52, charts.WIDTH - 16, 330 + 9 * 16),
+        (charts.curves("t", [lines], "recall@k"), 52, charts.WIDTH - 200, 330),
+        (charts.tier_picture("t", bars), 267, charts.WIDTH - 16, 14 + 24 * len(bars)),
     ]
     for svg, left, right, bottom in drawn:
         for x, y in re.findall(r'class="grid" d="M(-?[\d.]+),(-?[\d.]+)[HV]', svg):
@@ -75,16 +75,54 @@ def test_a_tier_picture_has_a_dot_for_each_method(rows: list[tuple[float, float,
     dots = root.findall("circle")
     assert len(dots) == len(bars)
     # Between the names and the border.
-    assert all(362 <= float(dot.attrib["cx"]) <= charts.WIDTH - 16 for dot in dots)
+    assert all(267 <= float(dot.attrib["cx"]) <= charts.WIDTH - 16 for dot in dots)
 
 
 def test_whichever_place_a_label_finds_it_is_as_far_from_its_point() -> None:
     taken: list[tuple[float, float, float]] = []
     found = []
-    while label := charts._placed("name", 300, 100, 600, taken):
+    while "lead" not in (label := charts._placed("name", 300, 100, 600, 330, taken)):
         (text,) = ElementTree.fromstring(f"<g>{label}</g>")
         found.append((float(text.attrib["x"]) - 300, text.get("class")))
     assert found == [(9, None), (-9, "end"), (9, None)]
+    # Farther off, a line leads from the point to where its name begins.
+    line, text = ElementTree.fromstring(f"<g>{label}</g>")
+    end = re.fullmatch(r"M300.0,100.0L([\d.]+),([\d.]+)", line.attrib["d"])
+    assert end is not None
+    assert (float(end[1]), float(end[2]) + 4) == (float(text.attrib["x"]), float(text.attrib["y"]))
+
+
+@given(_POINTS)
+def test_every_point_has_a_name_and_no_name_covers_another(points: list[charts.Point]) -> None:
+    points = [charts.Point(f"method {point.name} of many", point.cost, point.quality) for point in points]
+    root = ElementTree.fromstring(charts.cost_picture("t", points, "cost", "quality", str))
+    names = [text for text in root.iter("text") if (text.text or "").startswith("method ")]
+    assert sorted(text.text or "" for text in names) == sorted(point.name for point in points)
+    boxes = []
+    for text in names:
+        width, x = 6.6 * len(text.text or ""), float(text.attrib["x"])
+        start = x - width if text.get("class") == "end" else x
+        boxes.append((start, start + width, float(text.attrib["y"])))
+    for i, (start, end, y) in enumerate(boxes):
+        assert 50 <= start < end <= charts.WIDTH
+        assert all(abs(y - row) > 13.8 or start > b - 0.2 or end < a + 0.2 for a, b, row in boxes[:i])
+
+
+def test_long_names_that_begin_alike_can_be_told_apart() -> None:
+    names = ["Reranking, the model of somebody (depth=10)", "Reranking, the model of somebody (depth=50)", "Dense"]
+    assert charts.fitted(names, 20) == ["Reranking…(depth=10)", "Reranking…(depth=50)", "Dense"]
+    assert charts.fitted(names[:1], 20) == ["Reranking, the mode…"]
+
+
+def test_curves_end_where_they_still_differ() -> None:
+    lines = [
+        charts.Series("a", ((1, 0.3), (5, 0.8), (10, 0.9), (100, 1.0))),
+        charts.Series("b", ((1, 0.2), (5, 0.5), (10, 0.7), (100, 1.0))),
+    ]
+    root = ElementTree.fromstring(charts.curves("t", lines, "recall@k"))
+    numbers = [text.text for text in root.iter("text") if "middle" in (text.get("class") or "")]
+    assert "10" in numbers
+    assert "100" not in numbers
 
 
 def test_names_are_text_and_nothing_else() -> None:

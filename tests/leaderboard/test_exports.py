@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from bench.errors import UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
+from bench.leaderboard.exports.bibtex import method_bib
 from bench.leaderboard.exports.feed import feed_xml
 from bench.leaderboard.exports.latex import escaped
 from bench.leaderboard.exports.write import index_path, table_path, write_exports
@@ -313,3 +314,12 @@ def test_what_put_raises_goes_through(results: list[Result]) -> None:
     call: Callable[..., None] = write_exports
     with pytest.raises(UsageError, match="no"):
         call(put, results)
+
+
+def test_a_method_is_cited_by_its_own_papers() -> None:
+    found = method_bib("tgr")
+    assert "Tool Graph Retriever" in found
+    assert found.count("@misc{") == 1
+    # BM25 names no paper, and a name that nobody has registered is not imported.
+    assert not method_bib("bm25")
+    assert not method_bib("antigravity:Method")

@@ -100,7 +100,7 @@ CASES = [
 
 #: What a page says in place of the short words of results and exports.
 SHOWN = {
-    "rules": "no LLM (rules)",
+    "rules": "no LLM (hand-written rules)",
     "tools seen": "trained on these tools",
     "bundles seen": "tool sets seen in training",
 }
@@ -203,7 +203,7 @@ def test_an_older_version_is_marked_on_its_page_and_in_the_exports(
     site = build()
     page = site.page("r/00000000000a.html").text
     assert ">older version</span>" in page
-    assert ">no LLM (rules)</span>" in page
+    assert ">no LLM (hand-written rules)</span>" in page
     stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
     assert stated["00000000000a"] == ["rules", "synthetic queries", "older version"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,17 +61,22 @@ def test_a_dataset_page_draws_quality_against_money_and_names_what_is_not_known(
     free = build()
     board = free.only("d/*.html")
     assert "against money" not in board.text
-    assert "No paid calls are known of the results here." in board.text
+    assert "No result here is known to have made paid calls." in board.text
     queries = Result.read(_folder(ready, "random")).manifest.dataset.queries
-    edit(_folder(ready, "random"), method__needs_llm=True, model_use=USE)
+    paid, own = ready / "starter" / "bm25-paid", "c" * 12
+    shutil.copytree(_folder(ready, "bm25"), paid)
+    edit(paid, result_id=own, metrics={"result_id": own}, method__spec="bm25(b=0.5)", method__needs_llm=True)
+    edit(paid, model_use=USE)
     edit(_folder(ready, "nearest-bundle"), method__needs_llm=True)
+    # A floor is in no picture of costs, whatever it costs.
+    edit(_folder(ready, "random"), method__needs_llm=True)
     site = build()
     board = site.only("d/*.html")
     assert "recall@5 against money" in board.text
     assert "unknown cost (run files, models or embeddings without prices): 1." in board.text
     assert numbers.money(250 / queries) in board.texts
     assert "not known" in board.texts
-    page = site.page(f"r/{_folder(ready, 'random').name.rpartition('-')[2]}.html")
+    page = site.page(f"r/{own}.html")
     assert "10 requests, 5,000 tokens in, 100 out" in page.text
 
 

@@ -22,6 +22,7 @@ from bench.checks.ceilings import ceilings
 from bench.leaderboard.pages.rendering import _ticks
 from bench.metrics import measures
 from bench.registry import load_dataset
+from bench.results.comparing import competes
 from bench.results.store import Result
 from bench.results.units import numbered
 from bench.stats.macro import macro_intervals
@@ -247,7 +248,8 @@ def test_without_downloads_the_page_says_so(build: Callable[..., Any]) -> None:
 def test_a_method_page_has_its_parameters_and_every_setting(build: Callable[..., Any]) -> None:
     page = build().page("m/bm25.html")
     assert {"k1", "b"} <= set(page.texts)
-    assert {"bm25", "bm25(k1=0.5)"} <= set(page.texts)
+    assert {"BM25", "BM25 (k1=0.5)"} <= set(page.texts)
+    assert ("title", "bm25(k1=0.5)") in page.attributes
     # The module's docstring introduces the method, and the class's says how it works.
     module = importlib.import_module("bench.methods.bm25")
     lead, works = ((inspect.getdoc(item) or "").split("\n\n")[0] for item in (module, module.BM25))
@@ -289,16 +291,16 @@ def test_a_board_links_to_each_of_its_sections(
 
 
 @pytest.mark.usefixtures("ready")
-def test_every_method_but_the_oracle_has_its_latency(build: Callable[..., Any]) -> None:
+def test_every_competitor_has_its_latency(build: Callable[..., Any]) -> None:
     site = build()
     texts = site.only("d/*.html").texts
     # The caption of the table follows the title of the picture.
     start = texts.index("recall@5 against latency", texts.index("recall@5 against latency") + 1)
     after = texts[start:]
     for row in site.made.boards[0].rows:
-        if not row.oracle:
-            assert after[after.index(row.name) + 1].endswith("s")
-            assert after[after.index(row.name) + 2] == f"{row.result.metrics.metrics['recall@5'].mean:.3f}"
+        if competes(row.result):
+            assert after[after.index(row.title) + 1].endswith("s")
+            assert after[after.index(row.title) + 2] == f"{row.result.metrics.metrics['recall@5'].mean:.3f}"
 
 
 @pytest.mark.usefixtures("ready")

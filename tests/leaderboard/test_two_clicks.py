@@ -80,7 +80,7 @@ def test_every_number_of_a_row_is_two_clicks_from_the_command(
                 item.id
                 for board in site.made.boards
                 for item in board.rows
-                if name.startswith(item.name) and (name == item.name or name[len(item.name)] != "(")
+                if name.startswith(item.title) and not name.startswith(f"{item.title} (")
             }
             assert len(ids) == 2
             numbers = [(text, links) for text, links in row if re.search(r"\d", text)]

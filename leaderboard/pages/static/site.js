@@ -78,51 +78,84 @@
         const now = head.getAttribute("aria-sort");
         const down = now ? now === "ascending" : head.classList.contains("n");
         sortBy(table, column, down);
-        if (table.id) keep({ sort: column + (down ? "d" : "a") });
+        if (table.id) keep({ sort: (head.dataset.c ?? column) + (down ? ".d" : ".a") });
       });
     });
-    const asked = table.id && /^(\d+)([ad])$/.exec(state().get("sort") ?? "");
-    if (asked && heads[asked[1]]) sortBy(table, Number(asked[1]), asked[2] === "d");
+    const asked = table.id && /^(.+)\.([ad])$/.exec(state().get("sort") ?? "");
+    const place = asked ? heads.findIndex((head, column) => (head.dataset.c ?? String(column)) === asked[1]) : -1;
+    if (place >= 0) sortBy(table, place, asked[2] === "d");
   };
 
   const filtering = (form) => {
     const table = document.getElementById(form.dataset.for);
     if (!table) return;
-    const fields = [...form.elements].filter((item) => item.name && item.name !== "data");
-    const picks = [...form.querySelectorAll("[name=data]")];
+    const fields = [...form.elements].filter((item) => item.name && item.name !== "col");
+    const picks = [...form.querySelectorAll("[name=col]")];
+    const heads = [...table.tHead.rows[0].cells];
+    const rows = [...table.tBodies[0].rows];
+    const columns = () => {
+      for (const pick of picks) {
+        const place = heads.findIndex((head) => head.dataset.c === pick.value);
+        if (place < 0 || heads[place].hidden === !pick.checked) continue;
+        for (const row of [table.tHead.rows[0], ...rows]) if (row.cells[place]) row.cells[place].hidden = !pick.checked;
+      }
+    };
+    /* Names of columns in the address: a place would be another column on the next board. */
+    const named = (fits) => picks.filter(fits).map((pick) => encodeURIComponent(pick.value)).join(",");
     const apply = () => {
       const value = Object.fromEntries(fields.map((item) => [item.name, item.value]));
       const words = (value.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-      const columns = picks.map((item) => item.checked);
-      const some = columns.includes(false);
       let shown = 0;
-      const offset = table.tHead.rows[0].cells.length - columns.length;
-      for (const row of table.tBodies[0].rows) {
+      for (const row of rows) {
         const flags = row.dataset.k ?? "";
-        const text = (row.querySelector("th")?.textContent ?? "").toLowerCase();
+        const head = row.querySelector("th");
+        /* A method is found by its name and by its spec. */
+        const text = `${head?.textContent ?? ""} ${head?.querySelector("a")?.title ?? ""}`.toLowerCase();
         let show = words.every((word) => text.includes(word));
         show &&= !value.family || row.dataset.f === value.family;
         show &&= !value.llm || (value.llm === "y") === flags.includes("l");
         show &&= !value.learns || (value.learns === "y") === flags.includes("t");
-        show &&= !some || columns.some((on, i) => on && row.cells[offset + i]?.textContent.trim());
+        /* Who searches sees every row that fits. */
+        show &&= !row.dataset.u || Boolean(value.variants) || words.length > 0;
         row.hidden = !show;
         shown += show;
-        if (columns.length) columns.forEach((on, i) => { const cell = row.cells[offset + i]; if (cell) cell.hidden = !on; });
       }
-      columns.forEach((on, i) => { table.tHead.rows[0].cells[offset + i].hidden = !on; });
-      const all = table.tBodies[0].rows.length;
-      form.querySelector("output").textContent = shown === all ? `${all} rows` : `${shown} of ${all} rows`;
-      const off = columns.flatMap((on, i) => on ? [] : [i]);
-      keep({ ...value, without: off.join(".") });
+      for (const button of table.querySelectorAll(".variants")) button.setAttribute("aria-expanded", String(Boolean(value.variants)));
+      columns();
+      form.querySelector("output").textContent = shown === rows.length ? `${rows.length} rows` : `${shown} of ${rows.length} rows`;
+      const changed = (on) => named((pick) => pick.checked === on && pick.defaultChecked !== on);
+      keep({ ...value, show: changed(true), hide: changed(false) });
     };
     const now = state();
     for (const item of fields) if (now.has(item.name)) item.value = now.get(item.name);
-    const off = (now.get("without") ?? "").split(".");
-    picks.forEach((item, i) => { item.checked = !off.includes(String(i)); });
+    const asked = (key) => (now.get(key) ?? "").split(",").map((text) => { try { return decodeURIComponent(text); } catch { return ""; } });
+    const [show, hide] = [asked("show"), asked("hide")];
+    for (const pick of picks) pick.checked = (pick.defaultChecked || show.includes(pick.value)) && !hide.includes(pick.value);
+    for (const button of form.querySelectorAll("[data-all]")) {
+      button.addEventListener("click", () => {
+        const own = picks.filter((pick) => pick.value.startsWith(button.dataset.all));
+        const on = !own.every((pick) => pick.checked);
+        for (const pick of own) pick.checked = on;
+        apply();
+      });
+    }
+    for (const row of rows.filter((item) => item.dataset.w)) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "variants";
+      button.textContent = `variants: ${row.dataset.w}`;
+      button.addEventListener("click", () => {
+        const menu = form.elements.namedItem("variants");
+        menu.value = menu.value ? "" : "y";
+        apply();
+      });
+      row.querySelector("th").append(button);
+    }
     form.addEventListener("input", apply);
     form.addEventListener("reset", () => setTimeout(apply));
     form.addEventListener("submit", (event) => event.preventDefault());
     apply();
+    table.classList.add("ready");
   };
 
   document.addEventListener("DOMContentLoaded", () => {

@@ -1,0 +1,172 @@
+"""Display names of methods: declared in `names.toml` for this repository's own, the spec for all others."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+
+from bench.errors import BenchError, UsageError
+from bench.leaderboard.boards.facts import facts_of
+from bench.results.manifest import MethodIdentity
+from bench.specs.spec import Spec, Value, format_value, parse
+from bench.storage.records import StrictRecord, toml_table, validated
+from bench.text import label
+
+#: Where the names are declared.
+DECLARED = Path(__file__).with_name("names.toml")
+
+
+class Name(StrictRecord):
+    """How a method of this repository is called; `names.toml` says what each field is for."""
+
+    name: str = Field(min_length=1, max_length=40)
+    say: list[str] = []
+    quiet: list[str] = []
+    words: dict[str, dict[str, str]] = {}
+
+
+@dataclass(frozen=True)
+class Title:
+    """A display name.
+
+    Attributes:
+        stem: the method with what it is called by; settings of one stem differ in parameters only.
+        rest: its other parameters, as `k1=0.5`; empty at their defaults.
+    """
+
+    stem: str
+    rest: str = ""
+
+    def __str__(self) -> str:
+        return label(f"{self.stem} ({self.rest})" if self.rest else self.stem)
+
+
+@cache
+def declared() -> Mapping[str, Name]:
+    """The names of `names.toml`, by method."""
+    table = toml_table(DECLARED, "the display names", UsageError)
+    return {name: validated(Name, own, f"the name of {name} in {DECLARED}", UsageError) for name, own in table.items()}
+
+
+def title_of(method: MethodIdentity) -> Title:
+    """The display name of a result's method.
+
+    A name belongs to a method of this repository. The spec decides, and a run file, which may have any name, has none
+    of them: where its own name reads like one, it is quoted.
+    """
+    cut = f" + {method.cut}" if method.cut else ""
+    found = None if method.run_file else _declared_title(method.spec)
+    if found is not None:
+        return Title(label(found.stem + cut), found.rest)
+    spec = label(method.spec + cut)
+    reads = {_folded(spec), _folded(re.split(r"[(,]", spec, maxsplit=1)[0])}
+    return Title(f"“{spec}”" if reads & _taken() else spec)
+
+
+def name_of(method: MethodIdentity) -> str:
+    """What a method is called in all of its settings; empty for one that has no display name."""
+    name = method.spec.partition("(")[0]
+    return "" if method.run_file or name not in declared() else declared()[name].name
+
+
+def apart(titles: Sequence[Title], settings: Sequence[str], specs: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """Names of rows that are shown together, no two of which read the same.
+
+    Rows that would read the same name the setting that they were run in, then their spec, then the result.
+
+    Args:
+        titles: of the rows.
+        settings: what of a run sets a row apart besides its spec, as `depth 50`.
+        specs: of the rows.
+        ids: of the rows; unique.
+    """
+    names = [str(title) for title in titles]
+    for more in (settings, specs):
+        names = _longer(names, more)
+    # Once is not enough where somebody has called a method "X, " and the id of a result of X.
+    while len(set(map(_caseless, names))) < len(names):
+        names = _longer(names, ids)
+    return names
+
+
+def _longer(names: Sequence[str], more: Sequence[str]) -> list[str]:
+    often = Counter(map(_caseless, names))
+    pairs = zip(names, more, strict=True)
+    return [f"{name}, {extra}" if extra and often[_caseless(name)] > 1 else name for name, extra in pairs]
+
+
+def _declared_title(text: str) -> Title | None:
+    try:
+        return _title(parse(text))
+    except BenchError:
+        return None
+
+
+def _title(spec: Spec) -> Title | None:
+    own, facts = declared().get(spec.name), facts_of(spec.name)
+    if own is None or facts is None:
+        return None
+    defaults = {item.name: item.default for item in facts.parameters}
+    given = dict(spec.arguments)
+    said = [
+        _said(given[name], own.words.get(name, {})) if name in given else _default(own, name, defaults)
+        for name in own.say
+    ]
+    parts = sorted(facts.methods - set(own.say))
+    stem = [own.name, *said, *(f"on {_method(given[name])}" for name in parts if name in given)]
+    silent = {*own.say, *own.quiet, *parts}
+    rest = [f"{name}={label(format_value(value))}" for name, value in spec.arguments if name not in silent]
+    return Title(", ".join(filter(None, stem)), ", ".join(rest))
+
+
+def _default(own: Name, name: str, defaults: Mapping[str, str]) -> str:
+    """A default is known as text alone; a list of methods reads as their names."""
+    text = defaults.get(name, "")
+    if text.startswith("["):
+        return " + ".join(_short(item.strip()) for item in text[1:-1].split(","))
+    return own.words.get(name, {}).get(text, "" if text == '""' else text)
+
+
+def _said(value: Value, words: Mapping[str, str]) -> str:
+    if isinstance(value, tuple):
+        return " + ".join(_method(item) for item in value)
+    text = format_value(value)
+    # `local:models/mine` is the model `mine`: where it lies is of no use to a reader.
+    return words.get(text) or label(text.rpartition("/")[2].removesuffix('"') if isinstance(value, str) else text)
+
+
+def _method(value: Value) -> str:
+    """A method inside another: its name alone at its defaults, its whole name in other settings."""
+    if isinstance(value, Spec) and value.arguments:
+        found = _title(value)
+        return label(str(value)) if found is None else str(found)
+    return _short(value.name if isinstance(value, Spec) else str(value))
+
+
+def _short(name: str) -> str:
+    name = name.removesuffix("()")
+    return declared()[name].name if name in declared() else label(name)
+
+
+@cache
+def _taken() -> frozenset[str]:
+    """What no other row may read like: the declared names, alone and at the defaults, and their methods' names."""
+    titles = {name: _title(Spec(name)) for name in declared()}
+    found = {text for name, own in declared().items() for text in (name, own.name)}
+    return frozenset(map(_folded, found | {title.stem for title in titles.values() if title is not None}))
+
+
+def _folded(text: str) -> str:
+    """A name without what a reader overlooks: case, width, spaces and signs."""
+    return re.sub(r"[\W_]+", "", _caseless(text))
+
+
+def _caseless(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
