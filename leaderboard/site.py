@@ -17,7 +17,7 @@ from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_bo
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import index_path, table_path, write_exports
-from bench.leaderboard.pages.explorer import BLOCK
+from bench.leaderboard.pages.explorer import data_paths
 from bench.leaderboard.pages.permanent import permanent_path
 from bench.leaderboard.pages.registry import Content, pages
 from bench.leaderboard.pages.rendering import static_files
@@ -136,10 +136,10 @@ def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
     for group in groups:
         board = slug_of(group[0])
         yield permanent_path(group[0].manifest.dataset.spec)
-        yield from (f"c/{board}.js", f"d/{board}.html", f"e/{board}.html", f"e/{board}/index.js")
+        yield from (f"c/{board}.js", f"d/{board}.html", f"e/{board}.html")
         # What the manifest says is not yet checked: an endless number of queries is none of a real dataset.
         queries = min(group[0].manifest.dataset.queries, 10_000_000)
-        yield from (f"e/{board}/q{number}.js" for number in range(-(-queries // BLOCK)))
+        yield from data_paths(board, queries)
         for item in group:
             method = item.manifest.method
             yield f"m/{unique_slug(method.spec if method.run_file else family_of(method.spec))}.html"
