@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -64,12 +65,23 @@ def chosen(board: Board) -> tuple[Row, ...]:
 
     A row whose ranking is not kept has no answers to show. Of rows that do equally well on every query, one is enough.
     """
+    return _best([row for row in board.rows if row.result.has_run])
+
+
+def compared(board: Board) -> tuple[Row, ...]:
+    """The rows of the explorer: those whose answers are shown, and as many of which only the values are known."""
+    answers = chosen(board)
+    known = {_digest(row) for row in answers}
+    rest = _best([row for row in board.rows if not row.result.has_run], known)
+    kept = {row.id for row in (*answers, *rest)}
+    return tuple(row for row in board.rows if row.id in kept)
+
+
+def _best(rows: Sequence[Row], known: Collection[bytes] = ()) -> tuple[Row, ...]:
     usable: list[Row] = []
-    digests: set[bytes] = set()
-    for row in board.rows:
-        if row.values is None or not row.result.has_run:
-            continue
-        digest = hashlib.sha256(row.values.tobytes()).digest()
+    digests = {b"", *known}
+    for row in rows:
+        digest = _digest(row)
         if digest not in digests:
             digests.add(digest)
             usable.append(row)
@@ -84,22 +96,27 @@ def chosen(board: Board) -> tuple[Row, ...]:
     return tuple(row for row in usable if row.id in kept)
 
 
+def _digest(row: Row) -> bytes:
+    """Of its values; empty where it has none."""
+    return b"" if row.values is None else hashlib.sha256(row.values.tobytes()).digest()
+
+
 def write_explorer(board: Board, data: Data, writer: Writer) -> Explorer | None:
     """Write the data of a board's explorer; None where no method's answers can be shown.
 
     Raises:
         ResultError: a ranking cannot be read.
     """
-    rows = chosen(board)
-    if not rows:
+    if not chosen(board):
         return None
+    rows = compared(board)
     first = read_columns(rows[0].result, PER_QUERY, ["query_id", "n_gold"])
     ids = first["query_id"].to_pylist()
     judged = first["n_gold"].to_numpy() > 0
     blocks = -(-len(ids) // BLOCK)
     texts = data.may_show and data.dataset is not None
     made_from = [_FORM, data.dataset.content_hash if data.dataset else "", str(texts)]
-    made_from += [f"{row.id} {row.result.manifest.files.get(RUN, '')} {row.name}" for row in rows]
+    made_from += [f"{row.id} {row.result.manifest.files.get(RUN, '')} {row.result.has_run} {row.name}" for row in rows]
     made_from += [row.result.manifest.files.get(PER_QUERY, "") for row in rows]
     key = hashlib.sha256("\n".join(made_from).encode("utf-8", "surrogatepass")).hexdigest()
     cache: list[list[str]] = []
@@ -167,10 +184,11 @@ def _search(ids: Sequence[str], dataset: Dataset | None, texts: bool) -> str:
 
 
 def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, texts: bool) -> list[str]:
-    """The files' texts: queries with their gold, the tools of each method as places in the block's own list, and the
-    rank of each gold tool by each method, 0 where it is not ranked."""
+    """The files' texts: queries with their gold and each method's answer. That is its first tools as places in the
+    block's own list, and the rank of each gold tool, 0 where it is not ranked."""
     gold = _gold_tools(dataset, ids)
-    heads = [_heads(row, ids, gold) for row in rows]
+    ranked = [place for place, row in enumerate(rows) if row.result.has_run]
+    heads = [_heads(rows[place], ids, gold) for place in ranked]
     names: list[str] = []
     for head in heads:
         names += head.tools
@@ -196,7 +214,11 @@ def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, te
         for place, name in enumerate(ids[start:end]):
             tops = lists[place] if full else [[code for code in own if code >= 0] for own in lists[place]]
             first, last = ends[start + place], ends[start + place + 1]
-            queries.append([clean(name), *_of_query(dataset, name, texts), tops, [own[first:last] for own in ranks]])
+            # Null for a method whose ranking is not stored here.
+            answers: list[Any] = [None] * len(rows)
+            for at, top, own in zip(ranked, tops, ranks, strict=True):
+                answers[at] = [top, own[first:last]]
+            queries.append([clean(name), *_of_query(dataset, name, texts), answers])
         found.append(_call("benchBlock", start // BLOCK, {"tools": tools, "queries": queries}))
     return found
 

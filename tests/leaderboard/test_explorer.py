@@ -55,11 +55,11 @@ def test_queries_gold_and_first_tools_are_those_of_the_data_and_the_rankings(
     assert all(len(block["queries"]) <= 7 for block in blocks)
     queries = [(block, query) for block in blocks for query in block["queries"]]
     assert len(queries) == board.first.per_query.num_rows
-    for block, (name, text, gold, tops, _) in queries:
+    for block, (name, text, gold, answers) in queries:
         query = dataset.queries[dataset.query_codes[name]]
         assert text == query.text
         assert [tool for tool, _ in gold] == sorted(query.gold)
-        for own, codes in zip(heads, tops, strict=True):
+        for own, (codes, _) in zip(heads, answers, strict=True):
             assert [block["tools"][code] for code in codes] == own.get(name, [])
 
 
@@ -108,8 +108,8 @@ def test_gold_tools_have_their_ranks_also_below_the_first_ten(build: Callable[..
         {(item["query_id"], item["tool_id"]): item["rank"] for item in row.result.run.to_pylist()} for row in shown
     ]
     below = 0
-    for query, _, gold, _, ranks in itertools.chain.from_iterable(block["queries"] for block in _blocks(site)):
-        for own, known in zip(ranks, places, strict=True):
+    for query, _, gold, answers in itertools.chain.from_iterable(block["queries"] for block in _blocks(site)):
+        for (_, own), known in zip(answers, places, strict=True):
             assert own == [known.get((query, tool), 0) for tool, _ in gold]
             below += sum(rank > 10 for rank in own)
     assert below
@@ -121,7 +121,7 @@ def test_a_search_looks_in_what_is_shown(build: Callable[..., Any]) -> None:
     (path,) = site.folder.glob("e/*/search.js")
     texts = _data(path.read_text())["texts"]
     queries = [query for block in _blocks(site) for query in block["queries"]]
-    assert texts == ["\n".join([name, text, *(tool for tool, _ in gold)]) for name, text, gold, _, _ in queries]
+    assert texts == ["\n".join([name, text, *(tool for tool, _ in gold)]) for name, text, gold, _ in queries]
 
 
 @pytest.mark.usefixtures("ready")
@@ -147,7 +147,7 @@ def test_without_the_dataset_there_is_neither_text_nor_gold_and_the_page_says_wh
         edit(folder, dataset__content_hash="0" * 64)
     site = build()
     for block in _blocks(site):
-        assert all(text is None and gold is None for _, text, gold, _, _ in block["queries"])
+        assert all(text is None and gold is None for _, text, gold, _ in block["queries"])
     assert "has changed since" in " ".join(site.only("e/*.html").texts)
 
 
@@ -187,6 +187,14 @@ def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
     (row,) = (row for row in board.rows if not row.result.has_run)
     assert row in board.rows
     assert row not in explorer.chosen(board)
+    # Its values are compared all the same.
+    place = explorer.compared(board).index(row)
+    (path,) = site.folder.glob("e/*/recall-5.js")
+    stated = _decoded(_data(path.read_text()))[place]
+    assert [value for value in stated if value is not None] == [round(value, 4) for value in row.values[:, 0].tolist()]
+    for block in _blocks(site):
+        for *_, answers in block["queries"]:
+            assert [i for i, answer in enumerate(answers) if answer is None] == [place]
     page = (site.folder / f"r/{row.id}.html").read_text()
     assert "The ranking is too large to be stored with these results" in page
     assert f"{row.id}.run.gz" not in page

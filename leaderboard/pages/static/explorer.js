@@ -71,7 +71,7 @@
   const shown = (number) => number.toFixed(3);
   const item = (place) => {
     const own = blocks.get(Math.floor(place / values.block));
-    const [id, text, gold, tops, ranks] = own.queries[place % values.block];
+    const [id, text, gold, answers] = own.queries[place % values.block];
     const metric = form.elements.by.value;
     const made = make("li");
     const title = make("h2", `query ${id}`, "id");
@@ -88,7 +88,7 @@
       part.append(rows);
       made.append(part);
     }
-    const columns = tops.map((codes, i) => {
+    const columns = answers.map((answer, i) => {
       const column = make("div");
       const head = make("h3");
       const link = make("a", methods[i].name);
@@ -97,6 +97,8 @@
       const reached = value(i, place);
       head.append(make("small", reached === null ? " no gold" : ` ${metric} ${shown(reached)}`));
       column.append(head);
+      if (!answer) { column.append(make("p", "The ranking is not stored here.")); return column; }
+      const [codes, ranks] = answer;
       const rows = make("ol");
       for (const code of codes) {
         const name = own.tools[code];
@@ -105,7 +107,7 @@
         rows.append(row);
       }
       column.append(codes.length ? rows : make("p", "no answer"));
-      const below = (gold ?? []).map(([name], g) => [ranks[i][g], name]).filter(([rank]) => rank === 0 || rank > DEPTH);
+      const below = (gold ?? []).map(([name], g) => [ranks[g], name]).filter(([rank]) => rank === 0 || rank > DEPTH);
       below.sort(([first], [second]) => (first || Infinity) - (second || Infinity) || 0);
       if (below.length) {
         const more = make("ul", undefined, "below");
