@@ -57,7 +57,7 @@ class Job:
         results: their folder.
         out: the site's folder.
         verify: whether rankings and all columns are read and checked too.
-        downloads: whether rankings and per-query values are written.
+        downloads: whether rankings and per-query values are written; None: those of results that are not too large.
         keep: whether the rows keep their values.
     """
 
@@ -65,7 +65,7 @@ class Job:
     results: Path
     out: Path
     verify: bool
-    downloads: bool
+    downloads: bool | None
     keep: bool
 
     @property

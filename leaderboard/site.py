@@ -29,8 +29,6 @@ from bench.results.store import RUN, Result
 from bench.storage.locks import locked
 from bench.text import unique_slug
 
-#: Default number of lines of all rankings together up to which they are written for download.
-MOST_LINES = 10_000_000
 #: Bytes of all rankings together up to which each is read and checked, and not only those that are shown.
 _MOST_VERIFIED = 1 << 30
 
@@ -73,7 +71,8 @@ def build_site(
         results: folder of stored results.
         out: folder of the site; files in it that no build wrote are left alone.
         reproduction: the report of `bench reproduce`, to be shown with the results.
-        downloads: whether rankings and per-query values are written too; by default up to `MOST_LINES` lines.
+        downloads: whether rankings and per-query values are written too; by default those of results
+            whose rankings have at most `MOST_LINES` lines.
         jobs: processes; by default one for each core where there is much to do.
         progress: gets a step for each board.
         base_url: the site's address, if it has one: exports then have full links, and a sitemap.
@@ -172,16 +171,9 @@ def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
 
 def _jobs(groups: Sequence[Sequence[Result]], results: Path, out: Path, downloads: bool | None) -> list[Job]:
     every = [result for members in groups for result in members]
-    if downloads is None:
-        downloads = sum(map(_lines, every)) <= MOST_LINES
     verify = sum(_size(result.folder / RUN) for result in every) <= _MOST_VERIFIED
     keep = sum(result.manifest.dataset.queries for result in every) * len(RANKED) <= MOST_VALUES
     return [Job(tuple(group), results, out, verify, downloads, keep) for group in groups]
-
-
-def _lines(result: Result) -> int:
-    data = result.manifest.dataset
-    return data.queries * min(result.manifest.depth, data.tools)
 
 
 def _size(path: Path) -> int:

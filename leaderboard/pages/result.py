@@ -31,19 +31,22 @@ from bench.text import label
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
 _MOST_VALUES = 40
+#: Lines of a ranking up to which it and the values of its queries are written for download where nobody says.
+MOST_LINES = 1_000_000
 _ANSWERED, _WRONG = "coverage: share of queries answered", "risk: share of wrong answers"
 #: What a result's files are called, after its id.
 ENDINGS = (".html", "-manifest.json", ".run.gz", ".csv.gz")
 
 
-def write_results(board: Board, slices: Slices, tools: Collection[str], downloads: bool, writer: Writer) -> None:
+def write_results(board: Board, slices: Slices, tools: Collection[str], downloads: bool | None, writer: Writer) -> None:
     """Write the pages and downloads of all results of a board, those included that a newer one has taken the place of.
 
     Args:
         board: the board.
         slices: slice -> value -> (judged queries,).
         tools: ids of the results that have a page of their tools.
-        downloads: whether rankings and per-query values are written.
+        downloads: whether rankings and per-query values are written; by default those of results with at most
+            `MOST_LINES` lines.
         writer: writes.
     """
     for row in board.rows:
@@ -64,10 +67,11 @@ def _write(
     slices: Sequence[Mapping[str, Any]],
     tools: bool,
     board: Board,
-    downloads: bool,
+    downloads: bool | None,
     writer: Writer,
 ) -> None:
     manifest = result.manifest
+    offered = _lines(result) <= MOST_LINES if downloads is None else downloads
     page = render(
         "result",
         "../",
@@ -82,7 +86,7 @@ def _write(
         ranked=RANKED,
         board_name=board.name,
         board_slug=board.slug,
-        downloads=downloads,
+        downloads=offered,
         has_run=result.has_run,
         repeats_line=repeats_line(result.metrics),
         break_even=break_even(manifest, result.metrics),
@@ -94,11 +98,16 @@ def _write(
     # By pydantic itself: the json module indents in Python, which took a third of the time of a large site.
     stated, numbers = manifest.model_dump_json(indent=1), result.metrics.model_dump_json(indent=1)
     writer.put(f"{start}-manifest.json", f'{{"manifest": {stated},\n"metrics": {numbers}}}\n')
-    if downloads:
+    if offered:
         run, values = (manifest.files.get(name, "") for name in (RUN, PER_QUERY))
         if result.has_run:
             writer.put_made(f"{start}.run.gz", _key(run), partial(_trec, result))
         writer.put_made(f"{start}.csv.gz", _key(values), partial(_csv, result))
+
+
+def _lines(result: Result) -> int:
+    data = result.manifest.dataset
+    return data.queries * min(result.manifest.depth, data.tools)
 
 
 def _risk(result: Result) -> dict[str, Any] | None:
