@@ -20,6 +20,7 @@ from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import picture, render
+from bench.leaderboard.pages.trend import trend_anchor
 from bench.leaderboard.writer import Writer
 from bench.results.costs import break_even
 from bench.results.repeats import chance_sentence, repeats_line
@@ -49,13 +50,18 @@ def write_results(board: Board, slices: Slices, tools: Collection[str], download
             `MOST_LINES` lines.
         writer: writes.
     """
+    replaced = {item.newer for item in board.superseded}
     for row in board.rows:
         tables = _tables(row, slices, board.units)
-        _write(row.result, row.name, row.family, row.marks, "", tables, row.id in tools, board, downloads, writer)
+        trend = trend_anchor(row) if row.id in replaced else ""
+        shown = row.id in tools
+        _write(row.result, row.name, row.family, row.marks, "", trend, tables, shown, board, downloads, writer)
     for item in board.superseded:
         method = item.result.manifest.method
         family = method.spec if method.run_file else family_of(method.spec)
-        _write(item.result, label(method.spec), family, item.marks, item.newer, [], False, board, downloads, writer)
+        trend = next(trend_anchor(row) for row in board.rows if row.id == item.newer)
+        name = label(method.spec)
+        _write(item.result, name, family, item.marks, item.newer, trend, [], False, board, downloads, writer)
 
 
 def _write(
@@ -64,6 +70,7 @@ def _write(
     family: str,
     marks: Sequence[Any],
     newer: str,
+    trend: str,
     slices: Sequence[Mapping[str, Any]],
     tools: bool,
     board: Board,
@@ -81,6 +88,7 @@ def _write(
         family=family,
         marks=marks,
         newer=newer,
+        trend=trend,
         slices=slices,
         tools=tools,
         ranked=RANKED,
