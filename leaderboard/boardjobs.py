@@ -39,6 +39,7 @@ from bench.leaderboard.pages.dataset import slice_masks, write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
 from bench.leaderboard.pages.result import write_results
 from bench.leaderboard.pages.tools import write_tools
+from bench.leaderboard.pages.trend import write_trend
 from bench.leaderboard.writer import Writer, Written, is_path
 from bench.results.store import PER_QUERY, REPEATS, RUN, Result
 
@@ -57,7 +58,7 @@ class Job:
         results: their folder.
         out: the site's folder.
         verify: whether rankings and all columns are read and checked too.
-        downloads: whether rankings and per-query values are written.
+        downloads: whether rankings and per-query values are written; None: those of results that are not too large.
         keep: whether the rows keep their values.
     """
 
@@ -65,7 +66,7 @@ class Job:
     results: Path
     out: Path
     verify: bool
-    downloads: bool
+    downloads: bool | None
     keep: bool
 
     @property
@@ -170,6 +171,7 @@ def _made(job: Job) -> Done:
     write_dataset(board, data, explorer, tools, own, writer)
     pairs = pairs_of(board)
     write_pairs(board, pairs, explorer, writer)
+    write_trend(board, writer)
     write_results(board, slices, {row.id for row in tools}, job.downloads, writer)
     board = sampled(board, masks, job.keep)
     done = Done(board, rejected, masks, data.why_not, writer.keys, writer.done, pairs)

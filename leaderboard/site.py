@@ -17,7 +17,7 @@ from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_bo
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import index_path, table_path, write_exports
-from bench.leaderboard.pages.explorer import BLOCK
+from bench.leaderboard.pages.explorer import data_paths
 from bench.leaderboard.pages.permanent import permanent_path
 from bench.leaderboard.pages.registry import Content, pages
 from bench.leaderboard.pages.rendering import static_files
@@ -29,8 +29,6 @@ from bench.results.store import RUN, Result
 from bench.storage.locks import locked
 from bench.text import unique_slug
 
-#: Default number of lines of all rankings together up to which they are written for download.
-MOST_LINES = 10_000_000
 #: Bytes of all rankings together up to which each is read and checked, and not only those that are shown.
 _MOST_VERIFIED = 1 << 30
 
@@ -73,7 +71,8 @@ def build_site(
         results: folder of stored results.
         out: folder of the site; files in it that no build wrote are left alone.
         reproduction: the report of `bench reproduce`, to be shown with the results.
-        downloads: whether rankings and per-query values are written too; by default up to `MOST_LINES` lines.
+        downloads: whether rankings and per-query values are written too; by default those of results
+            whose rankings have at most `MOST_LINES` lines.
         jobs: processes; by default one for each core where there is much to do.
         progress: gets a step for each board.
         base_url: the site's address, if it has one: exports then have full links, and a sitemap.
@@ -136,10 +135,10 @@ def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
     for group in groups:
         board = slug_of(group[0])
         yield permanent_path(group[0].manifest.dataset.spec)
-        yield from (f"c/{board}.js", f"d/{board}.html", f"e/{board}.html", f"e/{board}/index.js")
+        yield from (f"c/{board}.js", f"d/{board}.html", f"e/{board}.html", f"h/{board}.html")
         # What the manifest says is not yet checked: an endless number of queries is none of a real dataset.
         queries = min(group[0].manifest.dataset.queries, 10_000_000)
-        yield from (f"e/{board}/q{number}.js" for number in range(-(-queries // BLOCK)))
+        yield from data_paths(board, queries)
         for item in group:
             method = item.manifest.method
             yield f"m/{unique_slug(method.spec if method.run_file else family_of(method.spec))}.html"
@@ -172,16 +171,9 @@ def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
 
 def _jobs(groups: Sequence[Sequence[Result]], results: Path, out: Path, downloads: bool | None) -> list[Job]:
     every = [result for members in groups for result in members]
-    if downloads is None:
-        downloads = sum(map(_lines, every)) <= MOST_LINES
     verify = sum(_size(result.folder / RUN) for result in every) <= _MOST_VERIFIED
     keep = sum(result.manifest.dataset.queries for result in every) * len(RANKED) <= MOST_VALUES
     return [Job(tuple(group), results, out, verify, downloads, keep) for group in groups]
-
-
-def _lines(result: Result) -> int:
-    data = result.manifest.dataset
-    return data.queries * min(result.manifest.depth, data.tools)
 
 
 def _size(path: Path) -> int:

@@ -29,7 +29,7 @@ def command() -> None:
 @click.option(
     "--downloads/--no-downloads",
     default=None,
-    help="Write rankings and per-query values for download [default: up to ten million lines].",
+    help="Write rankings and per-query values for download [default: up to a million lines per result].",
 )
 @click.option("--base-url", default=None, help="The site's address, for absolute links in the feed and a sitemap.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=None, help="Number of processes [default: one per core].")

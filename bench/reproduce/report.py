@@ -94,7 +94,8 @@ class CellReport(Record):
     Attributes:
         published: the printed number as a share of 1, or a count.
         block: position in the report's `blocks`, which say how it was measured.
-        measured: ours, in the same unit as `published`; `difference` is measured - published.
+        measured: ours, in the same unit as `published`; `difference` is measured - published, and is left out of
+            `direction only`, where the two do not compare.
         reasons: where it differs, in what the measurement is known to differ; empty where nothing is known.
         standard: what the protocol's own way gives, where the paper's is followed.
         published_difference, direction: for `direction only`, the paper's difference to the row it is compared with,

@@ -279,13 +279,14 @@ def _direction(
     assert recipe.rival is not None
     names = [recipe.measure.get(cell.metric, cell.metric) for cell in cells]
     first, second, found = compared(recipe.method, recipe.rival, recipe, names, runs)
+    _, own = estimates(recipe.method, recipe, names, runs)
     judged = []
-    for cell, name, pair in zip(cells, names, found, strict=True):
+    for cell, name, pair, estimate in zip(cells, names, found, own, strict=True):
         published = cell.value if cell.is_difference else cell.value - recipe.opponent(cell).value
         comparison = decided(comparison_of(name, pair), published, pair.p)
-        judged.append(
-            _report(cell, block, verdict="direction only", published_difference=published, direction=comparison)
-        )
+        tested = {"published_difference": published, "direction": comparison}
+        measured = None if cell.is_difference else estimate
+        judged.append(_report(cell, block, verdict="direction only", measured=measured, **tested))
     update = {
         "measurement": measurement_of(recipe.method, first, recipe),
         "rival": measurement_of(recipe.rival, second, recipe),

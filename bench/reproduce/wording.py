@@ -52,7 +52,15 @@ def cell_row(cell: CellReport, block: Block) -> list[str]:
         texts = value_row(cell, block)
         return [*texts[:-1], f"{texts[-1]}: {', '.join(cell.reasons)}"] if cell.reasons else texts
     metric, printed, published, ours, interval, p, outcome = direction_row(cell)
-    return [metric, f"{printed} ({published})", f"({ours})", interval, "", f"{cell.verdict}: {outcome}, p {p}"]
+    measured = "" if cell.measured is None else f"{_number(cell.measured.mean, cell)} "
+    return [
+        metric,
+        f"{printed} ({published})",
+        f"{measured}({ours})",
+        interval,
+        "",
+        f"{cell.verdict}: {outcome}, p {p}",
+    ]
 
 
 def block_name(block: Block) -> str:

@@ -4,7 +4,7 @@ results.csv             one line for each result and metric
 results.json            everything, with the schema `export`
 tables/BOARD.tex        a LaTeX table for each board of today's protocol
 methods.bib             papers of the datasets and methods
-feed.xml                RSS 2.0, newest results first
+feed.xml                RSS 2.0, changes of the ranking and results, newest first
 model-index/METHOD.yml  Hugging Face's block for a model's README
 sitemap.xml             only where the site's address is known
 
@@ -111,7 +111,7 @@ def write_exports(
     for board in ranked_boards:
         put(f"tables/{board.id}.tex", board_latex(board.ranked, COLUMNS, own_marks))
     put("methods.bib", methods_bib(unique))
-    put("feed.xml", feed_xml(unique, own_marks, links, base))
+    put("feed.xml", feed_xml(unique, own_marks, links, base, overall[0] if overall else None))
     methods: defaultdict[str, list[Result]] = defaultdict(list)
     for board in ranked_boards:
         for result in board.ranked:

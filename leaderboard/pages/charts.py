@@ -49,6 +49,17 @@ class Series:
     values: tuple[tuple[int, float], ...]
 
 
+@dataclass(frozen=True)
+class Stage:
+    """A mean with its interval at a time, and whether it is `better` or `worse` than the one before it."""
+
+    name: str
+    mean: float
+    low: float | None
+    high: float | None
+    verdict: str
+
+
 def tier_picture(title: str, bars: Sequence[Bar]) -> str:
     """A row for each method, best first: its mean and interval; every second tier has a ground of its own."""
     if not bars:
@@ -219,6 +230,45 @@ def steps(title: str, points: Sequence[tuple[float, float]], across: str, up: st
     parts.append(_text((left + right) / 2, bottom + 38, across, "note middle"))
     parts.append(_text(left, top - 3, up, "note"))
     return _svg(title, parts, bottom + 46)
+
+
+def trend(title: str, stages: Sequence[Stage], metric: str) -> str:
+    """Means with intervals in the order of time, evenly apart; triangles point to where a change was significant."""
+    if len(stages) < 2:
+        return ""
+    stages = [item if _finite(item.low, item.high) else replace(item, low=None, high=None) for item in stages]
+    ends = [end for item in stages for end in (item.low, item.high, item.mean) if end is not None]
+    low, high = _room(min(ends), max(ends))
+    left, right, top, bottom = 52, WIDTH - 24, 14, 250
+    apart = (right - left) / len(stages)
+
+    def y(value: float) -> float:
+        return bottom - (value - low) / (high - low) * (bottom - top)
+
+    parts = []
+    for tick in _ticks(low, high):
+        parts.append(f'<path class="grid" d="M{left},{y(tick):.1f}H{right}"/>')
+        parts.append(_text(left - 8, y(tick) + 4, f"{tick:g}", "note end"))
+    spots = [(left + apart * (i + 0.5), y(item.mean)) for i, item in enumerate(stages)]
+    line = "L".join(f"{x:.1f},{at:.1f}" for x, at in spots)
+    parts.append(f'<g class="s0"><path class="line" d="M{line}"/></g>')
+    free = 0.0
+    for (x, at), item in zip(spots, stages, strict=True):
+        if item.low is not None and item.high is not None:
+            parts.append(f'<path class="whisker" d="M{x:.1f},{y(item.low):.1f}V{y(item.high):.1f}"/>')
+        said = f", {item.verdict}" if item.verdict else ""
+        tip = _tip(f"{item.name}: {fixed(item.mean)} ({interval(item.low, item.high)}){said}")
+        step = {"better": -8, "worse": 8}.get(item.verdict)
+        if step is None:
+            parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{at:.1f}" r="4.5">{tip}</circle>')
+        else:
+            shape = f"M{x - 7:.1f},{at - step / 2:.1f}H{x + 7:.1f}L{x:.1f},{at + step:.1f}Z"
+            parts.append(f'<path class="dot" d="{shape}">{tip}</path>')
+        if x - 36 >= free:
+            parts.append(_text(x, bottom + 18, label(item.name, 10), "note middle"))
+            free = x + 36
+    parts.append(_text(left, top - 3, metric, "note"))
+    return _svg(title, parts, bottom + 26)
 
 
 def _told_apart(series: Sequence[Series]) -> list[int]:

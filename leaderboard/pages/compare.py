@@ -27,7 +27,7 @@ from bench.leaderboard.boards.pairs import (
     P,
     Pairs,
 )
-from bench.leaderboard.pages.explorer import Explorer, chosen
+from bench.leaderboard.pages.explorer import Explorer, compared
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
@@ -151,7 +151,7 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
     if numbers is None:
         return None
     difference, low, high, p, board_p, wins, losses, *_ = numbers.tolist()
-    looked = {row.id for row in chosen(board)}
+    looked = {row.id for row in compared(board)}
     return Line(
         board=board,
         first=rows[first],

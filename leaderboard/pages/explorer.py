@@ -1,15 +1,16 @@
-"""The query explorer: the first tools of each method for each query.
+"""The query explorer: the first tools of each method for each query, and where it ranks the others that are gold.
 
-The page loads its data by script elements that call a function, which works from a file as well as from a server, and
-a block of queries at a time.
+The page loads its data by script elements that call a function, which works from a file as well as from a server: a
+block of queries at a time, the values of the metric that is chosen, and what a search looks in once there is one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +31,10 @@ DEPTH = 10
 #: Queries of one file.
 BLOCK = 250
 _LONGEST_TEXT = 1200
-_METRIC = "recall@10"
+#: Signs of the values' codes: they need no escape in a script.
+_SIGNS = np.array(list("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"))
 #: Changes when the files' form does.
-_FORM = "2"
+_FORM = "3"
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,21 @@ class Explorer:
 
     rows: tuple[Row, ...]
     queries: int
-    blocks: int
     text: bool
     gold: bool
     note: str
+    metrics: tuple[str, ...] = RANKED
+
+
+def data_paths(slug: str, queries: int) -> list[str]:
+    """Every file of data that the explorer of a board can have."""
+    blocks = range(-(-queries // BLOCK))
+    names = [*map(_values_file, RANKED), "search", *(f"q{number}" for number in blocks)]
+    return [f"e/{slug}/{name}.js" for name in names]
+
+
+def _values_file(metric: str) -> str:
+    return metric.replace("@", "-")
 
 
 def chosen(board: Board) -> tuple[Row, ...]:
@@ -52,12 +65,23 @@ def chosen(board: Board) -> tuple[Row, ...]:
 
     A row whose ranking is not kept has no answers to show. Of rows that do equally well on every query, one is enough.
     """
+    return _best([row for row in board.rows if row.result.has_run])
+
+
+def compared(board: Board) -> tuple[Row, ...]:
+    """The rows of the explorer: those whose answers are shown, and as many of which only the values are known."""
+    answers = chosen(board)
+    known = {_digest(row) for row in answers}
+    rest = _best([row for row in board.rows if not row.result.has_run], known)
+    kept = {row.id for row in (*answers, *rest)}
+    return tuple(row for row in board.rows if row.id in kept)
+
+
+def _best(rows: Sequence[Row], known: Collection[bytes] = ()) -> tuple[Row, ...]:
     usable: list[Row] = []
-    digests: set[bytes] = set()
-    for row in board.rows:
-        if row.values is None or not row.result.has_run:
-            continue
-        digest = hashlib.sha256(row.values.tobytes()).digest()
+    digests = {b"", *known}
+    for row in rows:
+        digest = _digest(row)
         if digest not in digests:
             digests.add(digest)
             usable.append(row)
@@ -72,22 +96,28 @@ def chosen(board: Board) -> tuple[Row, ...]:
     return tuple(row for row in usable if row.id in kept)
 
 
+def _digest(row: Row) -> bytes:
+    """Of its values; empty where it has none."""
+    return b"" if row.values is None else hashlib.sha256(row.values.tobytes()).digest()
+
+
 def write_explorer(board: Board, data: Data, writer: Writer) -> Explorer | None:
     """Write the data of a board's explorer; None where no method's answers can be shown.
 
     Raises:
         ResultError: a ranking cannot be read.
     """
-    rows = chosen(board)
-    if not rows:
+    if not chosen(board):
         return None
+    rows = compared(board)
     first = read_columns(rows[0].result, PER_QUERY, ["query_id", "n_gold"])
     ids = first["query_id"].to_pylist()
     judged = first["n_gold"].to_numpy() > 0
     blocks = -(-len(ids) // BLOCK)
     texts = data.may_show and data.dataset is not None
     made_from = [_FORM, data.dataset.content_hash if data.dataset else "", str(texts)]
-    made_from += [f"{row.id} {row.result.manifest.files.get(RUN, '')} {row.name}" for row in rows]
+    made_from += [f"{row.id} {row.result.manifest.files.get(RUN, '')} {row.result.has_run} {row.name}" for row in rows]
+    made_from += [row.result.manifest.files.get(PER_QUERY, "") for row in rows]
     key = hashlib.sha256("\n".join(made_from).encode("utf-8", "surrogatepass")).hexdigest()
     cache: list[list[str]] = []
 
@@ -97,50 +127,80 @@ def write_explorer(board: Board, data: Data, writer: Writer) -> Explorer | None:
             cache.append(_blocks(rows, ids, data.dataset, texts))
         return cache[0][number]
 
-    names = [f"e/{board.slug}/q{number}.js" for number in range(blocks)]
-    writer.put_made(f"e/{board.slug}/index.js", key, lambda: _index(rows, judged, blocks))
-    for number, name in enumerate(names):
-        writer.put_made(name, key, lambda number=number: block(number))  # type: ignore[misc]
-    return Explorer(rows, len(ids), blocks, texts, data.dataset is not None, _note(data))
+    folder = f"e/{board.slug}"
+    for column, metric in enumerate(RANKED):
+        writer.put_made(
+            f"{folder}/{_values_file(metric)}.js",
+            key,
+            lambda metric=metric, column=column: _values(metric, rows, column, judged),  # type: ignore[misc]
+        )
+    writer.put_made(f"{folder}/search.js", key, lambda: _search(ids, data.dataset, texts))
+    for number in range(blocks):
+        writer.put_made(f"{folder}/q{number}.js", key, lambda number=number: block(number))  # type: ignore[misc]
+    return Explorer(rows, len(ids), texts, data.dataset is not None, _note(data))
 
 
 def _note(data: Data) -> str:
     if data.dataset is None:
         return (
             f"{data.why_not} Texts and gold are therefore unavailable: the explorer shows ids and the "
-            "number of gold tools found."
+            "values of the metrics."
         )
     if not data.may_show:
         return "The dataset's licence does not allow redistribution: the explorer shows ids instead of texts."
     return ""
 
 
-def _index(rows: Sequence[Row], judged: NDArray[np.bool_], blocks: int) -> str:
-    """For each method a string with a character for each query: how much of the gold is among its first ten tools."""
-    marks = []
-    for row in rows:
-        values = np.full(len(judged), np.nan)
+def _values(metric: str, rows: Sequence[Row], column: int, judged: NDArray[np.bool_]) -> str:
+    """The values of a metric: for each method a string with a code for each query, and what the codes stand for.
+
+    A metric has few different values, so a code has one sign or two. The first stands for a query without gold.
+    """
+    values = np.full((len(rows), len(judged)), np.nan)
+    for place, row in enumerate(rows):
         assert row.values is not None
-        values[judged] = row.values[:, RANKED.index(_METRIC)]
-        # 2 all of it, 1 some, 0 none, - a query without gold.
-        kinds = np.where(np.isnan(values), "-", np.where(values >= 1, "2", np.where(values > 0, "1", "0")))
-        marks.append("".join(kinds.tolist()))
-    return _call("benchIndex", {"block": BLOCK, "blocks": blocks, "n": len(judged), "found": marks})
+        values[place, judged] = row.values[:, column]
+    for digits in (4, 3):
+        levels = np.unique(np.round(values[:, judged], digits))
+        if len(levels) < len(_SIGNS) ** 2:
+            break
+    codes = np.where(np.isnan(values), 0, np.searchsorted(levels, np.round(values, digits)) + 1)
+    signs = _SIGNS[codes % len(_SIGNS)]
+    width = 1 if len(levels) < len(_SIGNS) else 2
+    if width == 2:
+        signs = np.char.add(_SIGNS[codes // len(_SIGNS)], signs)
+    found = ["".join(own) for own in signs.tolist()]
+    stated = {"block": BLOCK, "n": len(judged), "levels": [None, *levels.tolist()], "width": width, "codes": found}
+    return _call("benchValues", metric, stated)
+
+
+def _search(ids: Sequence[str], dataset: Dataset | None, texts: bool) -> str:
+    """For each query what a search looks in: its id, its text and the names of its gold tools, as they are shown."""
+    found = []
+    for name in ids:
+        text, gold = _of_query(dataset, name, texts)
+        found.append("\n".join([clean(name), text or "", *(tool for tool, _ in gold or ())]))
+    return _call("benchSearch", {"texts": found})
 
 
 def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, texts: bool) -> list[str]:
-    """The files' texts: queries with their gold, and the tools of each method as places in the block's own list."""
-    heads = [_heads(row, ids) for row in rows]
+    """The files' texts: queries with their gold and each method's answer. That is its first tools as places in the
+    block's own list, and the rank of each gold tool, 0 where it is not ranked."""
+    gold = _gold_tools(dataset, ids)
+    ranked = [place for place, row in enumerate(rows) if row.result.has_run]
+    heads = [_heads(rows[place], ids, gold) for place in ranked]
     names: list[str] = []
-    for _, own in heads:
-        names += own
+    for head in heads:
+        names += head.tools
     known = sorted(set(names))
     codes = {name: code for code, name in enumerate(known)}
     shown = [clean(name) for name in known]
     tables = []
-    for table, own in heads:
-        places = np.array([*(codes[name] for name in own), -1], dtype=np.int64)
-        tables.append(places[table])
+    for head in heads:
+        places = np.array([*(codes[name] for name in head.tools), -1], dtype=np.int64)
+        tables.append(places[head.places])
+    ranks = [head.gold.tolist() for head in heads]
+    ends = np.cumsum([0, *map(len, gold)]).tolist()
     found = []
     for start in range(0, len(ids), BLOCK):
         end = min(start + BLOCK, len(ids))
@@ -153,9 +213,20 @@ def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, te
         queries = []
         for place, name in enumerate(ids[start:end]):
             tops = lists[place] if full else [[code for code in own if code >= 0] for own in lists[place]]
-            queries.append([clean(name), *_of_query(dataset, name, texts), tops])
+            first, last = ends[start + place], ends[start + place + 1]
+            # Null for a method whose ranking is not stored here.
+            answers: list[Any] = [None] * len(rows)
+            for at, top, own in zip(ranked, tops, ranks, strict=True):
+                answers[at] = [top, own[first:last]]
+            queries.append([clean(name), *_of_query(dataset, name, texts), answers])
         found.append(_call("benchBlock", start // BLOCK, {"tools": tools, "queries": queries}))
     return found
+
+
+def _gold_tools(dataset: Dataset | None, ids: Sequence[str]) -> list[list[str]]:
+    """The gold tools of each query, in the order in which they are shown; none where the dataset is not at hand."""
+    known = {} if dataset is None else dataset.query_codes
+    return [sorted(dataset.queries[known[name]].meeting) if dataset and name in known else [] for name in ids]
 
 
 def _of_query(dataset: Dataset | None, name: str, texts: bool) -> tuple[str | None, list[list[str]] | None]:
@@ -174,24 +245,50 @@ def _cut(text: str, longest: int) -> str:
     return shortened(clean(text[: longest * 2]), longest)
 
 
-def _heads(row: Row, ids: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
-    """(queries, DEPTH) places in a list of tool ids, -1 where there is none; and the list."""
+@dataclass(frozen=True)
+class _Head:
+    """What is shown of a ranking.
+
+    Attributes:
+        places: (queries, DEPTH) places in `tools`, -1 where there is none.
+        tools: ids.
+        gold: (gold tools of all queries,) the rank of each, 0 where it is not ranked.
+    """
+
+    places: NDArray[np.int64]
+    tools: list[str]
+    gold: NDArray[np.int64]
+
+
+def _heads(row: Row, ids: Sequence[str], gold: Sequence[Sequence[str]]) -> _Head:
     table = read_run(row.result)
-    rank = table["rank"].to_numpy()
-    shown = (rank >= 1) & (rank <= DEPTH)
     if row.result.manifest.repeats > 1:
-        shown &= table["repeat"].to_numpy() == 1
-    table = table.filter(pa.array(shown))
+        table = table.filter(pa.array(table["repeat"].to_numpy() == 1))
+    ranks = table["rank"].to_numpy()
     tools = table["tool_id"].combine_chunks().dictionary_encode()
+    names = [str(name) for name in tools.dictionary.to_pylist()]
     queries = table["query_id"].combine_chunks().dictionary_encode()
     places = {name: i for i, name in enumerate(ids)}
     rows = np.array([places.get(name, -1) for name in queries.dictionary.to_pylist()], dtype=np.int64)
     heads = np.full((len(ids), DEPTH), -1, dtype=np.int64)
+    codes = {name: code for code, name in enumerate(names)}
+    # A gold tool that is nowhere in the ranking has a code that no tool has.
+    wanted = np.array([codes.get(tool, len(names)) for own in gold for tool in own], dtype=np.int64)
+    asked = np.repeat(np.arange(len(ids)), [len(own) for own in gold])
+    found = np.zeros(len(wanted), dtype=np.int64)
     if table.num_rows:
-        at = rows[queries.indices.to_numpy()]
-        inside = at >= 0
-        heads[at[inside], table["rank"].to_numpy()[inside] - 1] = tools.indices.to_numpy()[inside]
-    return heads, [str(name) for name in tools.dictionary.to_pylist()]
+        at, which = rows[queries.indices.to_numpy()], tools.indices.to_numpy().astype(np.int64)
+        top = (at >= 0) & (ranks >= 1) & (ranks <= DEPTH)
+        heads[at[top], ranks[top] - 1] = which[top]
+        # A pair of query and tool as one number.
+        pairs = at * (len(names) + 1) + which
+        sought = asked * (len(names) + 1) + wanted
+        order = np.argsort(sought, kind="stable")
+        spots = np.minimum(np.searchsorted(sought[order], pairs), max(0, len(sought) - 1))
+        if len(sought):
+            hit = sought[order][spots] == pairs
+            found[order[spots[hit]]] = ranks[hit]
+    return _Head(heads, names, found)
 
 
 def _call(name: str, *values: object) -> str:

@@ -12,7 +12,7 @@ from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.reproduce.outcomes import CELL_VERDICTS
-from bench.reproduce.report import CellReport, Reproduction
+from bench.reproduce.report import Block, CellReport, Reproduction
 from bench.reproduce.verdicts import TOLERANCE
 from bench.reproduce.wording import cell_row, claim_state, printed_state
 from bench.storage.records import first_fault
@@ -39,12 +39,14 @@ def _write(content: Content, writer: Writer) -> None:
     report = content.report
     context: dict[str, Any] = {"report": report}
     if report is not None:
-        cells: dict[str, list[tuple[CellReport, list[str], list[str]]]] = {table.table: [] for table in report.tables}
+        cells: dict[str, list[tuple[CellReport, list[str], Block, list[str]]]] = {
+            table.table: [] for table in report.tables
+        }
         for cell in report.cells:
             block = report.blocks[cell.block]
             data = block.measurement.data if block.measurement else []
             ids = [item.result for item in data if item.result in content.shown]
-            cells.setdefault(cell.table, []).append((cell, cell_row(cell, block), ids))
+            cells.setdefault(cell.table, []).append((cell, cell_row(cell, block), block, ids))
         context |= {
             "cells": cells,
             "verdicts": CELL_VERDICTS,

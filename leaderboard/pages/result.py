@@ -21,6 +21,7 @@ from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import picture, render
+from bench.leaderboard.pages.trend import trend_anchor
 from bench.leaderboard.writer import Writer
 from bench.results.costs import break_even
 from bench.results.repeats import chance_sentence, repeats_line
@@ -31,28 +32,36 @@ from bench.stats.units import robust_mean
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
 _MOST_VALUES = 40
+#: Lines of a ranking up to which it and the values of its queries are written for download where nobody says.
+MOST_LINES = 1_000_000
 _ANSWERED, _WRONG = "coverage: share of queries answered", "risk: share of wrong answers"
 #: What a result's files are called, after its id.
 ENDINGS = (".html", "-manifest.json", ".run.gz", ".csv.gz")
 
 
-def write_results(board: Board, slices: Slices, tools: Collection[str], downloads: bool, writer: Writer) -> None:
+def write_results(board: Board, slices: Slices, tools: Collection[str], downloads: bool | None, writer: Writer) -> None:
     """Write the pages and downloads of all results of a board, those included that a newer one has taken the place of.
 
     Args:
         board: the board.
         slices: slice -> value -> (judged queries,).
         tools: ids of the results that have a page of their tools.
-        downloads: whether rankings and per-query values are written.
+        downloads: whether rankings and per-query values are written; by default those of results with at most
+            `MOST_LINES` lines.
         writer: writes.
     """
+    replaced = {item.newer for item in board.superseded}
     for row in board.rows:
         tables = _tables(row, slices, board.units)
-        _write(row.result, row.title, row.family, row.marks, "", tables, row.id in tools, board, downloads, writer)
+        trend = trend_anchor(row) if row.id in replaced else ""
+        shown = row.id in tools
+        _write(row.result, row.title, row.family, row.marks, "", trend, tables, shown, board, downloads, writer)
     for item in board.superseded:
         method = item.result.manifest.method
         family = method.spec if method.run_file else family_of(method.spec)
-        _write(item.result, str(title_of(method)), family, item.marks, item.newer, [], False, board, downloads, writer)
+        trend = next(trend_anchor(row) for row in board.rows if row.id == item.newer)
+        name = str(title_of(method))
+        _write(item.result, name, family, item.marks, item.newer, trend, [], False, board, downloads, writer)
 
 
 def _write(
@@ -61,13 +70,15 @@ def _write(
     family: str,
     marks: Sequence[Any],
     newer: str,
+    trend: str,
     slices: Sequence[Mapping[str, Any]],
     tools: bool,
     board: Board,
-    downloads: bool,
+    downloads: bool | None,
     writer: Writer,
 ) -> None:
     manifest = result.manifest
+    offered = _lines(result) <= MOST_LINES if downloads is None else downloads
     page = render(
         "result",
         "../",
@@ -77,12 +88,13 @@ def _write(
         family=family,
         marks=marks,
         newer=newer,
+        trend=trend,
         slices=slices,
         tools=tools,
         ranked=RANKED,
         board_name=board.name,
         board_slug=board.slug,
-        downloads=downloads,
+        downloads=offered,
         has_run=result.has_run,
         repeats_line=repeats_line(result.metrics),
         break_even=break_even(manifest, result.metrics),
@@ -94,11 +106,16 @@ def _write(
     # By pydantic itself: the json module indents in Python, which took a third of the time of a large site.
     stated, numbers = manifest.model_dump_json(indent=1), result.metrics.model_dump_json(indent=1)
     writer.put(f"{start}-manifest.json", f'{{"manifest": {stated},\n"metrics": {numbers}}}\n')
-    if downloads:
+    if offered:
         run, values = (manifest.files.get(name, "") for name in (RUN, PER_QUERY))
         if result.has_run:
             writer.put_made(f"{start}.run.gz", _key(run), partial(_trec, result))
         writer.put_made(f"{start}.csv.gz", _key(values), partial(_csv, result))
+
+
+def _lines(result: Result) -> int:
+    data = result.manifest.dataset
+    return data.queries * min(result.manifest.depth, data.tools)
 
 
 def _risk(result: Result) -> dict[str, Any] | None:

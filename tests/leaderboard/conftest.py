@@ -125,6 +125,27 @@ def scored(tmp_path: Path) -> Callable[[str], Path]:
     return score
 
 
+def _spec(folder: Path) -> str:
+    return str(json.loads((folder / "manifest.json").read_text("utf-8"))["method"]["spec"])
+
+
+def _older(numbers: Path, method: Path, result_id: str, created: str) -> Path:
+    """A result as of another version of a method's code: the numbers of one result, and the question of another."""
+    told = json.loads((method / "manifest.json").read_text("utf-8"))
+    folder = method.with_name(f"{method.name.rpartition('-')[0]}-{result_id}")
+    shutil.copytree(numbers, folder)
+    _edit(
+        folder,
+        metrics={"result_id": result_id},
+        result_id=result_id,
+        method=told["method"] | {"hash": result_id.ljust(64, "0")},
+        dataset=told["dataset"],
+        environment__created=created,
+        environment__commit=result_id * 3,
+    )
+    return folder
+
+
 def _edit(folder: Path, **changes: Any) -> None:
     """Change a manifest (`method__spec="x"` for what lies deeper) and metrics (`metrics={...}`), hashes kept."""
     path = folder / "manifest.json"
@@ -155,6 +176,12 @@ def _rehash(folder: Path, name: str) -> None:
 def edit() -> Callable[..., None]:
     """Changes a result and keeps its hashes right, as somebody does who means to."""
     return _edit
+
+
+@pytest.fixture
+def older() -> Callable[[Path, Path, str, str], Path]:
+    """Makes a result as of another version of a method's code."""
+    return _older
 
 
 @pytest.fixture
@@ -204,6 +231,10 @@ def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory) -> 
             changes = {"dataset__spec": name, "dataset__title": name, "dataset__content_hash": sign * 64}
             # An id of its own, whatever the id of the first, which changes with the code of its method.
             _edit(twin, result_id=hashlib.sha256(f"{name} {told}".encode()).hexdigest()[:12], **changes)
+    # An older version of bm25, with other numbers: those of its other setting.
+    (new,) = (path for path in results.glob("starter/bm25-*") if _spec(path) == "bm25")
+    (other,) = (path for path in results.glob("starter/bm25-*") if _spec(path) == "bm25(k1=0.5)")
+    _older(other, new, "0123456789ab", "2020-01-01T00:00:00+00:00")
     broken = results / "starter" / "random-000000000000"
     shutil.copytree(next(results.glob("*/random-*")), broken)
     (broken / "metrics.json").write_text("{")

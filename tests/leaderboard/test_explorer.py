@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench.registry import load_dataset
 from bench.results.store import Result
@@ -50,25 +55,73 @@ def test_queries_gold_and_first_tools_are_those_of_the_data_and_the_rankings(
     assert all(len(block["queries"]) <= 7 for block in blocks)
     queries = [(block, query) for block in blocks for query in block["queries"]]
     assert len(queries) == board.first.per_query.num_rows
-    for block, (name, text, gold, tops) in queries:
+    for block, (name, text, gold, answers) in queries:
         query = dataset.queries[dataset.query_codes[name]]
         assert text == query.text
         assert [tool for tool, _ in gold] == sorted(query.gold)
-        for own, codes in zip(heads, tops, strict=True):
+        for own, (codes, _) in zip(heads, answers, strict=True):
             assert [block["tools"][code] for code in codes] == own.get(name, [])
 
 
+def _decoded(stated: Any) -> list[list[float | None]]:
+    """The values that a file of a metric stands for, decoded as the page does."""
+    signs = {sign: i for i, sign in enumerate(explorer._SIGNS.tolist())}
+    width = stated["width"]
+    found = []
+    for own in stated["codes"]:
+        parts = [own[i : i + width][::-1] for i in range(0, len(own), width)]
+        found.append([stated["levels"][sum(signs[sign] * 64**i for i, sign in enumerate(part))] for part in parts])
+    return found
+
+
 @pytest.mark.usefixtures("ready")
-def test_the_index_says_how_much_of_the_gold_was_found(build: Callable[..., Any]) -> None:
+def test_values_of_each_metric_are_those_of_the_results(build: Callable[..., Any]) -> None:
     site = build()
-    (path,) = site.folder.glob("e/*/index.js")
-    index = _data(path.read_text())
     shown = explorer.chosen(site.made.boards[0])
-    assert len(index["found"]) == len(shown)
-    for row, marks in zip(shown, index["found"], strict=True):
-        values = row.result.values("recall@10")
-        for value, mark in zip(values, marks, strict=True):
-            assert mark == ("-" if value != value else "2" if value == 1 else "1" if value > 0 else "0")
+    for metric in ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10"):
+        (path,) = site.folder.glob(f"e/*/{metric.replace('@', '-')}.js")
+        assert f'benchValues("{metric}",' in path.read_text()
+        found = _decoded(_data(path.read_text()))
+        assert len(found) == len(shown)
+        for row, own in zip(shown, found, strict=True):
+            for value, stated in zip(row.result.values(metric), own, strict=True):
+                assert stated is None if value != value else abs(stated - value) < 1e-4
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=200), min_size=1, max_size=3), st.booleans())
+def test_any_values_are_read_back_to_the_third_digit(table: list[list[float]], wide: bool) -> None:
+    length = max(map(len, table))
+    values = [[*own, *[0.0] * (length - len(own)), *(np.linspace(0, 1, 5000) if wide else [])] for own in table]
+    judged = np.arange(2 * len(values[0])) % 2 == 0
+    rows = [SimpleNamespace(values=np.array(own)[:, None]) for own in values]
+    text = explorer._values("ndcg@5", rows, 0, judged)
+    for own, stated in zip(values, _decoded(_data(text)), strict=True):
+        assert stated[1::2] == [None] * len(own)
+        assert np.allclose(stated[::2], own, atol=1e-3)
+
+
+@pytest.mark.usefixtures("ready")
+def test_gold_tools_have_their_ranks_also_below_the_first_ten(build: Callable[..., Any]) -> None:
+    site = build()
+    shown = explorer.chosen(site.made.boards[0])
+    places = [
+        {(item["query_id"], item["tool_id"]): item["rank"] for item in row.result.run.to_pylist()} for row in shown
+    ]
+    below = 0
+    for query, _, gold, answers in itertools.chain.from_iterable(block["queries"] for block in _blocks(site)):
+        for (_, own), known in zip(answers, places, strict=True):
+            assert own == [known.get((query, tool), 0) for tool, _ in gold]
+            below += sum(rank > 10 for rank in own)
+    assert below
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_search_looks_in_what_is_shown(build: Callable[..., Any]) -> None:
+    site = build()
+    (path,) = site.folder.glob("e/*/search.js")
+    texts = _data(path.read_text())["texts"]
+    queries = [query for block in _blocks(site) for query in block["queries"]]
+    assert texts == ["\n".join([name, text, *(tool for tool, _ in gold)]) for name, text, gold, _ in queries]
 
 
 @pytest.mark.usefixtures("ready")
@@ -134,6 +187,14 @@ def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
     (row,) = (row for row in board.rows if not row.result.has_run)
     assert row in board.rows
     assert row not in explorer.chosen(board)
+    # Its values are compared all the same.
+    place = explorer.compared(board).index(row)
+    (path,) = site.folder.glob("e/*/recall-5.js")
+    stated = _decoded(_data(path.read_text()))[place]
+    assert [value for value in stated if value is not None] == [round(value, 4) for value in row.values[:, 0].tolist()]
+    for block in _blocks(site):
+        for *_, answers in block["queries"]:
+            assert [i for i, answer in enumerate(answers) if answer is None] == [place]
     page = (site.folder / f"r/{row.id}.html").read_text()
     assert "The ranking is too large to be stored with these results" in page
     assert f"{row.id}.run.gz" not in page

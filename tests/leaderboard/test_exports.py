@@ -244,7 +244,8 @@ def test_the_feed_is_rss_with_the_newest_first(results: list[Result], hostile: l
         assert all(item.findtext("title") and item.findtext("guid") for item in items)
         assert len({item.findtext("guid") for item in items}) == len(items)
         found = {link for item in items if (link := item.findtext("link"))}
-        assert found == {("https://example.org/board/" if base else "") + link for link in links.values()}
+        assert found == ({f"https://example.org/board/{link}" for link in links.values()} if base else set())
+        assert ("Items have no links" in (channel.findtext("description") or "")) == (base is None)
 
 
 def test_a_feed_is_no_longer_than_its_newest(results: list[Result]) -> None:

@@ -240,8 +240,22 @@ def test_without_downloads_the_page_says_so(build: Callable[..., Any]) -> None:
     site = build(downloads=False)
     assert not list(site.folder.rglob("*.gz"))
     assert any(
-        "too large for this site" in text for text in site.page(f"r/{site.made.boards[0].rows[0].id}.html").texts
+        "values are not on this site" in text for text in site.page(f"r/{site.made.boards[0].rows[0].id}.html").texts
     )
+
+
+def test_a_result_that_is_too_large_takes_no_download_from_another(
+    ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The rankings of this board have 134 queries and at most 100 tools each; a shallower one has fewer lines.
+    assert command(["run", "-m", "bm25(k1=0.7)", "-d", "starter", "-q", "--depth", "20"]) == 0
+    monkeypatch.setattr(importlib.import_module("bench.leaderboard.pages.result"), "MOST_LINES", 5_000)
+    site = build()
+    shallow = {row.id for row in site.made.boards[0].rows if row.result.manifest.depth == 20}
+    assert len(shallow) == 1
+    assert {path.name.partition(".")[0] for path in site.folder.glob("r/*.gz")} == shallow
+    every = build("every", downloads=True)
+    assert len(list(every.folder.glob("r/*.csv.gz"))) == len(every.made.boards[0].rows)
 
 
 @pytest.mark.usefixtures("ready")

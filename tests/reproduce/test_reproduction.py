@@ -18,6 +18,7 @@ from bench.reproduce.outcomes import CELL_VERDICTS
 from bench.reproduce.report import CellReport, Reproduction
 from bench.reproduce.reproduction import metrics_of, reproduce, wanted
 from bench.reproduce.runs import MethodRuns, count_range
+from bench.reproduce.wording import cell_row
 from bench.results.store import Result
 from bench.specs.spec import Spec
 
@@ -180,6 +181,10 @@ def test_a_direction_is_tested_against_another_row(written: Written, run: Callab
     assert (first.n, first.wins, first.ties, first.losses) == (40, 16, 24, 0)
     assert first.difference == pytest.approx(0.4)
     assert first.p == 2 / 2**16
+    # The value itself is told, too, though it does not compare with the printed one.
+    assert [item.measured.mean for item in report.cells if item.measured] == pytest.approx([0.9, 0.9, 0.5, 0.9])
+    assert [item.difference for item in report.cells] == [None] * 4
+    assert cell_row(report.cells[0], report.blocks[0])[2] == "0.900 (+0.400)"
     # Two tests: A and B ask the same of the same data, and D asks for no direction.
     assert first.corrected == pytest.approx(2 * 2 / 2**16)
     assert found[1] is not None

@@ -75,7 +75,7 @@
       for (const count of [pair.wins, pair.losses]) row.append(make("td", count.toLocaleString("en"), "n"));
       const look = make("td");
       if (found.rows[one][2] && found.rows[two][2]) {
-        look.append(Object.assign(make("a", "look"), { href: `e/${board.slug}.html#${new URLSearchParams({ a: base, b: other })}` }));
+        look.append(Object.assign(make("a", "look"), { href: `e/${board.slug}.html#${new URLSearchParams({ a: base, b: other, by: metric, show: "differ", order: pair.d > 0 ? "worse" : "better" })}` }));
       }
       row.append(look);
       commands.push(`bench compare ${found.rows[one][1]} ${found.rows[two][1]} -m ${metric} --moved 0`);

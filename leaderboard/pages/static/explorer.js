@@ -8,34 +8,59 @@
   const list = box.querySelector(".queries");
   const say = box.querySelector("output");
   const methods = [...document.querySelectorAll("#methods li")].map((item) => ({ name: item.textContent, href: item.dataset.href }));
-  const PAGE = 10;
+  const PAGE = 10, DEPTH = 10;
+  const SIGNS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+  const code = new Map([...SIGNS].map((sign, i) => [sign, i]));
   const blocks = new Map();
+  const measured = new Map();
   const waiting = new Map();
-  let index = null;
+  let values = null;
+  let texts = null;
   let matches = [];
   let start = 0;
 
-  const load = (file) => new Promise((done, fail) => {
+  const fetched = (file) => new Promise((done, fail) => {
     const script = document.createElement("script");
-    script.src = base + file;
+    script.src = `${base}${file}.js`;
     script.onload = done;
-    script.onerror = () => fail(new Error("cannot load " + file));
+    script.onerror = () => fail(new Error(`cannot load ${file}.js`));
     document.head.append(script);
   });
-  window.benchIndex = (data) => { index = data; };
-  window.benchBlock = (number, data) => { blocks.set(number, data); };
-  const block = (number) => {
-    if (blocks.has(number)) return Promise.resolve();
-    if (!waiting.has(number)) waiting.set(number, load(`q${number}.js`));
-    return waiting.get(number);
+  const load = (file) => {
+    if (!waiting.has(file)) waiting.set(file, fetched(file));
+    return waiting.get(file);
   };
+  window.benchValues = (metric, data) => { measured.set(metric, data); };
+  window.benchSearch = (data) => { texts = data.texts.map((text) => text.toLowerCase()); };
+  window.benchBlock = (number, data) => { blocks.set(number, data); };
 
-  const fits = (mark, wanted) => !wanted || (wanted === "x" ? mark === "0" || mark === "1" : mark === wanted);
+  /* A method's value of a query by the metric that is chosen; null for a query without gold. */
+  const value = (method, place) => {
+    const { codes, levels, width } = values;
+    const own = codes[method];
+    return levels[width === 1 ? code.get(own[place]) : code.get(own[2 * place]) * 64 + code.get(own[2 * place + 1])];
+  };
+  const is = { "": () => true, 1: (v) => v === 1, part: (v) => v > 0 && v < 1, 0: (v) => v === 0, below: (v) => v !== null && v < 1 };
+  const wins = { "": () => true, better: (d) => d > 0, worse: (d) => d < 0, differ: (d) => d !== 0, equal: (d) => d === 0 };
   const choose = () => {
-    const { a, as, b, bs } = form.elements;
-    const one = index.found[a.selectedIndex], other = index.found[b.selectedIndex];
+    const { a, as, b, bs, show, order } = form.elements;
+    const words = form.elements.q.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const difference = new Map();
     matches = [];
-    for (let i = 0; i < index.n; i++) if (fits(one[i], as.value) && fits(other[i], bs.value)) matches.push(i);
+    for (let i = 0; i < values.n; i++) {
+      const one = value(a.selectedIndex, i), other = value(b.selectedIndex, i);
+      const d = one === null ? null : one - other;
+      if (!is[as.value](one) || !is[bs.value](other) || (show.value && (d === null || !wins[show.value](d)))) continue;
+      if (!words.every((word) => texts[i].includes(word))) continue;
+      difference.set(i, d);
+      matches.push(i);
+    }
+    const sign = { better: -1, worse: 1 }[order.value];
+    /* Queries without gold last; equal ones stay in the order of their ids. */
+    if (sign) matches.sort((i, j) => {
+      const one = difference.get(i), other = difference.get(j);
+      return one === null || other === null ? (one === null) - (other === null) : sign * (one - other);
+    });
   };
   const make = (tag, text, kind) => {
     const made = document.createElement(tag);
@@ -43,12 +68,16 @@
     if (kind) made.className = kind;
     return made;
   };
-  const words = { 0: "none of its gold in the first ten", 1: "some of its gold in the first ten", 2: "all of its gold in the first ten", "-": "no gold" };
+  const shown = (number) => number.toFixed(3);
   const item = (place) => {
-    const own = blocks.get(Math.floor(place / index.block));
-    const [id, text, gold, tops] = own.queries[place % index.block];
+    const own = blocks.get(Math.floor(place / values.block));
+    const [id, text, gold, answers] = own.queries[place % values.block];
+    const metric = form.elements.by.value;
     const made = make("li");
-    made.append(make("h2", `query ${id}`, "id"));
+    const title = make("h2", `query ${id}`, "id");
+    const one = value(form.elements.a.selectedIndex, place), other = value(form.elements.b.selectedIndex, place);
+    if (one !== null) title.append(make("small", ` ${metric} ${one < other ? "−" : "+"}${shown(Math.abs(one - other))}`));
+    made.append(title);
     if (text !== null) { const shown = make("p", text, "text"); shown.dir = "auto"; made.append(shown); }
     const right = new Set((gold ?? []).map(([name]) => name));
     if (gold) {
@@ -59,15 +88,17 @@
       part.append(rows);
       made.append(part);
     }
-    const columns = tops.map((codes, i) => {
+    const columns = answers.map((answer, i) => {
       const column = make("div");
       const head = make("h3");
       const link = make("a", methods[i].name);
       link.href = methods[i].href;
       head.append(link);
-      const hits = codes.filter((code) => right.has(own.tools[code])).length;
-      head.append(make("small", gold ? (gold.length ? ` ${hits} of ${gold.length} gold` : "") : " " + words[index.found[i][place]]));
+      const reached = value(i, place);
+      head.append(make("small", reached === null ? " no gold" : ` ${metric} ${shown(reached)}`));
       column.append(head);
+      if (!answer) { column.append(make("p", "The ranking is not stored here.")); return column; }
+      const [codes, ranks] = answer;
       const rows = make("ol");
       for (const code of codes) {
         const name = own.tools[code];
@@ -76,6 +107,17 @@
         rows.append(row);
       }
       column.append(codes.length ? rows : make("p", "no answer"));
+      const below = (gold ?? []).map(([name], g) => [ranks[g], name]).filter(([rank]) => rank === 0 || rank > DEPTH);
+      below.sort(([first], [second]) => (first || Infinity) - (second || Infinity) || 0);
+      if (below.length) {
+        const more = make("ul", undefined, "below");
+        for (const [rank, name] of below) {
+          const row = make("li", `${rank ? `${rank}.` : "not ranked:"} ${name}`, "hit");
+          row.append(make("span", " (gold)", "seen-only"));
+          more.append(row);
+        }
+        column.append(more);
+      }
       return column;
     });
     /* The two that are compared are side by side; the others are a click away. */
@@ -96,42 +138,45 @@
     if (start) text.set("at", start);
     history.replaceState(null, "", "#" + text);
   };
-  const show = async () => {
+  const show = async (turn) => {
     const places = matches.slice(start, start + PAGE);
-    try {
-      await Promise.all([...new Set(places.map((place) => Math.floor(place / index.block)))].map(block));
-    } catch (error) {
-      say.textContent = `${error.message}.`;
-      return;
-    }
+    await Promise.all([...new Set(places.map((place) => Math.floor(place / values.block)))].map((number) => load(`q${number}`)));
+    if (turn !== asked) return;
     list.replaceChildren(...places.map(item));
     say.textContent = matches.length ? `${start + 1} to ${start + places.length} of ${matches.length} queries` : "No matching queries.";
     box.querySelector("[name=prev]").disabled = start === 0;
     box.querySelector("[name=next]").disabled = start + PAGE >= matches.length;
     keep();
   };
-  const begin = async () => {
+  /* Each choice has a number: what loads for an earlier one comes too late to be shown. */
+  let asked = 0;
+  const again = async (at = 0) => {
+    const turn = ++asked, { by, q } = form.elements;
     try {
-      await load("index.js");
+      await load(by.value.replace("@", "-"));
+      if (q.value.trim()) await load("search");
+      if (turn !== asked) return;
+      values = measured.get(by.value);
+      choose();
+      start = Math.min(Math.max(0, at), Math.max(0, matches.length - 1));
+      await show(turn);
     } catch (error) {
       say.textContent = `${error.message}.`;
-      return;
     }
+  };
+  const begin = () => {
     const now = new URLSearchParams(location.hash.slice(1));
     for (const field of form.elements) {
-      const asked = field.name ? now.get(field.name) : null;
+      const wanted = field.name ? now.get(field.name) : null;
       /* The address names methods: one that is not here any more is not put in another's place. */
-      if (asked !== null && [...(field.options ?? [])].some((item) => item.value === asked)) field.value = asked;
+      if (wanted !== null && (!field.options || [...field.options].some((own) => own.value === wanted))) field.value = wanted;
     }
-    choose();
-    start = Math.min(Math.max(0, Number.parseInt(now.get("at") ?? "0", 10) || 0), Math.max(0, matches.length - 1));
-    show();
+    return again(Number.parseInt(now.get("at") ?? "0", 10) || 0);
   };
-  const again = () => { start = 0; choose(); show(); };
-  form.addEventListener("input", again);
+  form.addEventListener("input", () => again());
   form.addEventListener("reset", () => setTimeout(again));
   form.addEventListener("submit", (event) => event.preventDefault());
-  const turn = (step) => { start = Math.max(0, start + step); show(); box.scrollIntoView(); };
+  const turn = (step) => { again(start + step); box.scrollIntoView(); };
   box.querySelector("[name=prev]").addEventListener("click", () => turn(-PAGE));
   box.querySelector("[name=next]").addEventListener("click", () => turn(PAGE));
   begin();

@@ -1,0 +1,124 @@
+"""The history of a board: for each method with several results on the same question, what changed from one to the next.
+
+Versions of a method's code are the usual reason: a team sees here what its commits did. Each result is held against
+the one before it, by the paired test that `bench compare` makes of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bench.leaderboard.boards.board import RANKED, Board, Row
+from bench.leaderboard.boards.history import created
+from bench.leaderboard.boards.tables import checked_values
+from bench.leaderboard.pages import charts
+from bench.leaderboard.pages.registry import Page
+from bench.leaderboard.pages.rendering import anchor, picture, render
+from bench.leaderboard.writer import Writer
+from bench.metrics import parse_metric
+from bench.results.comparing import metric_difference
+from bench.results.intervals import difference_span
+from bench.results.manifest import MetricValue
+from bench.results.store import Result
+from bench.stats.noninferiority import FEWEST_UNITS
+from bench.stats.paired import Paired, compare
+
+METRIC = RANKED[0]
+#: Results of one chart, the newest; the table has all of them.
+_MOST_DRAWN = 40
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Step:
+    """A result and what it changed.
+
+    Attributes:
+        value: its mean.
+        verdict: `better` or `worse` than the result before it, `tied`, or why that is not known; empty for the first.
+        change: the comparison with the result before it, where both compare.
+    """
+
+    result: Result
+    value: MetricValue
+    verdict: str
+    change: Paired | None
+
+
+def trend_path(board: Board) -> str:
+    """Where the history of a board is."""
+    return f"h/{board.slug}.html"
+
+
+def trend_anchor(row: Row) -> str:
+    """The place of a row's method on that page; other than a row's key, it tells two cuts of one kind apart."""
+    method = row.result.manifest.method
+    return anchor("\n".join([row.key, method.cut or "", method.run_file or ""]))
+
+
+def write_trend(board: Board, writer: Writer) -> None:
+    """Write the history of a board, if one of its rows has taken the place of an older result.
+
+    Raises:
+        ResultError: a table cannot be read.
+    """
+    if not board.superseded:
+        return
+    older = {row.id: [item.result for item in board.superseded if item.newer == row.id] for row in board.rows}
+    own = [(row, _steps(board, [*older[row.id], row.result])) for row in board.rows if older[row.id]]
+    parts = [(row, trend_anchor(row), steps[::-1], picture(_drawn(row, steps))) for row, steps in own]
+    writer.put(trend_path(board), render("trend", "../", board=board, parts=parts, metric=METRIC))
+
+
+def _steps(board: Board, results: Sequence[Result]) -> list[Step]:
+    """The results of a question, the oldest first; those that lack the metric are left out."""
+    found: list[Step] = []
+    before: tuple[Result, NDArray[np.float64] | None] | None = None
+    orders: list[pa.Table] = []
+    for result in sorted(results, key=lambda item: (str(created(item) or ""), item.manifest.result_id)):
+        value = result.metrics.metrics.get(METRIC)
+        if value is None:
+            continue
+        values, _ = checked_values(result, (METRIC,), False, orders)
+        verdict, change = ("", None) if before is None else _compared(board, (result, values), before)
+        found.append(Step(result, value, verdict, change))
+        before = result, values
+    return found
+
+
+def _compared(
+    board: Board,
+    new: tuple[Result, NDArray[np.float64] | None],
+    old: tuple[Result, NDArray[np.float64] | None],
+) -> tuple[str, Paired | None]:
+    (result, values), (earlier, others) = new, old
+    if values is None or others is None or board.units is None or not len(values):
+        return "not comparable", None
+    if metric_difference(result.manifest, earlier.manifest, METRIC) is not None:
+        return "other scoring code", None
+    (found,) = compare(values - others, units=board.units, span=difference_span(parse_metric(METRIC)))
+    if int(board.units.max()) + 1 < FEWEST_UNITS:
+        return "too few groups", found
+    return ("tied" if found.p >= _LEVEL else "better" if found.difference > 0 else "worse"), found
+
+
+def _drawn(row: Row, steps: Sequence[Step]) -> str:
+    points = [
+        charts.Stage(
+            name=step.result.manifest.environment.created[:10],
+            mean=step.value.mean,
+            low=step.value.low,
+            high=step.value.high,
+            verdict=step.verdict,
+        )
+        for step in steps[-_MOST_DRAWN:]
+    ]
+    return charts.trend(f"{METRIC} of {row.name} over time", points, METRIC)
+
+
+PAGE = Page("trend", "h/*.html")
