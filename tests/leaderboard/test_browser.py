@@ -158,7 +158,7 @@ def test_columns_are_chosen_in_a_menu_that_escape_closes(full_site: Any, browser
     browser.find(".pick [value=failed]").click()
     browser.find(".pick [value=latency]").click()
     browser.find(".pick [data-all]").click()
-    datasets = [item.get_attribute("value") for item in browser.all(".pick [value^='d:']")]
+    datasets = [item.get_attribute("value") or "" for item in browser.all(".pick [value^='d:']")]
     assert datasets
     assert len(browser.all("#overall thead th.d:not([hidden])")) == len(datasets)
     assert not browser.find("#overall [data-c=latency]").is_displayed()

@@ -97,7 +97,7 @@ def test_any_values_are_read_back_to_the_third_digit(table: list[list[float]], w
     text = explorer._values("ndcg@5", rows, 0, judged)
     for own, stated in zip(values, _decoded(_data(text)), strict=True):
         assert stated[1::2] == [None] * len(own)
-        assert np.allclose(stated[::2], own, atol=1e-3)
+        assert stated[::2] == pytest.approx(own, abs=1e-3)
 
 
 @pytest.mark.usefixtures("ready")
