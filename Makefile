@@ -5,10 +5,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-# The versions that CI uses; `make lock` renews them. It is a file of constraints: it installs nothing by itself.
+# The versions that CI uses, each with the hashes of its files; `make lock` renews it.
 LOCK := requirements.lock
-# First and pinned: left to itself, sentence-transformers takes the newest build, with gigabytes of CUDA on Linux.
+# Pinned, and not in the lock: which of its builds fits, and with which files of CUDA, is the machine's matter.
 TORCH := torch==2.13.0
+# The versions of the lock alone, torch's included.
+PINS := { sed -n 's/^\([^ \#]*==[^ ]*\).*/\1/p' $(LOCK); echo $(TORCH); }
 
 .PHONY: demo test check types gate light lock sbom audit site board docs axe typescript clean
 
@@ -58,20 +60,24 @@ LIGHT := build/light
 
 light:
 	rm -rf $(LIGHT) && $(PYTHON) -m venv $(LIGHT)/venv
+	$(PINS) > $(LIGHT)/pins
 	@started=$$(date +%s); \
-		$(LIGHT)/venv/bin/pip install --quiet --constraint $(LOCK) . && \
+		$(LIGHT)/venv/bin/pip install --quiet --constraint $(LIGHT)/pins . && \
 		echo "installed in $$(( $$(date +%s) - started )) s, $$(du -sm $(LIGHT)/venv | cut -f1) MB"
 	PATH="$(CURDIR)/$(LIGHT)/venv/bin:$$PATH" sh .ci/light $(LIGHT)/work
 
-# The newest versions that work together, tried in a fresh environment. Local builds (torch's `+cpu`) are named by their
-# release, and the file names no index, so that it holds on every machine.
+# The newest versions that work together, tried in a fresh environment, with the hashes of all their files, so that the
+# lock holds on every machine. It names no index.
 lock:
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet $(TORCH)
 	build/lock/bin/pip install --quiet ".[dev]"
-	echo "# The versions that CI uses, as pip constraints. Written by \`make lock\`." > build/lock/$(LOCK)
-	build/lock/bin/pip freeze --quiet --exclude tool-retrieval-bench > build/lock/frozen
-	sed -E 's/\+[A-Za-z0-9.]+$$//' build/lock/frozen >> build/lock/$(LOCK)
+	build/lock/bin/pip freeze --quiet --exclude tool-retrieval-bench --exclude torch > build/lock/frozen
+	build/lock/bin/pip install --quiet uv
+	build/lock/bin/uv pip compile --quiet --no-config --no-deps --no-header --no-annotate --generate-hashes \
+		--output-file build/lock/hashed build/lock/frozen
+	echo "# The versions that CI uses, with the hashes of their files. Written by \`make lock\`." > build/lock/$(LOCK)
+	cat build/lock/hashed >> build/lock/$(LOCK)
 	mv build/lock/$(LOCK) $(LOCK)
 
 # What is installed, as a bill of materials in CycloneDX' format; and advisories for the locked versions, from PyPI: that one
@@ -87,7 +93,8 @@ sbom: $(READY) $(SUPPLY)/.ready
 	$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json $(BIN)/python
 
 audit: $(SUPPLY)/.ready
-	$(SUPPLY)/bin/pip-audit --requirement $(LOCK) --no-deps --disable-pip
+	$(PINS) > $(SUPPLY)/pins
+	$(SUPPLY)/bin/pip-audit --requirement $(SUPPLY)/pins --no-deps --disable-pip
 
 # The site of the results in SITE_RESULTS, by default those that the repository keeps; only pages that changed are written.
 # REPRODUCTION is a report of `bench reproduce` that is shown with them.
@@ -142,8 +149,9 @@ clean:
 $(READY): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "bench needs Python 3.11 or newer; name one with make PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint $(LOCK) $(TORCH)
-	$(BIN)/pip install --quiet --constraint $(LOCK) --editable ".[dev]"
+	$(BIN)/pip install --quiet --require-hashes --no-deps --requirement $(LOCK)
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --no-build-isolation --editable ".[dev]"
 	touch $(READY)
 
 # The documentation as a site in build/docs. Strict: a broken link or an undocumented name of the API fails.

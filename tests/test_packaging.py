@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import email
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("bench", "datasets", "leaderboard", "methods")
@@ -253,3 +256,26 @@ def test_an_sdist_builds_the_same_wheel_as_the_checkout(wheel: Path, both: tuple
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "datasets/starter/tools.jsonl", "methods/tgr/method.py"} <= names
+
+
+# The lock -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_lock_pins_what_the_environment_needs_by_version_and_hash() -> None:
+    lock = (ROOT / "requirements.lock").read_text().replace("\\\n", " ")
+    pinned = {}
+    for line in filter(lambda line: not line.startswith("#"), lock.splitlines()):
+        requirement, *hashes = line.split()
+        name, version = requirement.split("==")
+        assert hashes, line
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", text) for text in hashes), line
+        pinned[canonicalize_name(name)] = version
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    named = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    named += project["project"]["optional-dependencies"]["dev"]
+    for wanted in map(Requirement, named):
+        name = canonicalize_name(wanted.name)
+        # An extra of the project itself; and torch, whose build is the machine's choice.
+        if name in {project["project"]["name"], "torch"} or (wanted.marker and not wanted.marker.evaluate()):
+            continue
+        assert wanted.specifier.contains(pinned[name]), wanted

@@ -181,7 +181,7 @@ def _costs(board: Board) -> list[Cost]:
         (f"{RANKED[0]} against latency", "latency of one query, p50", numbers.seconds, latency),
         (f"{RANKED[0]} against tokens", "tokens of the top five tools", numbers.count, tokens),
         (
-            f"{RANKED[0]} against money",
+            f"{RANKED[0]} against cost",
             "cost of 1,000 queries, at the configured prices",
             numbers.money,
             money,

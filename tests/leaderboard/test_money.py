@@ -60,7 +60,7 @@ def test_a_dataset_page_draws_quality_against_money_and_names_what_is_not_known(
 ) -> None:
     free = build()
     board = free.only("d/*.html")
-    assert "against money" not in board.text
+    assert "against cost" not in board.text
     assert "No result here is known to have made paid calls." in board.text
     queries = Result.read(_folder(ready, "random")).manifest.dataset.queries
     paid, own = ready / "starter" / "bm25-paid", "c" * 12
@@ -72,7 +72,7 @@ def test_a_dataset_page_draws_quality_against_money_and_names_what_is_not_known(
     edit(_folder(ready, "random"), method__needs_llm=True)
     site = build()
     board = site.only("d/*.html")
-    assert "recall@5 against money" in board.text
+    assert "recall@5 against cost" in board.text
     assert "unknown cost (run files, models or embeddings without prices): 1." in board.text
     assert numbers.money(250 / queries) in board.texts
     assert "not known" in board.texts
