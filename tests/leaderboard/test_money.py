@@ -55,12 +55,12 @@ def test_what_a_query_costs_is_known_or_said_to_be_unknown(
     assert _cost(scored("theirs")) is None
 
 
-def test_a_dataset_page_draws_quality_against_money_and_names_what_is_not_known(
+def test_a_dataset_page_draws_quality_against_cost_and_names_what_is_not_known(
     ready: Path, build: Callable[..., Any], edit: Callable[..., None]
 ) -> None:
     free = build()
     board = free.only("d/*.html")
-    assert "against cost" not in board.text
+    assert "recall@5 against cost" not in board.text
     assert "No result here is known to have made paid calls." in board.text
     queries = Result.read(_folder(ready, "random")).manifest.dataset.queries
     paid, own = ready / "starter" / "bm25-paid", "c" * 12

@@ -427,7 +427,7 @@ def test_from_written_queries_to_a_marked_table(
     said = bench("run", "-m", "bm25", "-m", "random", "-d", "office", "-q")
     shown = " ".join(said.out.split())
     assert "synthetic queries: 16 of 16 queries are written by some-model" in shown
-    assert "(synthetic queries)" in shown
+    assert "; synthetic queries)" in shown
     by_kind = bench("show", "bm25@office", "--by", "kind", "--json").json["slices"]
     assert {item["value"]: item["n"] + item["n_no_gold"] for item in by_kind} == {
         "single": 7,
