@@ -58,6 +58,7 @@ def _same_numbers(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -
     """Whether everything else is that of today."""
     if result.manifest.protocol != version_for(dataset.gold) or result.manifest.dataset.unit != dataset.unit:
         return False
+    result.check_ids(dataset)
     rows = np.array([dataset.query_codes[name] for name in result.per_query["query_id"].to_pylist()], dtype=np.int64)
     if result.per_query["unit"].to_pylist() != unit_names(dataset, rows).to_pylist():
         return False
@@ -135,6 +136,7 @@ def _from_values(
         raise ResultError(
             f"{result.label} cannot be scored again: its ranking is not in {result.folder}; run it again."
         )
+    result.check_ids(dataset)
     table = result.per_query
     rows = np.array([dataset.query_codes[name] for name in table["query_id"].to_pylist()], dtype=np.int64)
     values = np.column_stack([result.values(str(metric)) for metric in had])
@@ -198,7 +200,12 @@ def _had(result: Result) -> list[Metric]:
 
 
 def repeated_answers(result: Result, dataset: Dataset) -> tuple[NDArray[np.int64], list[Answers]]:
-    """The queries of a stored result as rows of its dataset, and what was answered to them in each repeat."""
+    """The queries of a stored result as rows of its dataset, and what was answered to them in each repeat.
+
+    Raises:
+        ResultError: it has queries or tools that the dataset has not.
+    """
+    result.check_ids(dataset)
     found = [stored_answers(result.of_repeat(i), dataset) for i in range(1, result.manifest.repeats + 1)]
     return found[0][0], [answers for _, answers in found]
 

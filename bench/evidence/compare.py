@@ -151,6 +151,9 @@ def _on_dataset(
         if question.slices:
             raise UsageError(f"the results are of {identity.spec} as it was before it changed: run them again.")
         dataset = None
+    if dataset is not None and not field.catalogues:
+        for result in field.results:
+            result.check_ids(dataset)
     template = usual_template(field.results)
     reports = [_on_metric(field, metric, question) for metric in metrics]
     turned = {name for report in reports for pair in report.reversed for name in pair}

@@ -166,6 +166,7 @@ def explain(
             f"the result {result.manifest.result_id} was made on {identity.spec} as it was then (content hash "
             f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
         )
+    result.check_ids(dataset)
     row = dataset.query_codes[query_id]
     query = dataset.queries[row]
     asked = result.per_query["query_id"].to_pylist().index(query_id)

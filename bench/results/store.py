@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
+from bench.data.dataset import Dataset
 from bench.errors import BenchError, ResultError, UsageError
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
@@ -45,7 +46,7 @@ from bench.specs.spec import parse
 from bench.storage.locks import locked, replaced_folder, standing
 from bench.storage.paths import read_regular, sha256_of, write_text
 from bench.storage.records import first_fault
-from bench.text import shortened, slug
+from bench.text import one_line, shortened, slug
 
 MANIFEST = "manifest.json"
 METRICS = "metrics.json"
@@ -72,6 +73,9 @@ PER_QUERY_SCHEMA = pa.schema(
 _REPEAT = pa.field("repeat", pa.int32())
 REPEATED_RUN_SCHEMA = pa.schema([_REPEAT, *RUN_SCHEMA])
 REPEATS_SCHEMA = pa.schema([_REPEAT, *PER_QUERY_SCHEMA])
+
+#: Columns whose cells may be empty: a method may give no scores, or no set.
+_EMPTY = frozenset({"score", "recommended"})
 
 M = TypeVar("M", bound=BaseModel)
 _SHORTEST_ID = 4
@@ -120,6 +124,25 @@ class Result:
         if not self.manifest.intact:
             raise ResultError(f"{self.folder / MANIFEST} was changed: its fields do not give its digest; run it again.")
 
+    def check_ids(self, dataset: Dataset) -> None:
+        """Raise `ResultError` unless all queries and tools in the tables are in the dataset that it was made on."""
+        found: list[tuple[str, pa.Array, Container[str]]] = []
+        for table in (self.per_query, self.repeats):
+            if table is not None:
+                found.append(("query", table["query_id"], dataset.query_codes))
+                chunks = (chunk for name in ("tied_beyond_gold", "recommended") for chunk in table[name].chunks)
+                found += [("tool", chunk.flatten(), dataset.tool_codes) for chunk in chunks]
+        if self.has_run:
+            asked = frozenset(self.per_query["query_id"].to_pylist())
+            found += [("query", self.run["query_id"], asked), ("tool", self.run["tool_id"], dataset.tool_codes)]
+        for what, column, known in found:
+            strange = [name for name in column.unique().to_pylist() if name not in known]
+            if strange:
+                name = one_line(str(strange[0]), 80)
+                raise ResultError(
+                    f"{self.label} has the {what} {name!r}, which is not among those of {dataset.spec}; run it again."
+                )
+
     @property
     def has_run(self) -> bool:
         """Whether its ranking is there: a folder of results may keep large ones elsewhere."""
@@ -132,20 +155,31 @@ class Result:
         Of a run with repeats those of all, with the column `repeat`; `of_repeat` gives those of one.
         """
         schema = RUN_SCHEMA if self.manifest.repeats == 1 else REPEATED_RUN_SCHEMA
-        return _read_table(self.folder / RUN, self.manifest.files.get(RUN, ""), schema.names)
+        table = _read_table(self.folder / RUN, self.manifest.files.get(RUN, ""), schema)
+        if not _ranks_are_whole(table):
+            told = "is not in the order of query ids with the ranks 1, 2, 3, ... each once"
+            raise ResultError(f"{self.folder / RUN} {told}; run it again.")
+        return table
 
     @cached_property
     def per_query(self) -> pa.Table:
         """One row per evaluated query, in the order of query ids."""
-        required = [name for name in PER_QUERY_SCHEMA.names if name != "unit" or self.manifest.dataset.unit]
-        return _read_table(self.folder / PER_QUERY, self.manifest.files.get(PER_QUERY, ""), required)
+        required = [field for field in PER_QUERY_SCHEMA if field.name != "unit" or self.manifest.dataset.unit]
+        table = _read_table(self.folder / PER_QUERY, self.manifest.files.get(PER_QUERY, ""), pa.schema(required))
+        import pyarrow.compute as pc
+
+        queries = table["query_id"].combine_chunks()
+        if not pc.all(pc.less(queries[:-1], queries[1:])).as_py():
+            path = self.folder / PER_QUERY
+            raise ResultError(f"{path} is not in the order of query ids, or has one twice; run it again.")
+        return table
 
     @cached_property
     def repeats(self) -> pa.Table | None:
         """One row per repeat and query, with the columns of `per_query` and `repeat`; None of a run without repeats."""
         if self.manifest.repeats == 1:
             return None
-        table = _read_table(self.folder / REPEATS, self.manifest.files.get(REPEATS, ""), REPEATS_SCHEMA.names)
+        table = _read_table(self.folder / REPEATS, self.manifest.files.get(REPEATS, ""), REPEATS_SCHEMA)
         if len(table) != self.manifest.repeats * len(self.per_query):
             raise ResultError(
                 f"{self.folder / REPEATS} has not {self.manifest.repeats} rows for every query; run it again."
@@ -238,7 +272,8 @@ def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
         raise ResultError(f"{path} does not follow its schema ({first_fault(error)}).") from None
 
 
-def _read_table(path: Path, digest: str, required: list[str]) -> pa.Table:
+def _read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
+    """A table with the columns of the schema, filled, and beside them only such as hold numbers of metrics."""
     again = "run it again"
     try:
         data = read_regular(path)
@@ -248,13 +283,41 @@ def _read_table(path: Path, digest: str, required: list[str]) -> pa.Table:
         raise ResultError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}; {again}.")
     try:
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # read_table would import pandas
-    except (pa.ArrowException, OSError) as error:
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ResultError(f"{path} is not a readable Parquet file ({first}); {again}.") from None
-    missing = [name for name in required if name not in table.column_names]
+        raise ResultError(f"{path} is not a readable Parquet file ({one_line(first, 200)}); {again}.") from None
+    names = table.column_names
+    missing = [name for name in schema.names if name not in names]
     if missing:
         raise ResultError(f"{path} lacks the column {missing[0]!r}; it is not a result of this version.")
+    for name, kind in zip(names, table.schema.types, strict=True):
+        wanted = schema.field(name).type if name in schema.names else pa.float64()
+        shown = repr(shortened(name, 40))
+        # A table without its unit, of protocol 1, may have the column.
+        if kind != wanted and name != "unit":
+            raise ResultError(f"{path} has the column {shown} of the type {kind}, not {wanted}; {again}.")
+        if names.count(name) > 1:
+            raise ResultError(f"{path} has the column {shown} twice; {again}.")
+        if name in schema.names and name not in _EMPTY and table[name].null_count:
+            raise ResultError(f"{path} leaves cells of the column {shown} empty; {again}.")
     return table
+
+
+def _ranks_are_whole(table: pa.Table) -> bool:
+    """Whether the rows are in the order of repeats, queries and ranks, and the ranks of each query are 1, 2, 3, ..."""
+    import pyarrow.compute as pc
+
+    one, two = table.slice(0, max(0, len(table) - 1)), table.slice(1)
+    same = pc.equal(one["query_id"], two["query_id"])
+    later = pc.less(one["query_id"], two["query_id"])
+    if "repeat" in table.column_names:
+        stays = pc.equal(one["repeat"], two["repeat"])
+        same, later = pc.and_(same, stays), pc.or_(pc.and_(later, stays), pc.less(one["repeat"], two["repeat"]))
+    next_rank = pc.equal(pc.add(one["rank"], pa.scalar(1, pa.int32())), two["rank"])
+    first_rank = pc.equal(two["rank"], pa.scalar(1, pa.int32()))
+    follows = pc.if_else(same, next_rank, pc.and_(later, first_rank))
+    return not len(table) or bool(table["rank"][0].as_py() == 1 and pc.all(follows, min_count=0).as_py())
 
 
 def result_lock(results: Path, folder: Path, progress: Progress = QUIET) -> AbstractContextManager[None]:

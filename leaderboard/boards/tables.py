@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from bench.errors import ResultError
 from bench.results.store import PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, Result
+from bench.text import label
 
 _TOLERANCE = 1e-9
 
@@ -21,7 +23,7 @@ def read_columns(result: Result, name: str, wanted: Sequence[str] | None = None)
     """Those of the columns that a table of a result has; all of them by default.
 
     Raises:
-        ResultError: the file is missing, is not the one that the manifest names, or is no Parquet.
+        ResultError: the file is missing, is not the one that the manifest names, is no Parquet, or has a column twice.
     """
     path = result.folder / name
     try:
@@ -33,11 +35,16 @@ def read_columns(result: Result, name: str, wanted: Sequence[str] | None = None)
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         there = file.schema_arrow.names
+        twice = [column for column, times in Counter(there).items() if times > 1]
         columns = there if wanted is None else [column for column in wanted if column in set(there)]
-        return file.read(columns=columns, use_threads=False)
+        table = file.read(columns=[] if twice else columns, use_threads=False)
+        table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ResultError(f"{path} is not a readable Parquet file ({first[:200]}).") from None
+    if twice:
+        raise ResultError(f"{path} has the column {label(twice[0], 40)} twice.")
+    return table
 
 
 def checked_values(
