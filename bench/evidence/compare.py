@@ -153,7 +153,7 @@ def _on_dataset(
         dataset = None
     if dataset is not None and not field.catalogues:
         for result in field.results:
-            result.check_ids(dataset)
+            result.check_ids(dataset, ranking=False)
     template = usual_template(field.results)
     reports = [_on_metric(field, metric, question) for metric in metrics]
     turned = {name for report in reports for pair in report.reversed for name in pair}

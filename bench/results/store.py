@@ -124,15 +124,19 @@ class Result:
         if not self.manifest.intact:
             raise ResultError(f"{self.folder / MANIFEST} was changed: its fields do not give its digest; run it again.")
 
-    def check_ids(self, dataset: Dataset) -> None:
-        """Raise `ResultError` unless all queries and tools in the tables are in the dataset that it was made on."""
+    def check_ids(self, dataset: Dataset, *, ranking: bool = True) -> None:
+        """Raise `ResultError` unless all queries and tools in the tables are in the dataset that it was made on.
+
+        Args:
+            ranking: whether the ranking is checked, too. By far the largest table; not every reader needs it.
+        """
         found: list[tuple[str, pa.Array, Container[str]]] = []
         for table in (self.per_query, self.repeats):
             if table is not None:
                 found.append(("query", table["query_id"], dataset.query_codes))
                 chunks = (chunk for name in ("tied_beyond_gold", "recommended") for chunk in table[name].chunks)
                 found += [("tool", chunk.flatten(), dataset.tool_codes) for chunk in chunks]
-        if self.has_run:
+        if ranking and self.has_run:
             asked = frozenset(self.per_query["query_id"].to_pylist())
             found += [("query", self.run["query_id"], asked), ("tool", self.run["tool_id"], dataset.tool_codes)]
         for what, column, known in found:
