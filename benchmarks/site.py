@@ -47,7 +47,15 @@ def tables(folder: Path, queries: int, seed: int) -> list[dict[str, float]]:
             level = np.clip(skill + 0.4 * (0.5 - hard) + random.normal(0, 0.3, queries), 0, 1)
             values[name] = np.round(level * 3) / 3
         empty = pa.array([None] * queries, pa.list_(pa.string()))
-        columns = [ids, gold, pa.array(np.zeros(queries, bool)), pa.array(np.zeros(queries), pa.int32()), empty, empty]
+        columns = [
+            ids,
+            ids,
+            gold,
+            pa.array(np.zeros(queries, bool)),
+            pa.array(np.zeros(queries), pa.int32()),
+            empty,
+            empty,
+        ]
         own = pa.table(dict(zip(PER_QUERY_SCHEMA.names, columns, strict=True)))
         for name, column in values.items():
             own = own.append_column(name, pa.array(column))

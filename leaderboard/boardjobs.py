@@ -58,7 +58,7 @@ class Job:
         results: their folder.
         out: the site's folder.
         verify: whether rankings and all columns are read and checked too.
-        downloads: whether rankings and per-query values are written; None: those of results that are not too large.
+        most_lines: rankings and per-query values are written of results with at most so many lines.
         keep: whether the rows keep their values.
     """
 
@@ -66,7 +66,7 @@ class Job:
     results: Path
     out: Path
     verify: bool
-    downloads: bool | None
+    most_lines: int
     keep: bool
 
     @property
@@ -90,7 +90,7 @@ class Job:
                     [place_of(item.folder, self.results), item.has_run, digest]
                     for item, digest in zip(self.members, digests, strict=True)
                 ],
-                "how": [self.verify, self.downloads, self.keep],
+                "how": [self.verify, self.most_lines, self.keep],
                 "data": state_of_data(self.members[0].manifest.dataset.spec),
                 "methods": {name: repr(facts_of(name)) for name in sorted(families)},
             }
@@ -172,7 +172,7 @@ def _made(job: Job) -> Done:
     pairs = pairs_of(board)
     write_pairs(board, pairs, explorer, writer)
     write_trend(board, writer)
-    write_results(board, slices, {row.id for row in tools}, job.downloads, writer)
+    write_results(board, slices, {row.id for row in tools}, job.most_lines, writer)
     board = sampled(board, masks, job.keep)
     done = Done(board, rejected, masks, data.why_not, writer.keys, writer.done, pairs)
     BuildCache(job.out).put(job.name, key, _kept(done, job.out))

@@ -6,6 +6,7 @@ no script. The same results give the same bytes: there is no time on its pages b
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from bench.leaderboard.pages.permanent import permanent_path
 from bench.leaderboard.pages.registry import Content, pages
 from bench.leaderboard.pages.rendering import static_files
 from bench.leaderboard.pages.reproduction import read_reproduction
-from bench.leaderboard.pages.result import ENDINGS
+from bench.leaderboard.pages.result import ENDINGS, download_lines
 from bench.leaderboard.writer import FOLDERS, Writer, Written
 from bench.progress import QUIET, Progress
 from bench.results.store import RUN, Result
@@ -31,6 +32,8 @@ from bench.text import unique_slug
 
 #: Bytes of all rankings together up to which each is read and checked, and not only those that are shown.
 _MOST_VERIFIED = 1 << 30
+#: Lines of all downloads together where nobody says whether there are any.
+MOST_DOWNLOADED = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,8 @@ def build_site(
         results: folder of stored results.
         out: folder of the site; files in it that no build wrote are left alone.
         reproduction: the report of `bench reproduce`, to be shown with the results.
-        downloads: whether rankings and per-query values are written too; by default those of results
-            whose rankings have at most `MOST_LINES` lines.
+        downloads: whether rankings and per-query values are written too; by default those of results with at most
+            a million lines, or a tenth of that, and so on, so that all together have at most `MOST_DOWNLOADED` lines.
         jobs: processes; by default one for each core where there is much to do.
         progress: gets a step for each board.
         base_url: the site's address, if it has one: exports then have full links, and a sitemap.
@@ -173,7 +176,20 @@ def _jobs(groups: Sequence[Sequence[Result]], results: Path, out: Path, download
     every = [result for members in groups for result in members]
     verify = sum(_size(result.folder / RUN) for result in every) <= _MOST_VERIFIED
     keep = sum(result.manifest.dataset.queries for result in every) * len(RANKED) <= MOST_VALUES
-    return [Job(tuple(group), results, out, verify, downloads, keep) for group in groups]
+    most = (
+        _most_lines([download_lines(result) for result in every])
+        if downloads is None
+        else sys.maxsize
+        if downloads
+        else 0
+    )
+    return [Job(tuple(group), results, out, verify, most, keep) for group in groups]
+
+
+def _most_lines(lines: Sequence[int]) -> int:
+    """Lines up to which a result has downloads. Powers of ten: a new result seldom changes the pages of all others."""
+    bounds = (10**power for power in range(6, -1, -1))
+    return next((bound for bound in bounds if sum(own for own in lines if own <= bound) <= MOST_DOWNLOADED), 0)
 
 
 def _size(path: Path) -> int:

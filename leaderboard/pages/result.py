@@ -32,22 +32,19 @@ from bench.stats.units import robust_mean
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
 _MOST_VALUES = 40
-#: Lines of a ranking up to which it and the values of its queries are written for download where nobody says.
-MOST_LINES = 1_000_000
 _ANSWERED, _WRONG = "coverage: share of queries answered", "risk: share of wrong answers"
 #: What a result's files are called, after its id.
 ENDINGS = (".html", "-manifest.json", ".run.gz", ".csv.gz")
 
 
-def write_results(board: Board, slices: Slices, tools: Collection[str], downloads: bool | None, writer: Writer) -> None:
+def write_results(board: Board, slices: Slices, tools: Collection[str], most_lines: int, writer: Writer) -> None:
     """Write the pages and downloads of all results of a board, those included that a newer one has taken the place of.
 
     Args:
         board: the board.
         slices: slice -> value -> (judged queries,).
         tools: ids of the results that have a page of their tools.
-        downloads: whether rankings and per-query values are written; by default those of results with at most
-            `MOST_LINES` lines.
+        most_lines: rankings and per-query values are written of results with at most so many lines.
         writer: writes.
     """
     replaced = {item.newer for item in board.superseded}
@@ -55,13 +52,13 @@ def write_results(board: Board, slices: Slices, tools: Collection[str], download
         tables = _tables(row, slices, board.units)
         trend = trend_anchor(row) if row.id in replaced else ""
         shown = row.id in tools
-        _write(row.result, row.title, row.family, row.marks, "", trend, tables, shown, board, downloads, writer)
+        _write(row.result, row.title, row.family, row.marks, "", trend, tables, shown, board, most_lines, writer)
     for item in board.superseded:
         method = item.result.manifest.method
         family = method.spec if method.run_file else family_of(method.spec)
         trend = next(trend_anchor(row) for row in board.rows if row.id == item.newer)
         name = str(title_of(method))
-        _write(item.result, name, family, item.marks, item.newer, trend, [], False, board, downloads, writer)
+        _write(item.result, name, family, item.marks, item.newer, trend, [], False, board, most_lines, writer)
 
 
 def _write(
@@ -74,11 +71,11 @@ def _write(
     slices: Sequence[Mapping[str, Any]],
     tools: bool,
     board: Board,
-    downloads: bool | None,
+    most_lines: int,
     writer: Writer,
 ) -> None:
     manifest = result.manifest
-    offered = _lines(result) <= MOST_LINES if downloads is None else downloads
+    offered = download_lines(result) <= most_lines
     page = render(
         "result",
         "../",
@@ -113,9 +110,10 @@ def _write(
         writer.put_made(f"{start}.csv.gz", _key(values), partial(_csv, result))
 
 
-def _lines(result: Result) -> int:
+def download_lines(result: Result) -> int:
+    """Lines of the downloads of a result, at least one: of its ranking, or if that is elsewhere of its values."""
     data = result.manifest.dataset
-    return data.queries * min(result.manifest.depth, data.tools)
+    return max(1, data.queries * (min(result.manifest.depth, data.tools) if result.has_run else 1))
 
 
 def _risk(result: Result) -> dict[str, Any] | None:

@@ -247,11 +247,11 @@ def test_without_downloads_the_page_says_so(build: Callable[..., Any]) -> None:
 def test_a_result_that_is_too_large_takes_no_download_from_another(
     ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The rankings of this board have 134 queries and at most 100 tools each; a shallower one has fewer lines.
-    assert command(["run", "-m", "bm25(k1=0.7)", "-d", "starter", "-q", "--depth", "20"]) == 0
-    monkeypatch.setattr(importlib.import_module("bench.leaderboard.pages.result"), "MOST_LINES", 5_000)
+    # The rankings of this board have 134 queries and at most 100 tools each; a shallow one has fewer than 1,000 lines.
+    assert command(["run", "-m", "bm25(k1=0.7)", "-d", "starter", "-q", "--depth", "5"]) == 0
+    monkeypatch.setattr(importlib.import_module("bench.leaderboard.site"), "MOST_DOWNLOADED", 5_000)
     site = build()
-    shallow = {row.id for row in site.made.boards[0].rows if row.result.manifest.depth == 20}
+    shallow = {row.id for row in site.made.boards[0].rows if row.result.manifest.depth == 5}
     assert len(shallow) == 1
     assert {path.name.partition(".")[0] for path in site.folder.glob("r/*.gz")} == shallow
     every = build("every", downloads=True)
