@@ -47,18 +47,30 @@ def answers(boards: Sequence[Overall]) -> list[Answer]:
         ("Best without a model to download", main, lambda row: not _learns(row) and not _models(row)),
         (f"Best under {QUICK * 1000:g} ms a query", main, _quick),
     ]
-    asked += [(f"Best: {board.view.title}", board, lambda row: True) for board in first[1:]]
+    # Where most methods that learn are ranked; of equal ones the first.
+    learners = [sum(_competes(row) and _learns(row) for row in board.places) for board in first]
+    trained = first[learners.index(max(learners))]
+    asked.insert(1, ("Best trained", trained, _learns))
+    asked += [
+        (f"Best: {board.view.title}", board, lambda row: True)
+        for board in first[1:]
+        if board.view.card and board is not trained
+    ]
     return [found for question, board, fits in asked if (found := _answer(question, board, fits))]
 
 
 def _answer(question: str, board: Overall, fits: Callable[[OverallRow], bool]) -> Answer | None:
-    rows = [row for row in board.places if row.tier is not None and competes(row.row.result) and fits(row)]
+    rows = [row for row in board.places if _competes(row) and fits(row)]
     if board.standing is None or not rows:
         return None
     at = {row.key: board.standing.ids.index(row.key) for row in rows}
     own = at[rows[0].key]
     ties = tuple(row for row in rows[1:] if board.standing.pairs[own, at[row.key]] >= LEVEL)
     return Answer(question, board, rows[0], ties, len(rows) - 1)
+
+
+def _competes(row: OverallRow) -> bool:
+    return row.tier is not None and competes(row.row.result)
 
 
 def _learns(row: OverallRow) -> bool:

@@ -29,12 +29,14 @@ class DeclaredView(StrictRecord):
         title: on pages.
         why: why these, in a sentence.
         datasets: specs.
+        card: whether the home page says who is best on it.
     """
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")
     title: str = Field(min_length=1, max_length=60)
     why: str = Field(min_length=1, max_length=600)
     datasets: list[str] = Field(min_length=1)
+    card: bool = True
 
 
 class RankingSet(StrictRecord):
@@ -69,7 +71,7 @@ class View:
     """A view of a site: datasets that it has results on.
 
     Attributes:
-        name, title, why: as declared.
+        name, title, why, card: as declared.
         boards: one for each of its datasets.
         version: of the ranking set; empty for the view of a site that is not ranked by a declared set.
     """
@@ -79,6 +81,7 @@ class View:
     why: str
     boards: tuple[Board, ...]
     version: str
+    card: bool = True
 
     @property
     def declared(self) -> bool:
@@ -130,7 +133,7 @@ def views_of(chosen: RankingSet, boards: Sequence[Board]) -> tuple[list[View], l
             )
         else:
             own = tuple(main[spec] for spec in view.datasets)
-            views.append(View(view.name, view.title, view.why, own, chosen.version))
+            views.append(View(view.name, view.title, view.why, own, chosen.version, view.card))
     if not views or views[0].name != chosen.views[0].name:
         every = tuple(main[spec] for spec in sorted(main))
         why = "All datasets that this site has results on. They were not declared beforehand, so that a result on a new"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -74,5 +75,11 @@ def test_the_site_of_the_kept_results_shows_all_of_them(mirror: Path, kept: list
     assert built.results == len(
         {(i.manifest.dataset.spec, i.manifest.method.spec, i.manifest.dataset.limit) for i in kept}
     )
+    # What learns is judged where most of what learns has results, and sources with a view have no card of their own.
+    home = (tmp_path / "site" / "index.html").read_text("utf-8")
+    cards = dict(re.findall(r'<div class="answer"><h2>(.*?)</h2>(.*?)</div>', home, flags=re.DOTALL))
+    assert 'href="overall-recall-5-past-queries.html' in cards["Best trained"]
+    assert "Best: Real MCP servers" in cards
+    assert not {"Best: ToolBench", "Best: ToolLens", "Best: MetaTool", "Best: RestBench"} & set(cards)
     reproduction = json.loads((FOLDER / "reproduction.json").read_text("utf-8"))
     assert len(reproduction["cells"]) == 640

@@ -280,6 +280,7 @@ def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
     found = {answer.question: answer for answer in answers_module.answers([ranking])}
     assert set(found) >= {"Best without training", "Best without a model to download"}
     assert found["Best without training"].best.key != found["Best without a model to download"].best.key
+    assert found["Best trained"].best.key in LEARNERS
     pairs, ids = ranking.standing.pairs, ranking.standing.ids
     for answer in found.values():
         rest = [row for row in ranking.places if row.tier and row.key.partition("(")[0] not in FLOORS | LEARNERS]
