@@ -245,10 +245,8 @@ def _print_costs(out: Console, result: Result) -> None:
 def _tokens(tokens: Mapping[str, float]) -> str:
     if not tokens:
         return "not counted, because the tokenizer is not part of the base installation"
-    shown = [f"top 5 {tokens['top_5']:.0f}", f"top 10 {tokens['top_10']:.0f}"]
-    if "recommended" in tokens:
-        shown.append(f"recommended {tokens['recommended']:.0f}")
-    return f"{', '.join(shown)}, whole library {tokens['library']:.0f}"
+    names = {"top_5": "top 5", "top_10": "top 10", "recommended": "recommended", "library": "whole library"}
+    return ", ".join(f"{words} {tokens[name]:.0f}" for name, words in names.items() if name in tokens)
 
 
 def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> None:

@@ -173,7 +173,7 @@ class Result:
         import pyarrow.compute as pc
 
         queries = table["query_id"].combine_chunks()
-        if not pc.all(pc.less(queries[:-1], queries[1:])).as_py():
+        if not pc.all(pc.less(queries[:-1], queries[1:]), min_count=0).as_py():
             path = self.folder / PER_QUERY
             raise ResultError(f"{path} is not in the order of query ids, or has one twice; run it again.")
         return table
@@ -312,16 +312,19 @@ def _ranks_are_whole(table: pa.Table) -> bool:
     """Whether the rows are in the order of repeats, queries and ranks, and the ranks of each query are 1, 2, 3, ..."""
     import pyarrow.compute as pc
 
-    one, two = table.slice(0, max(0, len(table) - 1)), table.slice(1)
+    if not len(table):
+        return True
+    # Taken from the table, because `pa.scalar` would import pandas.
+    first = table["rank"][0]
+    one, two = table.slice(0, len(table) - 1), table.slice(1)
     same = pc.equal(one["query_id"], two["query_id"])
     later = pc.less(one["query_id"], two["query_id"])
     if "repeat" in table.column_names:
         stays = pc.equal(one["repeat"], two["repeat"])
         same, later = pc.and_(same, stays), pc.or_(pc.and_(later, stays), pc.less(one["repeat"], two["repeat"]))
-    next_rank = pc.equal(pc.add(one["rank"], pa.scalar(1, pa.int32())), two["rank"])
-    first_rank = pc.equal(two["rank"], pa.scalar(1, pa.int32()))
-    follows = pc.if_else(same, next_rank, pc.and_(later, first_rank))
-    return not len(table) or bool(table["rank"][0].as_py() == 1 and pc.all(follows, min_count=0).as_py())
+    follows = pc.equal(two["rank"], pc.add(one["rank"], first))
+    begins = pc.and_(later, pc.equal(two["rank"], first))
+    return first.as_py() == 1 and bool(pc.all(pc.if_else(same, follows, begins), min_count=0).as_py())
 
 
 def result_lock(results: Path, folder: Path, progress: Progress = QUIET) -> AbstractContextManager[None]:

@@ -46,7 +46,7 @@ def _part(name: str, folder: Path, scale: float, seed: int) -> list[Row]:
         case "crowd":
             return processes.crowd(folder, count(10))
         case "services":
-            return services.hostile(folder)
+            return services.hostile(folder, min(1.0, scale))
         case "preview":
             return services.preview(folder, count(200), count(50))
         case _:

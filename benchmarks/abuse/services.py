@@ -1,35 +1,48 @@
-"""Hostile endpoints and services, and the preview server under slow, many and foreign clients."""
+"""Hostile endpoints, services and processes, and the preview server under slow, many and foreign clients."""
 
 from __future__ import annotations
 
-import gzip
+import json
 import os
-import resource
+import re
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+import misbehaving
 
 Row = tuple[str, int, list[str]]
+#: What a server does with a connection and the request that came over it.
+Answer = Callable[[socket.socket, bytes], None]
 BENCH = [sys.executable, "-m", "bench"]
-HEAD = b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\n"
+KEY = "sk-of-the-campaign-1234"
+#: A command may wait for its tries, or for four starts of a program of a minute each, and take so much memory.
+SECONDS, BYTES = 300, 2 << 30
+#: Commands at once: most of their time they wait.
+AT_ONCE = 12
+HEAD = b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Type: application/json\r\n"
 
 
-def _flood(code: int) -> Callable[[socket.socket], None]:
-    def answer(peer: socket.socket) -> None:
-        peer.sendall(HEAD % code + b"\r\n")
+def _flood(start: bytes, unit: bytes = b"[") -> Answer:
+    def answer(peer: socket.socket, asked: bytes) -> None:
+        peer.sendall(start)
         while True:
-            peer.sendall(b"[" * 65536)
+            peer.sendall(unit * 65536)
 
     return answer
 
 
-def _drip(start: bytes) -> Callable[[socket.socket], None]:
-    def answer(peer: socket.socket) -> None:
+def _drip(start: bytes) -> Answer:
+    def answer(peer: socket.socket, asked: bytes) -> None:
         peer.sendall(start)
         while True:
             peer.sendall(b"x")
@@ -38,49 +51,124 @@ def _drip(start: bytes) -> Callable[[socket.socket], None]:
     return answer
 
 
-def _fixed(data: bytes) -> Callable[[socket.socket], None]:
-    return lambda peer: peer.sendall(data)
+def _fixed(data: bytes) -> Answer:
+    return lambda peer, asked: peer.sendall(data)
 
 
-def _sized(code: int, body: bytes, more: bytes = b"") -> Callable[[socket.socket], None]:
+def _sized(code: int, body: bytes, more: bytes = b"") -> Answer:
     return _fixed(HEAD % code + more + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 
-BOMB = gzip.compress(b" " * (512 << 20), 9)
-#: What a server does with every connection.
-ANSWERS = {
-    "endless 200": _flood(200), "endless 400": _flood(400), "endless 500": _flood(500), "endless 101": _flood(101),
+def _value(value: object, code: int = 200) -> Answer:
+    return _sized(code, json.dumps(value).encode())
+
+
+def _echo(code: int) -> Answer:
+    """The request, its key among it, as the text of an error or of an answer."""
+
+    def answer(peer: socket.socket, asked: bytes) -> None:
+        text = asked.decode("latin-1")
+        value: dict[str, Any] = {"error": {"message": text, "code": text}, "tools": [text]}
+        value["choices"] = [{"message": {"role": "assistant", "content": text}, "finish_reason": text}]
+        _value(value, code)(peer, asked)
+
+    return answer
+
+
+def _bomb() -> bytes:
+    """512 MiB of spaces, packed; made bit by bit, because a child counts its parent's memory as its own."""
+    packing = zlib.compressobj(9, zlib.DEFLATED, 31)
+    parts = [packing.compress(b" " * (1 << 20)) for _ in range(512)]
+    return b"".join([*parts, packing.flush()])
+
+
+BOMB = _bomb()
+PACKED = b"Content-Encoding: gzip\r\n"
+#: Answers that are wrong for whatever was asked.
+ANSWERS: dict[str, Answer] = {
+    "endless 200": _flood(HEAD % 200 + b"\r\n"), "endless 400": _flood(HEAD % 400 + b"\r\n"),
+    "endless 500": _flood(HEAD % 500 + b"\r\n"), "endless 101": _flood(HEAD % 101 + b"\r\n"),
+    "endless head": _flood(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
     "dripping head": _drip(b"HTTP/1.1 200 OK\r\nX-Slow: "), "dripping body": _drip(HEAD % 200 + b"\r\n"),
-    "dripping error": _drip(HEAD % 500 + b"\r\n"), "silence": lambda peer: time.sleep(20),
-    "gzip bomb 200": _sized(200, BOMB, b"Content-Encoding: gzip\r\n"),
-    "gzip bomb 400": _sized(400, BOMB, b"Content-Encoding: gzip\r\n"),
-    "no HTTP": _fixed(b"\x00\xff" * 5000), "closed": lambda peer: peer.close(),
-    "endless head": _fixed(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200_000), "deep": _sized(200, b"[" * 200_000),
+    "dripping error": _drip(HEAD % 500 + b"\r\n"), "silence": lambda peer, asked: time.sleep(20),
+    "gzip bomb 200": _sized(200, BOMB, PACKED), "gzip bomb 400": _sized(400, BOMB, PACKED),
+    "no HTTP": _fixed(b"\x00\xff" * 5000), "closed": lambda peer, asked: peer.close(),
+    "deep": _sized(200, b"[" * 200_000), "not JSON": _sized(200, b"<html>"),
     "redirect": _fixed(b"HTTP/1.1 302 X\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n"),
     "wait for ever": _sized(429, b"{}", b"Retry-After: 999999999\r\n"),
-    "many numbers": _sized(200, b"[" + b"1," * 900_000 + b"1]"),
-    "escape": _sized(400, b'{"error": {"message": "\x1b[31m\\u202e"}}'),
+    "many numbers": _sized(200, b"[" + b"1," * 900_000 + b"1]"), "a number": _value(1), "null": _value(None),
+    "escape 200": _value({"tools": ["\x1b[31m\u202e"], "choices": [{"message": {"content": "\x1b[31m\u202e"}}]}),
+    "escape 400": _value({"error": {"message": "\x1b[31m\u202e"}}, 400),
+    "echo of the key 200": _echo(200), "echo of the key 400": _echo(400), "echo of the key 401": _echo(401),
+    "echo of the key 500": _echo(500),
 }  # fmt: skip
 
 
-OUTSIDE = (
-    b"/../../etc/passwd", b"/%2e%2e/%2e%2e/etc/passwd", b"//etc/passwd", b"/..%2f..%2fetc/passwd",
-    b"/%00", b"/.cache/", b"/\\..\\..\\etc\\passwd",
-)  # fmt: skip
-FOREIGN = (b"evil.example", b"127.0.0.1.evil.example", b"localhost@evil.example")
+def _reply(content: object, usage: object = None) -> Answer:
+    message = {"role": "assistant", "content": content}
+    return _value(
+        {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage, "model": "m"}
+    )
+
+
+def _vectors(*vectors: object, index: object = 0) -> Answer:
+    return _value({"data": [{"index": index, "embedding": vector} for vector in vectors], "model": "m", "usage": {}})
+
+
+#: JSON of the wrong shape, and the right shape with wrong values, of an OpenAI-compatible endpoint.
+SHAPES: dict[str, Answer] = {
+    "no choices": _value({"choices": []}), "choices are a number": _value({"choices": 5}),
+    "a choice is null": _value({"choices": [None]}), "no content": _reply(None),
+    "content is an object": _reply({"a": 1}),
+    "long content": _reply("word " * 2_000_000), "half a character": _reply("\ud800"), "deep": _reply("[" * 90_000),
+    "usage is a text": _reply("a", "b"), "usage is strange": _reply("a", {"prompt_tokens": -5, "total_tokens": 10**30}),
+    "no vectors": _vectors(), "an empty vector": _vectors([]), "a vector of texts": _vectors(["a", "b"]),
+    "a vector of nested lists": _vectors([[1.0]]), "a vector of infinities": _vectors([1e308, -1e308, 10**400]),
+    "too many vectors": _vectors(*[[0.1, 0.2]] * 5000), "a vector without its place": _vectors([0.1, 0.2], index="a"),
+    "a vector that is not base64": _vectors("!!!"), "a vector of base64": _vectors("AAAAAAA="),
+    "a vector of nothing": _vectors([0.0, 0.0]), "a vector of a million": _vectors([0.1] * 1_000_000),
+}  # fmt: skip
+
+# MCP ----------------------------------------------------------------------------------------------------------------
+
+
+def _mcp(wrong: dict[str, Any], identifier: object = None, greets: Answer | None = None) -> Answer:
+    """A server of MCP over HTTP that is wrong in one place; `greets`: what it does after a right greeting."""
+
+    def answer(peer: socket.socket, asked: bytes) -> None:
+        head, _, body = asked.partition(b"\r\n\r\n")
+        question = json.loads(body) if head.startswith(b"POST") and body else {}
+        if not head.startswith(b"POST"):
+            _sized(405, b"{}")(peer, asked)
+        elif "id" not in question:
+            _sized(202, b"")(peer, asked)
+        elif greets is not None and str(question.get("method")).startswith("tools/"):
+            greets(peer, asked)
+        else:
+            found = misbehaving.reply(question, wrong)
+            _value(found if identifier is None else {**found, "id": identifier})(peer, asked)
+
+    return answer
+
+
+EVENTS = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\n\r\n"
+MCP_OVER_HTTP: dict[str, Answer] = {
+    **{name: _mcp(wrong) for name, wrong in misbehaving.WRONG.items()},
+    "wrong ids": _mcp({}, 10**9), "ids are texts": _mcp({}, "a"), "ids are objects": _mcp({}, {"a": 1}),
+    "endless events": _mcp({}, greets=_flood(EVENTS, b": here\n\n")),
+    "an endless event": _mcp({}, greets=_flood(EVENTS + b"data: ", b"x")),
+    "dripping events": _mcp({}, greets=_drip(EVENTS)), "events, then silence": _mcp({}, greets=_fixed(EVENTS)),
+    **{f"greets, then {name}": _mcp({}, greets=answer) for name, answer in ANSWERS.items()},
+}  # fmt: skip
 
 
 @contextmanager
-def _server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+def _server(answer: Answer) -> Iterator[str]:
     listening = socket.create_server(("127.0.0.1", 0), backlog=64)
 
     def one(peer: socket.socket) -> None:
-        with peer:
-            try:
-                peer.recv(65536)
-                answer(peer)
-            except OSError:
-                pass
+        with peer, suppress(OSError, ValueError):
+            answer(peer, _asked(peer))
 
     def accept() -> None:
         while True:
@@ -94,45 +182,139 @@ def _server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
+        # A closed socket wakes nobody who waits for a connection.
+        listening.shutdown(socket.SHUT_RDWR)
         listening.close()
 
 
-def hostile(folder: Path) -> list[Row]:
-    """Each answer to each client that asks something outside: documented exit, bounded time and memory."""
-    clients = {
-        "OpenAI-compatible endpoint": [
-            "run", "-m", "query-generation(llm=m)", "-m", "dense(encoder=openai:m)", "-d", "starter", "--limit", "1",
-        ],
-        "HTTP service": ["run", "-m", "http(url={url}/s, timeout=1, tries=2)", "-d", "starter", "--limit", "12"],
-        "MCP server": ["data", "import", "mine", "--mcp", "s={url}/mcp", "--replace"],
+def _asked(peer: socket.socket) -> bytes:
+    """A request, with its body if it says how long that is."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if not (part := peer.recv(65536)):
+            return data
+        data += part
+    length = re.search(rb"(?i)\r\ncontent-length: *([0-9]+)", data)
+    while length and len(data.partition(b"\r\n\r\n")[2]) < int(length[1]):
+        if not (part := peer.recv(65536)):
+            break
+        data += part
+    return data
+
+
+def _fault(line: list[str], folder: Path, more: dict[str, str]) -> str:
+    """What is wrong with how a command ends; empty if nothing. Its own folder takes all that it writes."""
+    folder.mkdir(parents=True)
+    environment = {
+        **os.environ, "BENCH_RESULTS": str(folder / "results"), "BENCH_DATA": str(folder / "data"),
+        "BENCH_LLM_KEY": KEY, "KEY": KEY, "BENCH_LLM_TIMEOUT": "1", "BENCH_LLM_JOURNAL": str(folder / "journal.jsonl"),
+        "NO_PROXY": "*", **more,
     }  # fmt: skip
-    rows = []
-    for client, command in clients.items():
-        failed = []
-        for name, answer in ANSWERS.items():
-            with _server(answer) as url:
-                environment = {
-                    **os.environ, "BENCH_LLM_URL": f"{url}/v1", "BENCH_LLM_KEY": "sk-of-the-campaign",
-                    "BENCH_LLM_TIMEOUT": "1", "BENCH_LLM_JOURNAL": str(folder / "journal.jsonl"), "NO_PROXY": "*",
-                }  # fmt: skip
-                line = [*BENCH, *(part.replace("{url}", url) for part in command)]
-                line += ["--results", str(folder / "hostile")] if command[0] == "run" else []
-                before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-                try:
-                    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=180)
-                except subprocess.TimeoutExpired:
-                    failed.append(f"{name}: over 180 s")
-                    continue
-                used = max(0, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - before)
-            if done.returncode == 70 or done.returncode < 0 or "Traceback" in done.stderr or "\x1b" in done.stderr:
-                failed.append(f"{name}: exit {done.returncode}: {done.stderr[-200:]}")
-            elif used > 2 << 20:
-                failed.append(f"{name}: {used >> 10} MiB")
-            elif "sk-of-the-campaign" in done.stdout + done.stderr:
-                failed.append(f"{name}: prints the key")
-        rows.append((f"hostile {client}", len(ANSWERS), failed))
-        print(rows[-1], file=sys.stderr, flush=True)
-    return rows
+    begun = time.monotonic()
+    with (folder / "said").open("wb") as said:
+        running = subprocess.Popen([*BENCH, *line], env=environment, stdout=said, stderr=said, stdin=subprocess.DEVNULL)
+        ended, status = 0, 0
+        while not ended:
+            # Not `Popen.wait`: the memory of this one command is asked for.
+            ended, status, usage = os.wait4(running.pid, os.WNOHANG)
+            if not ended and time.monotonic() - begun > SECONDS:
+                running.kill()
+                os.wait4(running.pid, 0)
+                running.returncode = -9
+                return f"over {SECONDS} s"
+            time.sleep(0.05)
+    running.returncode = code = os.waitstatus_to_exitcode(status)
+    text = (folder / "said").read_bytes()
+    if code == 70 or code < 0 or b"Traceback" in text:
+        return f"exit {code}: {text[-300:].decode(errors='replace')}"
+    if any(byte < 9 or 11 <= byte <= 31 or byte == 127 for byte in text if byte != 13):
+        return "control characters"
+    if usage.ru_maxrss << 10 > BYTES:
+        return f"{usage.ru_maxrss >> 10} MiB"
+    leaks = [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    shutil.rmtree(folder / "data", ignore_errors=True)
+    return f"the key is in {leaks[0].relative_to(folder)}" if leaks else ""
+
+
+def _run(method: str, *more: str) -> list[str]:
+    return ["run", "-m", method, "-d", "starter", *(more or ("--limit", "1")), "-q"]
+
+
+def hostile(folder: Path, share: float = 1.0) -> list[Row]:
+    """Each wrong answer to each client that asks something outside: documented exit, bounded time and memory, no key.
+
+    Args:
+        folder: a new one.
+        share: of the cases of each client that are tried, spread over all of them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    endpoint = {"BENCH_LLM_URL": "{url}/v1"}
+    chat = ANSWERS | {name: answer for name, answer in SHAPES.items() if "vector" not in name}
+    vectors = ANSWERS | {name: answer for name, answer in SHAPES.items() if "vector" in name}
+    http = 'http(url="{url}/s", token=KEY, timeout=1, tries=2)'
+    served = 'mcp(server="{url}/mcp", tool=search, token=KEY, timeout=2)'
+    proxied = {"HTTPS_PROXY": "{url}", "NO_PROXY": "", "BENCH_MIRROR": ""}
+    listing = ["data", "import", "mine", "--mcp", "s={url}/mcp"]
+    over_http: list[tuple[str, list[str], dict[str, Answer], dict[str, str]]] = [
+        ("OpenAI-compatible endpoint: query-generation", _run("query-generation(llm=m)"), chat, endpoint),
+        ("OpenAI-compatible endpoint: ptr", _run("ptr(llm=m, retriever=none, views=[], order=set)"), chat, endpoint),
+        ("OpenAI-compatible endpoint: encoder", _run("dense(encoder=openai:m)"), vectors, endpoint),
+        ("HTTP service: http", _run(http, "--limit", "12"), ANSWERS, {}),
+        ("MCP server over HTTP: import", listing, ANSWERS | MCP_OVER_HTTP, {}),
+        ("MCP server over HTTP: mcp", _run(served), ANSWERS | MCP_OVER_HTTP, {}),
+        ("proxy: downloads", ["data", "fetch", "restbench"], ANSWERS, proxied),
+    ]  # fmt: skip
+    as_program: list[tuple[str, list[str]]] = [
+        ("MCP server as a process: import", ["data", "import", "mine", "--mcp", "s={run}"]),
+        ("MCP server as a process: mcp", _run('mcp(server="{run}", tool=search, timeout=2)')),
+        ("process: command", _run('command(run="{run}", timeout=2)', "--limit", "12")),
+    ]
+    asked_of: list[tuple[str, list[tuple[str, Future[str]]]]] = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for client, command, answers, variables in over_http:
+            place = folder / re.sub("[^A-Za-z]+", "-", client)
+
+            def asked(name: str, answer: Answer, command: list[str] = command, place: Path = place,
+                      variables: dict[str, str] = variables) -> str:  # fmt: skip
+                with _server(answer) as url:
+                    more = {key: value.replace("{url}", url) for key, value in variables.items()}
+                    if "HTTPS_PROXY" in more:
+                        more["BENCH_CACHE"] = str(place / f"cache of {name}")
+                    line = [part.replace("{url}", url) for part in command]
+                    return _fault(line, place / name, more)
+
+            names = _some(answers, share)
+            asked_of.append((client, [(name, pool.submit(asked, name, answers[name])) for name in names]))
+        for client, command in as_program:
+            place = folder / re.sub("[^A-Za-z]+", "-", client)
+
+            def ran(name: str, command: list[str] = command, place: Path = place) -> str:
+                program = f"{sys.executable} {misbehaving.__file__} {list(misbehaving.PROCESSES).index(name)}"
+                return _fault([part.replace("{run}", program) for part in command], place / name, {})
+
+            names = _some(misbehaving.PROCESSES, share)
+            asked_of.append((client, [(name, pool.submit(ran, name)) for name in names]))
+        return [_row(client, cases) for client, cases in asked_of]
+
+
+def _some(cases: dict[str, Any], share: float) -> list[str]:
+    names = list(cases)
+    count = max(1, round(len(names) * share))
+    return [names[len(names) * place // count] for place in range(count)]
+
+
+def _row(client: str, cases: list[tuple[str, Future[str]]]) -> Row:
+    failed = [f"{name}: {fault}" for name, case in cases if (fault := case.result())]
+    row = (f"hostile {client}", len(cases), failed)
+    print(row, file=sys.stderr, flush=True)
+    return row
+
+
+OUTSIDE = (
+    b"/../../etc/passwd", b"/%2e%2e/%2e%2e/etc/passwd", b"//etc/passwd", b"/..%2f..%2fetc/passwd",
+    b"/%00", b"/.cache/", b"/\\..\\..\\etc\\passwd",
+)  # fmt: skip
+FOREIGN = (b"evil.example", b"127.0.0.1.evil.example", b"localhost@evil.example")
 
 
 def preview(folder: Path, slow: int, busy: int) -> list[Row]:

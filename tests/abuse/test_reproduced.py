@@ -331,3 +331,19 @@ def test_a_blessed_run_file_is_not_called_the_same_code(stored: Path, tmp_path: 
     said = bench("gate", exported, "--baseline", baseline, "--policy", policy, "--results", stored).out
     assert "the candidate is the run file that was blessed" in said
     assert "same code" not in said
+
+
+# Programs that bench starts -----------------------------------------------------------------------------------------
+
+
+def test_a_key_that_a_program_finds_in_its_environment_is_not_shown(tmp_path: Path) -> None:
+    key = "sk-of-the-test-1234"
+    program = tmp_path / "search.py"
+    program.write_text(
+        "import os, sys\nfor line in sys.stdin:\n    print('[\"' + os.environ['BENCH_LLM_KEY'] + '\"]', flush=True)\n"
+    )
+    method = f'command(run="{sys.executable} {program}")'
+    done = ran("run", "-m", method, "-d", "starter", "--limit", "12", env={**os.environ, "BENCH_LLM_KEY": key})
+    assert done.returncode == 4, done
+    assert "[the key]" in done.stderr
+    assert key not in done.stdout + done.stderr

@@ -10,6 +10,8 @@ from typing import Any
 
 import jsonschema
 import pandas
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from filelock import FileLock, Timeout
 
@@ -312,3 +314,62 @@ def test_a_result_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
             lock.acquire(timeout=0)
     with lock.acquire(timeout=0):
         assert lock.is_locked
+
+
+# Forged tables ------------------------------------------------------------------------------------------------------
+
+
+def forged(result: Result, name: str, change: Callable[[pa.Table], pa.Table]) -> Result:
+    """The result with another table, whose digest fits."""
+    path = result.folder / name
+    pq.write_table(change(pq.read_table(path)), path)
+    manifest = json.loads((result.folder / "manifest.json").read_text())
+    manifest["files"][name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (result.folder / "manifest.json").write_text(json.dumps(manifest))
+    return Result.read(result.folder)
+
+
+def put(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, values)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "fault"),
+    [
+        ("run.parquet", lambda t: put(t, "rank", t["rank"].cast("string")), "the column 'rank' of the type string"),
+        ("run.parquet", lambda t: put(t, "rank", pa.array([1] * len(t), "int32")), "with the ranks 1, 2, 3"),
+        ("run.parquet", lambda t: put(t, "rank", pa.array([2**31 - 1] * len(t), "int32")), "with the ranks 1, 2, 3"),
+        ("run.parquet", lambda t: t.slice(1), "with the ranks 1, 2, 3"),
+        ("run.parquet", lambda t: put(t, "tool_id", pa.nulls(len(t), "string")), "cells of the column 'tool_id' empty"),
+        ("per_query.parquet", lambda t: t.append_column("n_gold", t["n_gold"]), "the column 'n_gold' twice"),
+        ("per_query.parquet", lambda t: t.append_column("a", t["query_id"]), "the column 'a' of the type string"),
+        ("per_query.parquet", lambda t: pa.concat_tables([t, t]), "order of query ids, or has one twice"),
+    ],
+)
+def test_tables_of_another_form_are_refused(
+    run: Run, name: str, change: Callable[[pa.Table], pa.Table], fault: str
+) -> None:
+    result = forged(run("bm25"), name, change)
+    with pytest.raises(ResultError, match=fault):
+        result.verify()
+
+
+def test_tables_of_one_row_and_of_none_are_read(run: Run) -> None:
+    result = forged(run("bm25"), "run.parquet", lambda table: table.slice(0, 1))
+    assert len(result.run) == 1
+    assert len(forged(result, "run.parquet", lambda table: table.slice(0, 0)).run) == 0
+    assert len(forged(result, "per_query.parquet", lambda table: table.slice(0, 1)).per_query) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "fault"),
+    [("per_query.parquet", "query_id", "has the query 'zz'"), ("run.parquet", "tool_id", "has the tool 'zz'")],
+)
+def test_ids_that_the_dataset_has_not_are_told(run: Run, tiny: Dataset, name: str, column: str, fault: str) -> None:
+    run("bm25").check_ids(tiny)
+
+    def change(table: pa.Table) -> pa.Table:
+        return put(table, column, pa.array([*table[column].to_pylist()[:-1], "zz"]))
+
+    with pytest.raises(ResultError, match=fault):
+        forged(run("bm25"), name, change).check_ids(tiny)
