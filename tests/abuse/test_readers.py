@@ -64,7 +64,7 @@ few = settings(bounded, max_examples=FEW)
 # Changes ------------------------------------------------------------------------------------------------------------
 
 #: Values that a file may have in the place of any other.
-VALUES = (
+VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2**63, 10**30, 0.5, -0.0, 1e308, "", " ", "a", "a/b", "../x", "0", "\x00", "\x1b[31m",
     "\u202e", "\ud800", "{}", "a|b", "x" * 5000, "\t", "\n", [], {}, [[]], [None], {"": None}, ["a", "a"], {"a": {}},
 )  # fmt: skip
@@ -496,7 +496,7 @@ def test_training_cards(place: Path, data: bytes) -> None:
 # Results, run files, baselines --------------------------------------------------------------------------------------
 
 
-CELLS_OF_TABLES = (
+CELLS_OF_TABLES: tuple[Any, ...] = (
     None, 0, -1, 2**31 - 1, 0.5, float("nan"), "", "a", "x" * 3000, [], ["a"], [None], True, b"a",
 )  # fmt: skip
 #: What is done, to which column (by its place) or at which byte, from which row on, and with which value.
@@ -569,7 +569,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
             assert run(["run", "-m", "random", "-d", "starter", "--repeats", "2", "-q", *results]) == 0
             assert run(["bless", "bm25@starter", "--out", str(folder / "base.json"), *results]) == 0
     found = folder / "results" / "starter"
-    return Stored(*found.glob("bm25-*"), *found.glob("random-*"), folder / "base.json", folder / "copies" / "starter")
+    (single,), (repeated,) = found.glob("bm25-*"), found.glob("random-*")
+    return Stored(single, repeated, folder / "base.json", folder / "copies" / "starter")
 
 
 def command(*arguments: object) -> None:
