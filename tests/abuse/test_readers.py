@@ -44,9 +44,12 @@ from bench.gating.baseline import Baseline, read_baseline
 from bench.gating.policy import read_policy
 from bench.leaderboard.boards.board import make_board, read_results
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set
+from bench.leaderboard.pages.reproduction import read_reproduction
 from bench.llm.journal import Journal, JournalLine, JournalMessage, JournalRequest
 from bench.models.trainingcard import read_card
 from bench.registry import build_method, load_dataset
+from bench.remote.servers import servers_in
+from bench.reproduce.wording import cell_row, claim_state, printed_state
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN
 from bench.specs.spec import parse
@@ -485,12 +488,48 @@ TRAINING = {
 }  # fmt: skip
 
 
+SERVERS = {"mcpServers": {
+    "a": {"command": "node", "args": ["server.js"], "env": {"TOKEN": "secret-of-a-test"}},
+    "b": {"url": "https://a.example/mcp", "headers": {"Authorization": "Bearer secret-of-a-test"}, "type": "http"},
+}}  # fmt: skip
+
+
+@bounded
+@given(files(SERVERS, as_json))
+def test_configured_servers(place: Path, data: bytes) -> None:
+    path = place / "servers.json"
+    path.write_bytes(data)
+    with refused():
+        for server in servers_in(path):
+            assert server.words
+            assert server.fallback
+
+
 @bounded
 @given(files(TRAINING, as_json))
 def test_training_cards(place: Path, data: bytes) -> None:
     (place / "training.json").write_bytes(data)
     with refused():
         read_card(place)
+
+
+REPRODUCTION = json.loads((ROOT / "board" / "reproduction.json").read_text("utf-8"))
+#: One of each kind of entry, so that changes meet all fields.
+REPRODUCTION |= {key: value[:1] for key, value in REPRODUCTION.items() if isinstance(value, list)}
+
+
+@few
+@given(files(REPRODUCTION, as_json))
+def test_reports_of_a_reproduction(place: Path, data: bytes) -> None:
+    path = place / "reproduction.json"
+    path.write_bytes(data)
+    with refused():
+        report = read_reproduction(path)
+        for cell in report.cells:
+            cell_row(cell, report.blocks[cell.block])
+        for claim in report.claims:
+            claim_state(claim)
+            printed_state(claim)
 
 
 # Results, run files, baselines --------------------------------------------------------------------------------------
