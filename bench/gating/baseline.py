@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError, model_validator
 from bench.errors import ResultError
 from bench.results.catalogues import Asked, Ranked, gold_ranks
 from bench.results.comparing import without_code
+from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity, ScoringCode
 from bench.results.store import Result
 from bench.storage.paths import read_regular, write_text
@@ -271,6 +272,8 @@ def read_baseline(path: Path) -> Baseline:
             f"the baseline {path} was changed after `bench bless` wrote it: its sha256 does not "
             "match; restore it from version control, or bless it again."
         )
+    for name, values in baseline.values.items():
+        check_values(np.array(values.levels, dtype=np.float64), name, f"the baseline {path}")
     return baseline
 
 

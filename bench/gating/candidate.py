@@ -24,6 +24,7 @@ from bench.metrics import Metric
 from bench.metrics.ties import Beyond
 from bench.protocol import Ranking, version_for
 from bench.results.comparing import without_code
+from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, ScoringCode
 from bench.results.store import Result
 from bench.specs.parameters import suggestion
@@ -95,10 +96,16 @@ class Candidate:
         return in_order(np.unique(self.per_query["unit"].to_pylist(), return_inverse=True)[1])
 
     def values(self, metric: str) -> NDArray[np.float64] | None:
-        """(queries,) values of a metric, NaN where it is not taken; None where they, or their code, are not known."""
+        """(queries,) values of a metric, NaN where it is not taken; None where they, or their code, are not known.
+
+        Raises:
+            ResultError: a value is one that the metric cannot have.
+        """
         if metric not in self.per_query.column_names or without_code(self.scoring, [metric]):
             return None
-        return np.array(self.per_query[metric].to_pylist(), dtype=np.float64)
+        values = np.array(self.per_query[metric].to_pylist(), dtype=np.float64)
+        check_values(values, metric, self.label)
+        return values
 
 
 def ask_search(

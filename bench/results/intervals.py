@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.metrics import Metric, Scores
+from bench.errors import ResultError, UsageError
+from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.evaluate import mean
 from bench.results.manifest import MetricValue
 from bench.results.units import numbered
 from bench.stats.bootstrap import bca_intervals
 
 BOOTSTRAP_SEED = 0
+#: By which a value may lie outside of its range.
+_ROUNDING = 1e-9
 
 
 def means_and_intervals(scores: Scores, units: NDArray[np.int64]) -> dict[str, MetricValue]:
@@ -50,3 +53,21 @@ def difference_span(metric: Metric) -> tuple[float, float] | None:
     """The smallest and the largest difference of two values of a metric; None where it is not known."""
     span = metric.measure.span
     return None if span is None else (span[0] - span[1], span[1] - span[0])
+
+
+def check_values(values: NDArray[np.float64], name: str, where: str) -> None:
+    """Raise `ResultError` unless the values of a metric, NaN aside, are finite and within its range.
+
+    Args:
+        values: of any shape.
+        name: of the metric; of one that is not known here, any range is.
+        where: what holds the values, for the sentence.
+    """
+    try:
+        span = parse_metric(name).measure.span
+    except UsageError:
+        span = None
+    low, high = span or (-np.inf, np.inf)
+    taken = values[~np.isnan(values)]
+    if not np.isfinite(taken).all() or (taken < low - _ROUNDING).any() or (taken > high + _ROUNDING).any():
+        raise ResultError(f"{where} has a value of {name} that the metric cannot have.")

@@ -41,6 +41,7 @@ from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.registry.versions import current_content
 from bench.results.comparing import Question, without_code
+from bench.results.intervals import check_values
 from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics
 from bench.specs.spec import parse
 from bench.storage.locks import locked, replaced_folder, standing
@@ -236,7 +237,9 @@ class Result:
         if metric not in self.per_query.column_names:
             raise UsageError(f"the result {self.manifest.result_id} has no metric {metric!r}; `bench show` lists them.")
         # Not to_numpy, which imports pandas; a null becomes NaN.
-        return np.array(self.per_query[metric].to_pylist(), dtype=np.float64)
+        values = np.array(self.per_query[metric].to_pylist(), dtype=np.float64)
+        check_values(values, metric, str(self.folder / PER_QUERY))
+        return values
 
     @property
     def label(self) -> str:

@@ -113,6 +113,10 @@ def _answers(make: Callable[[dict[str, Any]], list[object]]) -> Callable[[], Non
     return run
 
 
+def _serves(wrong: dict[str, Any]) -> Callable[[], None]:
+    return _answers(lambda asked: [reply(asked, wrong)])
+
+
 def _answers_bytes(data: bytes) -> Callable[[], None]:
     def run() -> None:
         while True:
@@ -170,7 +174,7 @@ PROCESSES: dict[str, Callable[[], None]] = {
     "wrong ids": _answers(lambda asked: [{**reply(asked, {}), "id": 10**9}]),
     "ids are objects": _answers(lambda asked: [{**reply(asked, {}), "id": {}}]),
     "each answer twice": _answers(lambda asked: [reply(asked, {})] * 2),
-    **{name: _answers(lambda asked, wrong=wrong: [reply(asked, wrong)]) for name, wrong in WRONG.items()},  # type: ignore[misc]
+    **{name: _serves(wrong) for name, wrong in WRONG.items()},
 }
 
 

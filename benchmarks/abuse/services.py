@@ -25,8 +25,9 @@ Row = tuple[str, int, list[str]]
 Answer = Callable[[socket.socket, bytes], None]
 BENCH = [sys.executable, "-m", "bench"]
 KEY = "sk-of-the-campaign-1234"
-#: A command may wait for its tries, or for four starts of a program of a minute each, and take so much memory.
-SECONDS, BYTES = 300, 2 << 30
+#: A command may wait for four starts of a program of a minute each, or for ten queries of half a minute each, before it
+#: gives up; and take so much memory.
+SECONDS, BYTES = 360, 2 << 30
 #: Commands at once: most of their time they wait.
 AT_ONCE = 12
 HEAD = b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Type: application/json\r\n"

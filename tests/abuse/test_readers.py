@@ -40,13 +40,16 @@ from bench.data.template import read_template, rendered
 from bench.errors import BenchError
 from bench.evaluation.experiment import read_experiment
 from bench.evaluation.runfile import parse_run
-from bench.gating.baseline import Baseline, read_baseline
+from bench.gating.baseline import read_baseline
 from bench.gating.policy import read_policy
 from bench.leaderboard.boards.board import make_board, read_results
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set
+from bench.leaderboard.pages.reproduction import read_reproduction
 from bench.llm.journal import Journal, JournalLine, JournalMessage, JournalRequest
 from bench.models.trainingcard import read_card
 from bench.registry import build_method, load_dataset
+from bench.remote.servers import servers_in
+from bench.reproduce.wording import cell_row, claim_state, printed_state
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN
 from bench.specs.spec import parse
@@ -64,7 +67,7 @@ few = settings(bounded, max_examples=FEW)
 # Changes ------------------------------------------------------------------------------------------------------------
 
 #: Values that a file may have in the place of any other.
-VALUES = (
+VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2**63, 10**30, 0.5, -0.0, 1e308, "", " ", "a", "a/b", "../x", "0", "\x00", "\x1b[31m",
     "\u202e", "\ud800", "{}", "a|b", "x" * 5000, "\t", "\n", [], {}, [[]], [None], {"": None}, ["a", "a"], {"a": {}},
 )  # fmt: skip
@@ -485,6 +488,23 @@ TRAINING = {
 }  # fmt: skip
 
 
+SERVERS = {"mcpServers": {
+    "a": {"command": "node", "args": ["server.js"], "env": {"TOKEN": "secret-of-a-test"}},
+    "b": {"url": "https://a.example/mcp", "headers": {"Authorization": "Bearer secret-of-a-test"}, "type": "http"},
+}}  # fmt: skip
+
+
+@bounded
+@given(files(SERVERS, as_json))
+def test_configured_servers(place: Path, data: bytes) -> None:
+    path = place / "servers.json"
+    path.write_bytes(data)
+    with refused():
+        for server in servers_in(path):
+            assert server.words
+            assert server.fallback
+
+
 @bounded
 @given(files(TRAINING, as_json))
 def test_training_cards(place: Path, data: bytes) -> None:
@@ -493,10 +513,29 @@ def test_training_cards(place: Path, data: bytes) -> None:
         read_card(place)
 
 
+REPRODUCTION = json.loads((ROOT / "board" / "reproduction.json").read_text("utf-8"))
+#: One of each kind of entry, so that changes meet all fields.
+REPRODUCTION |= {key: value[:1] for key, value in REPRODUCTION.items() if isinstance(value, list)}
+
+
+@few
+@given(files(REPRODUCTION, as_json))
+def test_reports_of_a_reproduction(place: Path, data: bytes) -> None:
+    path = place / "reproduction.json"
+    path.write_bytes(data)
+    with refused():
+        report = read_reproduction(path)
+        for cell in report.cells:
+            cell_row(cell, report.blocks[cell.block])
+        for claim in report.claims:
+            claim_state(claim)
+            printed_state(claim)
+
+
 # Results, run files, baselines --------------------------------------------------------------------------------------
 
 
-CELLS_OF_TABLES = (
+CELLS_OF_TABLES: tuple[Any, ...] = (
     None, 0, -1, 2**31 - 1, 0.5, float("nan"), "", "a", "x" * 3000, [], ["a"], [None], True, b"a",
 )  # fmt: skip
 #: What is done, to which column (by its place) or at which byte, from which row on, and with which value.
@@ -569,7 +608,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
             assert run(["run", "-m", "random", "-d", "starter", "--repeats", "2", "-q", *results]) == 0
             assert run(["bless", "bm25@starter", "--out", str(folder / "base.json"), *results]) == 0
     found = folder / "results" / "starter"
-    return Stored(*found.glob("bm25-*"), *found.glob("random-*"), folder / "base.json", folder / "copies" / "starter")
+    (single,), (repeated,) = found.glob("bm25-*"), found.glob("random-*")
+    return Stored(single, repeated, folder / "base.json", folder / "copies" / "starter")
 
 
 def command(*arguments: object) -> None:
@@ -677,9 +717,11 @@ def test_baselines(stored: Stored, place: Path, debugging: None) -> None:
     @given(files(json.loads(stored.baseline.read_bytes()), as_json), st.booleans())
     def check(data: bytes, forged: bool) -> None:
         with contextlib.suppress(ValueError, RecursionError):
-            if forged:
-                raw = json.loads(data)
-                data = as_json({**raw, "sha256": Baseline.model_validate(raw).payload_hash})
+            raw = json.loads(data) if forged else None
+            if isinstance(raw, dict):
+                rest = {key: value for key, value in raw.items() if key != "sha256"}
+                sealed = json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
+                data = as_json({**rest, "sha256": hashlib.sha256(sealed).hexdigest()})
         path.write_bytes(data)
         with refused():
             read_baseline(path)

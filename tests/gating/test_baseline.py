@@ -112,3 +112,13 @@ def test_a_file_cut_short_anywhere_is_refused(written: tuple[Path, Baseline]) ->
         path.write_bytes(whole[:size])
         with pytest.raises(ResultError):
             read_baseline(path)
+
+
+@pytest.mark.parametrize("value", [5.0, -0.5])
+def test_a_value_that_the_metric_cannot_have_is_refused(
+    tmp_path: Path, make_baseline: Callable[..., Baseline], value: float
+) -> None:
+    path = tmp_path / "b.json"
+    write_baseline(path, make_baseline({"recall@5": [1.0, value, math.nan]}))
+    with pytest.raises(ResultError, match="has a value of recall@5 that the metric cannot have"):
+        read_baseline(path)

@@ -373,3 +373,13 @@ def test_ids_that_the_dataset_has_not_are_told(run: Run, tiny: Dataset, name: st
 
     with pytest.raises(ResultError, match=fault):
         forged(run("bm25"), name, change).check_ids(tiny)
+
+
+@pytest.mark.parametrize(("metric", "value"), [("recall@5", 2.0), ("recall@5", -0.5), ("recall@5", float("inf"))])
+def test_values_that_a_metric_cannot_have_are_refused(run: Run, metric: str, value: float) -> None:
+    def change(table: pa.Table) -> pa.Table:
+        return put(table, metric, pa.array([value, *table[metric].to_pylist()[1:]], "float64"))
+
+    result = forged(run("bm25"), "per_query.parquet", change)
+    with pytest.raises(ResultError, match=f"has a value of {metric} that the metric cannot have"):
+        result.values(metric)
