@@ -11,8 +11,10 @@ from click.shell_completion import CompletionItem
 
 from bench.data.tables import TEMPLATES
 from bench.data.template import read_template
+from bench.errors import UsageError
 from bench.session import session
 from bench.storage.paths import results_folder
+from bench.text import one_line
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,7 +74,12 @@ class _TemplateType(click.ParamType[str]):
         return f"[{'|'.join(TEMPLATES)}|FILE.j2]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return read_template(value)
+        try:
+            return read_template(value)
+        except ValueError as error:
+            # Jinja reads numbers as Python does, which refuses those of thousands of digits.
+            where, why = one_line(Path(str(value)).name, 60), one_line(str(error), 160)
+            raise UsageError(f"the template {where} is not Jinja: {why}.") from None
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         named = [CompletionItem(name) for name in TEMPLATES if name.startswith(incomplete)]

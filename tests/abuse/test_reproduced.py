@@ -336,6 +336,12 @@ def test_a_blessed_run_file_is_not_called_the_same_code(stored: Path, tmp_path: 
 # Programs that bench starts -----------------------------------------------------------------------------------------
 
 
+def test_a_template_with_a_number_of_thousands_of_digits_is_refused(tmp_path: Path, bench: Bench) -> None:
+    (tmp_path / "tool.j2").write_text("{{ " + "9" * 5000 + " }}")
+    done = bench("run", "-m", "bm25", "-d", "starter", "--template", tmp_path / "tool.j2", code=2)
+    assert "tool.j2 is not Jinja" in " ".join(done.err.split())
+
+
 def test_a_key_that_a_program_finds_in_its_environment_is_not_shown(tmp_path: Path) -> None:
     key = "sk-of-the-test-1234"
     program = tmp_path / "search.py"
