@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bench.data.gold import Gold
 from bench.errors import ResultError, UsageError
 from bench.evaluation.lenient import alternative_counts, lenient_gold, lenient_metrics
-from bench.evaluation.rescore import repeated_answers, repeated_values
+from bench.evaluation.rescore import repeated_answers
 from bench.evaluation.scoring import score_repeats, scoring_code, unit_names
 from bench.identity.measures import lenient_hash
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
@@ -165,7 +165,9 @@ def mean_faults(
     parts = [(PER_QUERY, values, failed)]
     if repeats is not None:
         stored = in_memory(manifest, metrics, per_query, repeats)
-        varied = repeated_values(stored, [str(metric) for metric in wanted])
+        # Not by `Result.values`, which raises where a value is out of range: here that is a fault among others.
+        varied = np.array([repeats[str(metric)].to_pylist() for metric in wanted], dtype=np.float64)
+        varied = varied.reshape(len(wanted), manifest.repeats, len(asked.rows)).transpose(1, 2, 0)
         flags = np.array(repeats["failed"].to_pylist(), dtype=np.bool_).reshape(manifest.repeats, -1)
         parts = [(f"repeat {i + 1} in {REPEATS}", varied[i], flags[i]) for i in range(manifest.repeats)]
     impossible = [

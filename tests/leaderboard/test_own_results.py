@@ -42,7 +42,7 @@ def test_every_experiment_of_the_board_has_its_results(experiment: Path, kept: l
     assert not missing
 
 
-@pytest.mark.parametrize("folder", sorted(RESULTS.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("folder", sorted(RESULTS.glob("[!.]*")), ids=lambda path: path.name)
 def test_kept_results_are_accepted_as_submissions(mirror: Path, folder: Path) -> None:
     verdicts = list(check_place(folder, lru_cache(load_dataset), without_runs=True))
     assert verdicts
