@@ -39,6 +39,8 @@ def tables(folder: Path, queries: int, seed: int) -> list[dict[str, float]]:
     tools = np.array([f"provider_{i % 300}/tool_{i:05d}" for i in range(TOOLS)])
     gold = pa.array(random.integers(1, 4, queries), pa.int32())
     hard = random.random(queries)
+    # Two queries of three have a unit of independence of their own.
+    units = pa.array([f"u{i:06d}" for i in random.integers(0, queries, queries).tolist()])
     found = []
     for variant in range(VARIANTS):
         skill = 0.25 + 0.5 * variant / VARIANTS
@@ -49,7 +51,7 @@ def tables(folder: Path, queries: int, seed: int) -> list[dict[str, float]]:
         empty = pa.array([None] * queries, pa.list_(pa.string()))
         columns = [
             ids,
-            ids,
+            units,
             gold,
             pa.array(np.zeros(queries, bool)),
             pa.array(np.zeros(queries), pa.int32()),
@@ -106,6 +108,7 @@ def result(folder: Path, parts: Path, means: dict[str, float], method: int, data
             tools=TOOLS,
             history=0,
             template="description",
+            unit="gold",
         ),
         method=MethodIdentity(
             spec=spec, full_spec=spec, hash="0" * 64, revisions={}, code="0" * 64, oracle=False, needs_llm=False

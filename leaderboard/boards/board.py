@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bench.data.template import template_name
 from bench.errors import ResultError
 from bench.leaderboard.boards.names import Title, apart, title_of
-from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
+from bench.leaderboard.boards.standings import RankedSystems, mean_errors, ranked_systems
 from bench.leaderboard.boards.tables import checked_values, read_columns
 from bench.leaderboard.numbers import count
 from bench.metrics.measure import DEFAULT_DEPTH
@@ -34,7 +34,6 @@ from bench.results.comparing import (
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result, find_results, latest
 from bench.results.units import numbered
-from bench.stats.units import robust_mean
 from bench.text import label, one_line, unique_slug
 
 #: Metrics that methods are ranked by, the first of them by default.
@@ -468,8 +467,7 @@ def _sample(values: NDArray[np.float64], units: NDArray[np.int64]) -> Sample:
     if not len(values):
         nothing = np.full(values.shape[1], np.nan)
         return Sample(0, nothing, nothing)
-    means, errors, _ = robust_mean(values, numbered(units))
-    return Sample(len(values), means, errors)
+    return Sample(len(values), *mean_errors(values, numbered(units)))
 
 
 def sampled(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool) -> Board:

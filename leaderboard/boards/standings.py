@@ -17,7 +17,6 @@ from bench.stats.macro import macro_intervals
 from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.paired import FLIPS
 from bench.stats.tiers import corrected_pairs, pairwise_tests, rank_intervals, tiers
-from bench.stats.units import unit_sums
 
 #: Sums of units, times sign vectors, for one metric of one board: about a second's work.
 _FLIPPED = 40_000_000_000
@@ -99,9 +98,49 @@ def ranked_systems(
     )
 
 
+def unit_totals(values: NDArray[np.float64], units: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """`bench.stats.units.unit_sums` but for rounding, in a hundredth of its time.
+
+    Its sums have the same bits in any order of the queries. A board has one order, that of their ids.
+
+    Args:
+        values: (queries, columns), finite.
+        units: (queries,) by code from 0, without a gap.
+
+    Returns:
+        (units, columns) sums; (units,) queries of each unit.
+    """
+    sizes = np.bincount(units)
+    starts = np.cumsum(sizes) - sizes
+    return np.add.reduceat(values[np.argsort(units, kind="stable")], starts, axis=0), sizes
+
+
+def mean_errors(
+    values: NDArray[np.float64], units: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and their standard errors: those of `bench.stats.units.robust_mean`, from `unit_totals`.
+
+    Args:
+        values: (queries, columns), finite, of at least one query.
+        units: (queries,) by code from 0, without a gap.
+
+    Returns:
+        (columns,) means; (columns,) standard errors, nan for a single unit.
+    """
+    sums, sizes = unit_totals(values, units)
+    n = len(values)
+    means = sums.sum(axis=0) / n
+    if len(sizes) < 2:
+        return means, np.full(len(means), np.nan)
+    residuals = sums - sizes[:, None] * means
+    # Sums that are equal but for rounding do not vary.
+    residuals[np.abs(residuals) <= 1e-12 * np.abs(sums).max(axis=0)] = 0.0
+    return means, np.sqrt((residuals * residuals / (1 - sizes / n)[:, None]).sum(axis=0)) / n
+
+
 def _covariance(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
     """(systems, systems) covariance of the means of resampled units."""
-    sums, sizes = unit_sums(values, units)
+    sums, sizes = unit_totals(values, units)
     centred = sums - sizes[:, None] * values.mean(axis=0)
     found: NDArray[np.float64] = centred.T @ centred / len(values) ** 2
     return found
@@ -159,7 +198,7 @@ def pairs_limit(
     """
     from scipy.stats import norm
 
-    sums, _ = unit_sums(values, units)
+    sums, _ = unit_totals(values, units)
     products = sums.T @ sums
     squares = np.diag(products)
     first, second = np.triu_indices(values.shape[1], k=1)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from xml.sax.saxutils import escape, quoteattr
 
+import numpy as np
+
 from bench.leaderboard.numbers import fixed, interval
 from bench.text import label
 
@@ -18,6 +20,21 @@ _ROW = 24
 _LABEL, _LETTERS = 205, 31
 #: Series of one picture: as many as there are colours and dashes that can be told apart.
 MOST_SERIES = 8
+#: Places of a point's label, best first: how far to the right and below, and whether it ends there. Those next to the
+#: point come before those that need a line.
+_NEXT = [(9, 4, False), (-9, 4, True), (9, -10, False), (-9, 18, True), (9, 20, False), (-9, -10, True)]
+_PLACES = np.array(
+    [
+        *_NEXT,
+        *(
+            (dx * side, 4 + 15 * step * turn, side < 0)
+            for step in range(2, 30)
+            for dx in (16, 48)
+            for turn in (-1, 1)
+            for side in (1, -1)
+        ),
+    ]
+)
 _DASHES = ("", "7 4", "2 3", "9 3 2 3", "", "7 4", "2 3", "9 3 2 3")
 
 
@@ -302,23 +319,19 @@ def _placed(text: str, x: float, y: float, right: float, bottom: float, taken: l
     It is omitted if there is no room in the whole picture.
     """
     width = 6.6 * len(text)
-    near = [(9, 4, False), (-9, 4, True), (9, -10, False), (-9, 18, True), (9, 20, False), (-9, -10, True)]
-    far = [
-        (dx * side, 4 + 15 * step * turn, side < 0)
-        for step in range(2, 30)
-        for dx in (16, 48)
-        for turn in (-1, 1)
-        for side in (1, -1)
-    ]
-    for i, (dx, dy, end) in enumerate([*near, *far]):
-        start = x + dx - (width if end else 0)
-        if start < 56 or start + width > right or not 12 <= y + dy <= bottom - 4:
-            continue
-        if all(abs(y + dy - row) > 14 or start > b or start + width < a for a, b, row in taken):
-            taken.append((start, start + width, y + dy))
-            lead = f'<path class="lead" d="M{x:.1f},{y:.1f}L{x + dx:.1f},{y + dy - 4:.1f}"/>' if i >= len(near) else ""
-            return lead + _text(x + dx, y + dy, text, "end" if end else "")
-    return ""
+    start = x + _PLACES[:, 0] - np.where(_PLACES[:, 2], width, 0)
+    row = y + _PLACES[:, 1]
+    inside = (start >= 56) & (start + width <= right) & (row >= 12) & (row <= bottom - 4)
+    lows, highs, rows = np.array(taken).reshape(-1, 3).T
+    clear = (np.abs(row[:, None] - rows) > 14) | (start[:, None] > highs) | (start[:, None] + width < lows)
+    free = np.flatnonzero(inside & clear.all(axis=1))
+    if not len(free):
+        return ""
+    first = int(free[0])
+    dx, dy, end = _PLACES[first].tolist()
+    taken.append((float(start[first]), float(start[first]) + width, y + dy))
+    lead = f'<path class="lead" d="M{x:.1f},{y:.1f}L{x + dx:.1f},{y + dy - 4:.1f}"/>' if first >= len(_NEXT) else ""
+    return lead + _text(x + dx, y + dy, text, "end" if end else "")
 
 
 def _apart(places: Sequence[float], gap: float, top: float, bottom: float) -> list[float]:

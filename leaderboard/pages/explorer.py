@@ -265,9 +265,9 @@ def _heads(row: Row, ids: Sequence[str], gold: Sequence[Sequence[str]]) -> _Head
     if row.result.manifest.repeats > 1:
         table = table.filter(pa.array(table["repeat"].to_numpy() == 1))
     ranks = table["rank"].to_numpy()
-    tools = table["tool_id"].combine_chunks().dictionary_encode()
+    tools = _coded(table["tool_id"])
     names = [str(name) for name in tools.dictionary.to_pylist()]
-    queries = table["query_id"].combine_chunks().dictionary_encode()
+    queries = _coded(table["query_id"])
     places = {name: i for i, name in enumerate(ids)}
     rows = np.array([places.get(name, -1) for name in queries.dictionary.to_pylist()], dtype=np.int64)
     heads = np.full((len(ids), DEPTH), -1, dtype=np.int64)
@@ -289,6 +289,14 @@ def _heads(row: Row, ids: Sequence[str], gold: Sequence[Sequence[str]]) -> _Head
             hit = sought[order][spots] == pairs
             found[order[spots[hit]]] = ranks[hit]
     return _Head(heads, names, found)
+
+
+def _coded(ids: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Ids as codes, one for each: a file's own dictionary may hold one twice."""
+    found = ids.combine_chunks()
+    if len(found.dictionary.unique()) < len(found.dictionary):
+        found = found.cast(pa.string()).dictionary_encode()
+    return found
 
 
 def _call(name: str, *values: object) -> str:

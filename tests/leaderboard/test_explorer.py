@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,6 +172,16 @@ def test_no_more_methods_than_a_page_can_hold(build: Callable[..., Any], monkeyp
 def test_a_long_text_is_cut(ready: Path) -> None:
     assert len(explorer._cut("x" * 10_000_000, 1200)) == 1200
     assert Result.read(next(ready.glob("*/bm25-*")))
+
+
+def test_an_id_that_a_dictionary_has_twice_is_one_id() -> None:
+    twice = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["a", "b", "a"]))
+    found = explorer._coded(pa.chunked_array([twice]))
+    assert found.indices.to_pylist() == [0, 1, 0]
+    assert found.to_pylist() == ["a", "b", "a"]
+    parts = [pa.array(["a", "b"]).dictionary_encode(), pa.array(["b", "c"]).dictionary_encode()]
+    assert explorer._coded(pa.chunked_array(parts)).to_pylist() == ["a", "b", "b", "c"]
+    assert explorer._coded(pa.chunked_array([], parts[0].type)).to_pylist() == []
 
 
 def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(

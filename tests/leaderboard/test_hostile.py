@@ -133,6 +133,19 @@ def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
     folder = broken("has no column tool_id")
     pq.write_table(pa.table({"query_id": ["a"], "rank": pa.array([1], pa.int32()), "score": [1.0]}), folder / RUN)
     rehash(folder, RUN)
+    folder = broken("has no column query_id of the type string")
+    columns = {
+        "query_id": pa.array([1], pa.int32()),
+        "rank": pa.array([1], pa.int32()),
+        "tool_id": ["a"],
+        "score": [1.0],
+    }
+    pq.write_table(pa.table(columns), folder / RUN)
+    rehash(folder, RUN)
+    folder = broken("has the column tool_id twice")
+    table = pa.table([number, ["a"], ["b"], [1.0]], names=["query_id", "tool_id", "tool_id", "score"])
+    pq.write_table(table, folder / RUN)
+    rehash(folder, RUN)
     folder = broken("not a finite number")
     table = pq.read_table(folder / PER_QUERY)
     place = table.column_names.index("ndcg@5")

@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from bench.__main__ import run as command
@@ -27,7 +30,7 @@ from bench.results.store import Result
 from bench.results.units import numbered
 from bench.stats.macro import macro_intervals
 from bench.stats.tiers import pairwise_tests, rank_intervals
-from bench.stats.units import robust_mean
+from bench.stats.units import robust_mean, unit_sums
 from bench.storage.paths import results_folder
 
 standings = importlib.import_module("bench.leaderboard.boards.standings")
@@ -361,6 +364,24 @@ def test_limits_agree_with_what_they_are_the_limits_of() -> None:
     exact = standings.over_datasets(parts, own, sources)
     assert standings.over_datasets_limit(means, errors, sources) == pytest.approx(exact, abs=0.02)
     assert exact[:, 0] == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
+
+
+@given(
+    hnp.arrays(np.float64, st.tuples(st.integers(2, 40), st.integers(1, 3)), elements=st.floats(0, 1, width=16)),
+    st.integers(0, 2**32 - 1),
+    st.booleans(),
+)
+def test_quick_errors_are_those_of_the_statistics(values: Any, seed: int, alone: bool) -> None:
+    drawn = np.random.default_rng(seed).integers(0, len(values), len(values))
+    units = np.arange(len(values)) if alone else numbered(drawn)
+    sums, sizes = standings.unit_totals(values, units)
+    exact_sums, exact_sizes = unit_sums(values, units)
+    assert sums == pytest.approx(exact_sums, abs=1e-12)
+    assert sizes.tolist() == exact_sizes.tolist()
+    means, errors = standings.mean_errors(values, units)
+    exact_means, exact_errors, _ = robust_mean(values, units)
+    assert means == pytest.approx(exact_means, abs=1e-12)
+    assert errors == pytest.approx(exact_errors, abs=1e-9, nan_ok=True)
 
 
 def test_a_limit_of_systems_that_are_alike_finds_no_difference() -> None:
