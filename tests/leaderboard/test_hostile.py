@@ -134,13 +134,8 @@ def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
     pq.write_table(pa.table({"query_id": ["a"], "rank": pa.array([1], pa.int32()), "score": [1.0]}), folder / RUN)
     rehash(folder, RUN)
     folder = broken("has no column query_id of the type string")
-    columns = {
-        "query_id": pa.array([1], pa.int32()),
-        "rank": pa.array([1], pa.int32()),
-        "tool_id": ["a"],
-        "score": [1.0],
-    }
-    pq.write_table(pa.table(columns), folder / RUN)
+    number = pa.array([1], pa.int32())
+    pq.write_table(pa.table({"query_id": number, "rank": number, "tool_id": ["a"], "score": [1.0]}), folder / RUN)
     rehash(folder, RUN)
     folder = broken("has the column tool_id twice")
     table = pa.table([number, ["a"], ["b"], [1.0]], names=["query_id", "tool_id", "tool_id", "score"])
