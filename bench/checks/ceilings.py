@@ -57,7 +57,7 @@ class Ceilings:
         template: the template of the tools' texts.
         judged: judged queries.
         more_gold: those with more gold tools than the first of `CUTOFFS`.
-        same_tool_text: those with a gold tool whose text another tool has too, unless that is gold as well, or an alternative.
+        same_tool_text: those with a gold tool whose text a tool has too that is neither gold nor an alternative.
         same_query_text: those whose text a query of other gold has too.
         metrics: recall, ndcg and pass at each of `CUTOFFS`.
     """
