@@ -139,6 +139,7 @@ def write_dataset(
         explorer=explorer,
         latex=table_path(board.first) if board.current else "",
         libraries=libraries_path(base_of(board.spec)) if sized else "",
+        own_library=base_of(board.spec) == board.spec,
     )
     writer.put(f"d/{board.slug}.html", page)
     if explorer is not None:

@@ -240,11 +240,9 @@ def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory) -> 
             told = json.loads((drawn / "manifest.json").read_text("utf-8"))["result_id"]
             own = hashlib.sha256(f"{tools} {told}".encode()).hexdigest()[:12]
             content = hashlib.sha256(tools.encode()).hexdigest()
-            changes = {
-                "dataset__spec": f"starter(distractors=mcp-servers, tools={tools})",
-                "dataset__tools": int(tools),
-            }
-            _edit(drawn, result_id=own, metrics={"result_id": own}, dataset__content_hash=content, **changes)
+            spec = f"starter(distractors=mcp-servers, tools={tools})"
+            changes = {"dataset__spec": spec, "dataset__content_hash": content}
+            _edit(drawn, result_id=own, metrics={"result_id": own}, dataset__tools=int(tools), **changes)
     # An older version of bm25, with other numbers: those of its other setting.
     (new,) = (path for path in results.glob("starter/bm25-*") if _spec(path) == "bm25")
     (other,) = (path for path in results.glob("starter/bm25-*") if _spec(path) == "bm25(k1=0.5)")

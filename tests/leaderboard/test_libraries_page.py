@@ -112,8 +112,13 @@ def test_they_are_found_under_their_dataset_and_from_every_board(build: Callable
     for spec, board in boards.items():
         assert f"../{path}" in site.page(f"d/{board.slug}.html").links
         assert f"d/{board.slug}.html" in listing.links
-        assert spec == "starter" or f"../d/{board.slug}.html" in site.page(path).links
+        own = "Another library than the dataset's own:" in site.page(f"d/{board.slug}.html").texts
+        assert own == (spec != "starter")
+        assert f"../d/{board.slug}.html" in site.page(path).links
     assert "with extra, library of" in " ".join(listing.texts)
+    # A method on four libraries is on one dataset.
+    row = re.findall(r"<tr><th[^>]*><a[^>]*>BM25F<.*?</tr>", site.page("methods.html").text, flags=re.DOTALL)[0]
+    assert re.findall(r'<td class="n">(\d+)', row) == ["1", "1", "4"]
     home = site.page("index.html")
     assert not [link for link in home.links if link.startswith("d/") and boards["starter"].slug not in link]
 
