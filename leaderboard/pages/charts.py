@@ -211,7 +211,7 @@ def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
     ends = [end for item in lines for _, *own in item.points for end in own if end is not None and math.isfinite(end)]
     low, high = _room(min(ends), max(ends))
     ticks = sorted({size for item in lines for size, *_ in item.points})
-    left, right, top, bottom = 66, WIDTH - 184, 24, 400
+    left, right, top, bottom = 66, WIDTH - 204, 24, 400
     first, last = math.log(ticks[0]), math.log(ticks[-1])
 
     def x(size: int) -> float:
@@ -238,7 +238,7 @@ def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
         [(x(size) + 4 * (i - (len(lines) - 1) / 2), y(mean)) for size, mean, *_ in item.points]
         for i, item in enumerate(lines)
     ]
-    parts += _lines(fitted([item.name for item in lines], 17), spots, right + 14, top, bottom)
+    parts += _lines(fitted([item.name for item in lines], 19), spots, right + 14, top, bottom)
     for i, item in enumerate(lines):
         for (at, height), (size, mean, a, b) in zip(spots[i], item.points, strict=True):
             tip = _tip(f"{item.name}, {size:,} tools: {fixed(mean)} ({interval(a, b)})")
