@@ -60,6 +60,7 @@ class Job:
         verify: whether rankings and all columns are read and checked too.
         most_lines: rankings and per-query values are written of results with at most so many lines.
         keep: whether the rows keep their values.
+        sized: whether its dataset has a page of libraries of other sizes.
     """
 
     members: tuple[Result, ...]
@@ -68,6 +69,7 @@ class Job:
     verify: bool
     most_lines: int
     keep: bool
+    sized: bool
 
     @property
     def name(self) -> str:
@@ -90,7 +92,7 @@ class Job:
                     [place_of(item.folder, self.results), item.has_run, digest]
                     for item, digest in zip(self.members, digests, strict=True)
                 ],
-                "how": [self.verify, self.most_lines, self.keep],
+                "how": [self.verify, self.most_lines, self.keep, self.sized],
                 "data": state_of_data(self.members[0].manifest.dataset.spec),
                 "methods": {name: repr(facts_of(name)) for name in sorted(families)},
             }
@@ -168,7 +170,7 @@ def _made(job: Job) -> Done:
         rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
     slices = slice_masks(data, own)
     tools = write_tools(board, data, rejected, writer)
-    write_dataset(board, data, explorer, tools, own, writer)
+    write_dataset(board, data, explorer, tools, own, job.sized, writer)
     pairs = pairs_of(board)
     write_pairs(board, pairs, explorer, writer)
     write_trend(board, writer)

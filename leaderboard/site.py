@@ -7,18 +7,20 @@ no script. The same results give the same bytes: there is no time on its pages b
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, family_of, read_results, slug_of
+from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import index_path, table_path, write_exports
 from bench.leaderboard.pages.explorer import data_paths
+from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.permanent import permanent_path
 from bench.leaderboard.pages.registry import Content, pages
 from bench.leaderboard.pages.rendering import static_files
@@ -93,9 +95,10 @@ def build_site(
     place = out.resolve()
     with locked(place.parent / f".{place.name}.lock", f"building {out}", progress):
         groups, rejected = read_results(results)
-        work = _jobs(groups, results, out, downloads)
+        drawn = bases({members[0].manifest.dataset.spec for members in groups})
+        work = _jobs(groups, results, out, downloads, drawn)
         writer = Writer(out)
-        writer.announce(_coming(groups))
+        writer.announce([*_coming(groups), *map(libraries_path, sorted(drawn))])
         boards, masks, absent, pairs = [], {}, {}, {}
         with progress.stage("build", len(work), "boards") as stage:
             for done in carried_out(work, jobs):
@@ -116,7 +119,7 @@ def build_site(
         views, unranked = views_of(chosen, boards)
         cache = BuildCache(out)
         ranked = overall_boards(views, masks, absent, cache)
-        content = Content(boards, views, ranked, unranked, absent, rejected, report, shown, pairs)
+        content = Content(boards, views, ranked, unranked, absent, rejected, report, shown, pairs, drawn)
         for page in pages():
             if page.write is not None:
                 page.write(content, writer)
@@ -172,7 +175,9 @@ def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
     return found
 
 
-def _jobs(groups: Sequence[Sequence[Result]], results: Path, out: Path, downloads: bool | None) -> list[Job]:
+def _jobs(
+    groups: Sequence[Sequence[Result]], results: Path, out: Path, downloads: bool | None, drawn: Collection[str]
+) -> list[Job]:
     every = [result for members in groups for result in members]
     verify = sum(_size(result.folder / RUN) for result in every) <= _MOST_VERIFIED
     keep = sum(result.manifest.dataset.queries for result in every) * len(RANKED) <= MOST_VALUES
@@ -183,7 +188,8 @@ def _jobs(groups: Sequence[Sequence[Result]], results: Path, out: Path, download
         if downloads
         else 0
     )
-    return [Job(tuple(group), results, out, verify, most, keep) for group in groups]
+    sized = [base_of(group[0].manifest.dataset.spec) in drawn for group in groups]
+    return [Job(tuple(group), results, out, verify, most, keep, own) for group, own in zip(groups, sized, strict=True)]
 
 
 def _most_lines(lines: Sequence[int]) -> int:

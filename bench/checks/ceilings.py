@@ -57,7 +57,7 @@ class Ceilings:
         template: the template of the tools' texts.
         judged: judged queries.
         more_gold: those with more gold tools than the first of `CUTOFFS`.
-        same_tool_text: those with a gold tool whose text another tool has too, unless that is gold as well.
+        same_tool_text: those with a gold tool whose text a tool has too that is neither gold nor an alternative.
         same_query_text: those whose text a query of other gold has too.
         metrics: recall, ndcg and pass at each of `CUTOFFS`.
     """
@@ -89,20 +89,20 @@ def ceilings(dataset: Dataset, template: Template | None = None, asked: NDArray[
     alone = list(range(len(rows)))
     texts = _codes(query.text for query in queries)
     own = list(range(len(dataset.tools)))
-    sizes = np.bincount(tools)
-    if dataset.gold.groups is not None:
-        tools, texts = own, alone
+    read = (own, alone) if dataset.gold.groups is not None else (tools, texts)
     found = []
     for name in ("recall", "ndcg", "pass"):
         for k in CUTOFFS:
-            bounds = [_best(name, k, gold, *codes) for codes in ((own, alone), (tools, alone), (tools, texts))]
+            bounds = [_best(name, k, gold, *codes) for codes in ((own, alone), (read[0], alone), read)]
             found.append(Ceiling(f"{name}@{k}", *bounds))
     same_gold = _groups(texts, [frozenset(row) for row in gold])
+    meeting = [[dataset.tool_codes[tool] for tool in query.meeting] for query in queries]
+    sizes = np.bincount(tools)
     return Ceilings(
         template=chosen,
         judged=len(rows),
         more_gold=sum(len(row) > CUTOFFS[0] for row in gold),
-        same_tool_text=sum(_blurred(row, tools, sizes) for row in gold),
+        same_tool_text=sum(_blurred(*row, tools, sizes) for row in zip(gold, meeting, strict=True)),
         same_query_text=sum(len(sets) for sets in same_gold.values() if len(set(sets)) > 1),
         metrics=tuple(found),
     )
@@ -121,9 +121,10 @@ def _groups(codes: Sequence[int], items: Sequence[Hashable]) -> dict[int, list[H
     return found
 
 
-def _blurred(gold: Mapping[int, int], tools: Sequence[int], sizes: NDArray[np.int64]) -> bool:
-    """Whether a gold tool has the text of a tool that is not gold."""
-    return any(count < sizes[code] for code, count in _per_text(gold, tools).items())
+def _blurred(gold: Iterable[int], meeting: Iterable[int], tools: Sequence[int], sizes: NDArray[np.int64]) -> bool:
+    """Whether a gold tool has the text of a tool that is neither gold nor an alternative."""
+    right = Counter(tools[tool] for tool in meeting)
+    return any(right[tools[tool]] < sizes[tools[tool]] for tool in gold)
 
 
 def _per_text(gold: Iterable[int], tools: Sequence[int]) -> Counter[int]:

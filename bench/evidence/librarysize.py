@@ -35,6 +35,16 @@ class Point(Record):
     failed: int
     result: str
 
+    @staticmethod
+    def of(result: Result, metric: str) -> Point:
+        """The point of a result that has the metric."""
+        return Point(
+            tools=result.manifest.dataset.tools,
+            value=result.metrics.metrics[metric],
+            failed=result.metrics.n_failed,
+            result=result.manifest.result_id,
+        )
+
 
 class Curve(Record):
     """A method, and its points by size."""
@@ -72,7 +82,7 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[Result], metric: str)
         UsageError: the plans are on several datasets or on one size, a result is not there, or one lacks the metric.
     """
     wanted = [(_canonical(plan.dataset), str(check_spec(plan.method)), plan) for plan in plans]
-    families = list(dict.fromkeys(_without_size(dataset) for dataset, _, _ in wanted))
+    families = list(dict.fromkeys(without_size(dataset) for dataset, _, _ in wanted))
     if len(families) > 1:
         raise UsageError(
             f"a curve is of one dataset, and the experiment has {len(families)}: {', '.join(families[:3])}. Sizes are "
@@ -89,13 +99,8 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[Result], metric: str)
             continue
         if metric not in result.metrics.metrics:
             raise UsageError(f"{result.label} has no metric {metric!r}; `bench metrics` lists them.")
-        value, data = result.metrics.metrics[metric], result.manifest.dataset
-        curves.setdefault(method, {})[data.tools] = Point(
-            tools=data.tools,
-            value=value,
-            failed=result.metrics.n_failed,
-            result=result.manifest.result_id,
-        )
+        point = Point.of(result, metric)
+        curves.setdefault(method, {})[point.tools] = point
         found = result
     if lacking or found is None:
         raise UsageError(
@@ -119,7 +124,8 @@ def _canonical(dataset: Spec) -> str:
     return resolve(dataset)[2]
 
 
-def _without_size(dataset: str) -> str:
+def without_size(dataset: str) -> str:
+    """A dataset's spec without the size of its library."""
     spec = parse(dataset)
     return str(Spec.of(spec.name, {key: value for key, value in spec.arguments if key != "tools"}))
 

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from bench.errors import UsageError
 from bench.leaderboard.boards.board import Board
+from bench.leaderboard.boards.libraries import standalone
 from bench.storage.records import StrictRecord, read_toml
 
 #: The set that boards are ranked by where no other is given.
@@ -135,7 +136,7 @@ def views_of(chosen: RankingSet, boards: Sequence[Board]) -> tuple[list[View], l
             own = tuple(main[spec] for spec in view.datasets)
             views.append(View(view.name, view.title, view.why, own, chosen.version, view.card))
     if not views or views[0].name != chosen.views[0].name:
-        every = tuple(main[spec] for spec in sorted(main))
+        every = tuple(standalone([main[spec] for spec in sorted(main)]))
         why = "All datasets that this site has results on. They were not declared beforehand, so that a result on a new"
         views.insert(0, View("", "All datasets", f"{why} dataset changes them.", every, ""))
     return views, missing

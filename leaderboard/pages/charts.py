@@ -67,6 +67,14 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Sized:
+    """A line through means with their intervals at sizes of a library."""
+
+    name: str
+    points: tuple[tuple[int, float, float | None, float | None], ...]
+
+
+@dataclass(frozen=True)
 class Stage:
     """A mean with its interval at a time, and whether it is `better` or `worse` than the one before it."""
 
@@ -202,20 +210,79 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
         if x(k) >= free:
             parts.append(_text(x(k), bottom + 18, str(k), "note middle"))
             free = x(k) + 22
-    ends = sorted(((y(item.values[-1][1]), i) for i, item in enumerate(series)), key=lambda pair: pair)
-    places = _apart([end for end, _ in ends], 17, top + 6, bottom)
-    names = fitted([item.name for item in series], 26)
-    for (_, i), place in zip(ends, places, strict=True):
-        item = series[i]
-        path = "L".join(f"{x(k):.1f},{y(value):.1f}" for k, value in item.values)
-        dash = f' stroke-dasharray="{_DASHES[i]}"' if _DASHES[i] else ""
-        end = y(item.values[-1][1])
-        parts.append(f'<g class="s{i}"><path class="line" d="M{path}"{dash}/>')
-        parts.append(f'<path class="leader" d="M{right + 2},{end:.1f}L{right + 14},{place:.1f}"/>')
-        parts.append(_text(right + 18, place + 4, names[i], "name") + "</g>")
+    spots = [[(x(k), y(value)) for k, value in item.values] for item in series]
+    parts += _lines(fitted([item.name for item in series], 26), spots, right, top, bottom)
     parts.append(_text((left + right) / 2, bottom + 38, "k (number of tools)", "note middle"))
     parts.append(_text(left, top - 3, metric, "note"))
     return _svg(title, parts, bottom + 46)
+
+
+def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
+    """Means against the size of the library on a logarithmic scale, with their intervals.
+
+    Only lines of two points or more are drawn.
+    """
+    lines = [item for item in lines if len(item.points) > 1][:MOST_SERIES]
+    if not lines:
+        return ""
+    ends = [end for item in lines for _, *own in item.points for end in own if end is not None and math.isfinite(end)]
+    low, high = _room(min(ends), max(ends))
+    ticks = sorted({size for item in lines for size, *_ in item.points})
+    left, right, top, bottom = 66, WIDTH - 204, 24, 400
+    first, last = math.log(ticks[0]), math.log(ticks[-1])
+
+    def x(size: int) -> float:
+        return left + (math.log(size) - first) / (last - first) * (right - left)
+
+    def y(value: float) -> float:
+        return bottom - (value - low) / (high - low) * (bottom - top)
+
+    parts = ['<g class="large">']
+    for tick in _ticks(low, high):
+        parts.append(f'<path class="grid" d="M{left - 14},{y(tick):.1f}H{right + 14}"/>')
+        parts.append(_text(left - 20, y(tick) + 4, f"{tick:g}", "note end"))
+    # The ends of the scale first: a size too near to another one has a line, and no number.
+    taken: list[tuple[float, float]] = []
+    for size in sorted(ticks, key=lambda size: size not in (ticks[0], ticks[-1])):
+        parts.append(f'<path class="grid" d="M{x(size):.1f},{top}V{bottom}"/>')
+        text = f"{size / 1000:.3g}k" if size >= 1000 else str(size)
+        half = 4.2 * len(text) + 2
+        if all(x(size) + half <= start or x(size) - half >= end for start, end in taken):
+            parts.append(_text(x(size), bottom + 18, text, "note middle"))
+            taken.append((x(size) - half, x(size) + half))
+    # Side by side, so that intervals at one size can be told apart.
+    spots = [
+        [(x(size) + 4 * (i - (len(lines) - 1) / 2), y(mean)) for size, mean, *_ in item.points]
+        for i, item in enumerate(lines)
+    ]
+    parts += _lines(fitted([item.name for item in lines], 19), spots, right + 14, top, bottom)
+    for i, item in enumerate(lines):
+        for (at, height), (size, mean, a, b) in zip(spots[i], item.points, strict=True):
+            tip = _tip(f"{item.name}, {size:,} tools: {fixed(mean)} ({interval(a, b)})")
+            reach = ""
+            if a is not None and b is not None and _finite(a, b):
+                reach = f'<path class="reach" d="M{at:.1f},{y(a):.1f}V{y(b):.1f}"/>'
+            parts.append(f'<g class="s{i}">{reach}<circle class="knot" cx="{at:.1f}" cy="{height:.1f}" r="3.5">{tip}')
+            parts.append("</circle></g>")
+    parts.append(_text((left + right) / 2, bottom + 38, "tools in the library (logarithmic)", "note middle"))
+    parts.append(_text(left, top - 8, metric, "note"))
+    return _svg(title, [*parts, "</g>"], bottom + 46)
+
+
+def _lines(
+    names: Sequence[str], spots: Sequence[Sequence[tuple[float, float]]], right: float, top: float, bottom: float
+) -> list[str]:
+    """Lines through spots, with their names to the right of the axes, moved apart where they would overlap."""
+    ends = sorted((own[-1][1], i) for i, own in enumerate(spots))
+    places = _apart([end for end, _ in ends], 17, top + 6, bottom)
+    parts = []
+    for (end, i), place in zip(ends, places, strict=True):
+        path = "L".join(f"{x:.1f},{y:.1f}" for x, y in spots[i])
+        dash = f' stroke-dasharray="{_DASHES[i]}"' if _DASHES[i] else ""
+        parts.append(f'<g class="s{i}"><path class="line" d="M{path}"{dash}/>')
+        parts.append(f'<path class="leader" d="M{spots[i][-1][0] + 2:g},{end:.1f}L{right + 14},{place:.1f}"/>')
+        parts.append(_text(right + 18, place + 4, names[i], "name") + "</g>")
+    return parts
 
 
 def steps(title: str, points: Sequence[tuple[float, float]], across: str, up: str) -> str:

@@ -14,10 +14,12 @@ from bench.checks.ceilings import CUTOFFS, ceilings
 from bench.leaderboard import numbers
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row, variants
 from bench.leaderboard.boards.facts import Data
+from bench.leaderboard.boards.libraries import base_of
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.write import table_path
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.explorer import Explorer
+from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
@@ -62,6 +64,7 @@ def write_dataset(
     explorer: Explorer | None,
     tools: Sequence[Row],
     query_ids: Sequence[str],
+    sized: bool,
     writer: Writer,
 ) -> None:
     """Write a board's page, and its explorer's.
@@ -72,6 +75,7 @@ def write_dataset(
         explorer: what `write_explorer` made.
         tools: the rows that have a page of their tools.
         query_ids: of the judged queries, in the order of the rows' values.
+        sized: whether its dataset has a page of libraries of other sizes.
         writer: writes.
     """
     standing = board.standings.get(RANKED[0])
@@ -134,6 +138,8 @@ def write_dataset(
         strict_only=sum(row.result.metrics.lenient is None for row in board.rows),
         explorer=explorer,
         latex=table_path(board.first) if board.current else "",
+        libraries=libraries_path(base_of(board.spec)) if sized else "",
+        own_library=base_of(board.spec) == board.spec,
     )
     writer.put(f"d/{board.slug}.html", page)
     if explorer is not None:

@@ -5,14 +5,28 @@ from __future__ import annotations
 from bench.leaderboard.boards.answers import LEVEL
 from bench.leaderboard.boards.board import RANKED, Board
 from bench.leaderboard.boards.facts import card_of
+from bench.leaderboard.boards.libraries import listed, standalone
+from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 
 
 def _write(content: Content, writer: Writer) -> None:
-    boards = [(board, card_of(board.spec), _tied(board)) for board in content.boards]
-    writer.put("datasets.html", render("datasets", "", "datasets.html", boards=boards, metric=RANKED[0]))
+    main = content.main
+    # Of a dataset with several boards, libraries of other sizes stand under the one that counts.
+    first = {board.spec: main.get(board.spec, board) for board in reversed(content.boards)}
+    boards = [
+        (
+            board,
+            card_of(board.spec),
+            _tied(board),
+            list(listed(board.spec, content.boards)) if board is first[board.spec] else [],
+        )
+        for board in standalone(content.boards)
+    ]
+    page = render("datasets", "", "datasets.html", boards=boards, metric=RANKED[0], libraries=libraries_path, main=main)
+    writer.put("datasets.html", page)
 
 
 def _tied(board: Board) -> int:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from bench.leaderboard import numbers
 from bench.leaderboard.boards.answers import answers, latency_of, tokens_of
 from bench.leaderboard.boards.board import RANKED, Board, titles, variants
+from bench.leaderboard.boards.libraries import standalone
 from bench.leaderboard.boards.overall import Overall, families, fragments
 from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.pages import charts
@@ -27,7 +28,7 @@ _MOST_SHOWN = 30
 
 def _write(content: Content, writer: Writer) -> None:
     shown = {board.slug for view in content.views for board in view.boards}
-    others = [board for board in content.boards if board.slug not in shown]
+    others = [board for board in standalone(content.boards) if board.slug not in shown]
     paths = {board: _path(board, content) for board in content.overall}
     names = {board: _titles(board) for board in content.overall}
     cards = [(found, paths[found.board], names[found.board]) for found in answers(content.overall)]

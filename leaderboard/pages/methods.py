@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.leaderboard.boards.facts import facts_of
+from bench.leaderboard.boards.libraries import base_of
 from bench.leaderboard.boards.names import name_of
 from bench.leaderboard.boards.overall import families
 from bench.leaderboard.boards.traits import learns, needs_llm
@@ -26,7 +27,7 @@ def _write(content: Content, writer: Writer) -> None:
                 "llm": any(needs_llm(row) for _, row in rows),
                 "learns": any(learns(row) for _, row in rows),
                 "settings": len({row.key for _, row in rows}),
-                "datasets": len({board.spec for board, _ in rows}),
+                "datasets": len({base_of(board.spec) for board, _ in rows}),
                 "results": len(rows),
             }
         )

@@ -6,7 +6,6 @@ from a paper or a chat should not end with the next correction of a dataset.
 
 from __future__ import annotations
 
-from bench.leaderboard.boards.rankingset import main_boards
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
@@ -19,8 +18,7 @@ def permanent_path(spec: str) -> str:
 
 
 def _write(content: Content, writer: Writer) -> None:
-    declared = {board.spec: board.content_hash for view in content.views for board in view.boards}
-    for spec, board in sorted(main_boards(content.boards, declared).items()):
+    for spec, board in sorted(content.main.items()):
         writer.put(permanent_path(spec), render("permanent", "../", board=board))
 
 

@@ -15,7 +15,7 @@ from functools import cache
 from bench.leaderboard.boards.board import Board, Rejected
 from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.pairs import Pairs
-from bench.leaderboard.boards.rankingset import View
+from bench.leaderboard.boards.rankingset import View, main_boards
 from bench.leaderboard.writer import Writer
 from bench.reproduce.report import Reproduction
 
@@ -34,6 +34,7 @@ class Content:
         report: of a reproduction, if there is one.
         shown: ids of the results that have a page.
         pairs: board's slug -> its pairs of methods, where they were tested one by one.
+        drawn: specs of datasets that have results on libraries of other sizes, sound or not.
     """
 
     boards: Sequence[Board]
@@ -45,6 +46,13 @@ class Content:
     report: Reproduction | None
     shown: Collection[str]
     pairs: Mapping[str, Pairs]
+    drawn: Collection[str]
+
+    @property
+    def main(self) -> dict[str, Board]:
+        """Spec -> the board that counts for a dataset: on the content that a view declares."""
+        declared = {board.spec: board.content_hash for view in self.views for board in view.boards}
+        return main_boards(self.boards, declared)
 
 
 @dataclass(frozen=True)

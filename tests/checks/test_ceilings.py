@@ -89,6 +89,20 @@ def test_queries_of_one_text_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.same_query_text == 3
 
 
+def test_texts_are_counted_where_gold_has_alternatives_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CUTOFFS", (1, 2))
+    tools = [Tool(f"t{i}", f"name {i}", text) for i, text in enumerate(["a", "a", "b", "b", "b", "b"])]
+    rows = [
+        Query("q0", "x", {"t0": 1}, any_of={"t0": ("t1",)}),
+        Query("q1", "y", {"t5": 1}, any_of={"t5": ("t4",)}),
+        Query("q2", "y", {"t1": 1}),
+    ]
+    result = ceilings(Dataset.build("made", CARD, Tables(tools, rows)))
+    # The text of q0's gold is that of its alternative alone; q1's is that of two more tools, q2's that of t0.
+    assert (result.same_tool_text, result.same_query_text) == (2, 2)
+    assert all(value == (1, 1, 1) for value in found(result).values())
+
+
 @st.composite
 def datasets(draw: st.DrawFn) -> Dataset:
     texts = draw(st.lists(st.sampled_from("abc"), min_size=2, max_size=4))

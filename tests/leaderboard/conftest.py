@@ -230,7 +230,19 @@ def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory) -> 
             told = json.loads((twin / "manifest.json").read_text("utf-8"))["result_id"]
             changes = {"dataset__spec": name, "dataset__title": name, "dataset__content_hash": sign * 64}
             # An id of its own, whatever the id of the first, which changes with the code of its method.
-            _edit(twin, result_id=hashlib.sha256(f"{name} {told}".encode()).hexdigest()[:12], **changes)
+            own = hashlib.sha256(f"{name} {told}".encode()).hexdigest()[:12]
+            _edit(twin, result_id=own, metrics={"result_id": own}, **changes)
+    # Larger libraries of the embedded dataset, with the numbers of the dataset itself.
+    for tools in ("1000", "17749"):
+        for folder in sorted((results / "starter").iterdir()):
+            drawn = results / f"starter-{tools}" / folder.name
+            shutil.copytree(folder, drawn)
+            told = json.loads((drawn / "manifest.json").read_text("utf-8"))["result_id"]
+            own = hashlib.sha256(f"{tools} {told}".encode()).hexdigest()[:12]
+            content = hashlib.sha256(tools.encode()).hexdigest()
+            spec = f"starter(distractors=mcp-servers, tools={tools})"
+            changes = {"dataset__spec": spec, "dataset__content_hash": content}
+            _edit(drawn, result_id=own, metrics={"result_id": own}, dataset__tools=int(tools), **changes)
     # An older version of bm25, with other numbers: those of its other setting.
     (new,) = (path for path in results.glob("starter/bm25-*") if _spec(path) == "bm25")
     (other,) = (path for path in results.glob("starter/bm25-*") if _spec(path) == "bm25(k1=0.5)")
@@ -241,7 +253,9 @@ def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     shown = json.loads(next(results.glob("*/bm25-*/manifest.json")).read_text("utf-8"))["result_id"]
     (base / "report.json").write_text(json.dumps(_report(shown)))
     site = importlib.import_module("bench.leaderboard.site")
-    return Built(base / "site", site.build_site(results, base / "site", reproduction=base / "report.json"))
+    built = Built(base / "site", site.build_site(results, base / "site", reproduction=base / "report.json"))
+    assert [item.where for item in built.made.rejected] == ["starter/random-000000000000"]
+    return built
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,9 @@ def test_kept_results_are_accepted_as_submissions(mirror: Path, folder: Path) ->
 def test_kept_rankings_are_small_and_small_ones_are_kept(kept: list[Result]) -> None:
     sizes = {item.label: (item.folder / RUN).stat().st_size for item in kept if item.has_run}
     assert max(sizes.values()) <= LARGEST
-    assert all(item.has_run for item in kept if item.manifest.dataset.queries <= 150)
+    # Where nearly every query has other tools at the top, a ranking takes more room.
+    data = [(item.has_run, item.manifest.dataset) for item in kept]
+    assert all(has_run for has_run, own in data if own.queries <= 150 and own.tools <= 5000)
 
 
 def test_the_documentation_has_the_kept_numbers_of_methods_without_training() -> None:

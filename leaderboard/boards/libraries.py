@@ -1,0 +1,197 @@
+"""Datasets with another library, `DATASET(distractors=CATALOGUE, tools=N)`: which dataset they belong to, and curves.
+
+The same queries over libraries of several sizes make a curve. A board of such a library is no dataset of its own for a
+reader: it stands under the dataset whose queries it asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.errors import UsageError
+from bench.evidence.librarysize import Point, without_size
+from bench.leaderboard.boards.board import RANKED, Board, Row, titles
+from bench.leaderboard.boards.tables import read_columns
+from bench.results.comparing import competes, metric_difference
+from bench.results.store import PER_QUERY
+from bench.specs.spec import Spec, parse
+
+#: What is drawn against the size: the metric that boards are ordered by.
+METRIC = RANKED[0]
+_OPTIONS = frozenset({"distractors", "tools", "duplicates", "seed"})
+#: No library is larger; a result may claim any number.
+_MOST_TOOLS = 10**9
+
+
+@dataclass(frozen=True)
+class Library:
+    """What the spec of a dataset says of its library, where it is another than the dataset's own.
+
+    Attributes:
+        base: spec of the dataset with its own library.
+        series: the spec without the size; draws of one series are nested.
+        distractors: dataset whose tools are added; empty where none are.
+        duplicates: what becomes of near-duplicates of tools that queries name.
+        seed: of the draw.
+    """
+
+    base: str
+    series: str
+    distractors: str
+    duplicates: str
+    seed: int
+
+    @property
+    def words(self) -> str:
+        """What sets the series apart from others of the same dataset."""
+        parts = [f"with {self.distractors}" if self.distractors else "a part of its own tools"]
+        parts += [] if self.duplicates == "drop" else [f"duplicates={self.duplicates}"]
+        parts += [f"seed={self.seed}"] if self.seed else []
+        return ", ".join(parts)
+
+
+def library_of(spec: str) -> Library | None:
+    """The library of a dataset's spec; None where it is the dataset's own, or the spec cannot be read."""
+    try:
+        read = parse(spec)
+    except UsageError:
+        return None
+    given = dict(read.arguments)
+    distractors, duplicates, seed = given.get("distractors", ""), given.get("duplicates", "drop"), given.get("seed", 0)
+    if not isinstance(distractors, str) or not isinstance(duplicates, str) or not isinstance(seed, int):
+        return None
+    if not distractors and given.get("tools") is None:
+        return None
+    base = Spec.of(read.name, {name: value for name, value in read.arguments if name not in _OPTIONS})
+    return Library(str(base), without_size(spec), distractors, duplicates, seed)
+
+
+def base_of(spec: str) -> str:
+    """The spec of the dataset with its own library."""
+    library = library_of(spec)
+    return spec if library is None else library.base
+
+
+def bases(specs: Collection[str]) -> frozenset[str]:
+    """The datasets of which there are results on another library."""
+    return frozenset(library.base for spec in specs if (library := library_of(spec)) is not None)
+
+
+def standalone(boards: Sequence[Board]) -> list[Board]:
+    """Boards that do not stand under another one: a library of another size does, if its dataset has a board."""
+    there = {board.spec for board in boards}
+    libraries = ((board, library_of(board.spec)) for board in boards)
+    return [board for board, library in libraries if library is None or library.base not in there]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A method over libraries of several sizes: its row and value on each that it has, by size."""
+
+    title: str
+    row: Row
+    points: Mapping[int, tuple[Row, Point]]
+
+    @property
+    def competes(self) -> bool:
+        """Whether it is no floor and no oracle."""
+        return competes(self.row.result)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A series of libraries.
+
+    Attributes:
+        library: of the series.
+        boards: size -> board; the dataset's own library among them, if its queries are the same.
+        curves: of methods with two sizes or more, best first on the largest library, oracles last.
+        single: how many methods have one size only.
+        older: results that other scoring code made than the newest one: they are not on the curves.
+    """
+
+    library: Library
+    boards: Mapping[int, Board]
+    curves: tuple[Curve, ...]
+    single: int
+    older: int
+
+    @property
+    def failed(self) -> int:
+        """Queries without an answer, over all points."""
+        return sum(point.failed for curve in self.curves for _, point in curve.points.values())
+
+
+def curves_of(base: str, main: Mapping[str, Board]) -> list[Curves]:
+    """The series of a dataset, those with most sizes first.
+
+    Args:
+        base: spec of the dataset.
+        main: spec -> the board that counts for it.
+
+    Raises:
+        ResultError: a table cannot be read.
+    """
+    series: dict[tuple[str, tuple[object, ...]], list[Board]] = {}
+    libraries: dict[str, Library] = {}
+    for spec, board in sorted(main.items()):
+        library = library_of(spec)
+        if library is not None and library.base == base and _sound(board):
+            libraries[library.series] = library
+            # What claims to be the same dataset and asks other queries is a series of its own.
+            series.setdefault((library.series, _asked(board)), []).append(board)
+    own = main.get(base)
+    asked = _asked(own) if own is not None and _sound(own) else None
+    found = []
+    for (name, queries), boards in series.items():
+        whole = [own, *boards] if own is not None and queries == asked else boards
+        found.append(_curves(libraries[name], whole))
+    return sorted(found, key=lambda item: (-len(item.boards), item.library.series))
+
+
+def _sound(board: Board) -> bool:
+    return 0 < board.first.manifest.dataset.tools < _MOST_TOOLS
+
+
+def _asked(board: Board) -> tuple[object, ...]:
+    """The queries, and how many gold tools each has."""
+    table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
+    return (board.split, *table["query_id"].to_pylist(), *table["n_gold"].to_pylist())
+
+
+def _curves(library: Library, boards: Sequence[Board]) -> Curves:
+    sizes: dict[int, Board] = {}
+    for board in boards:
+        sizes.setdefault(board.first.manifest.dataset.tools, board)
+    sizes = dict(sorted(sizes.items()))
+    rows = [row for board in sizes.values() for row in board.rows]
+    newest = max(rows, key=lambda row: row.result.manifest.environment.created).result.manifest
+    older = {row.id for row in rows if metric_difference(newest, row.result.manifest, METRIC) is not None}
+    points: dict[str, dict[int, tuple[Row, Point]]] = {}
+    for size, board in sizes.items():
+        for row in board.rows:
+            # Of two rows that differ in nothing a reader is told, the better one comes first.
+            if row.id not in older and METRIC in row.result.metrics.metrics:
+                points.setdefault(row.key, {}).setdefault(size, (row, Point.of(row.result, METRIC)))
+    several = sorted((own for own in points.values() if len(own) > 1), key=_order)
+    last = [own[max(own)][0] for own in several]
+    curves = [Curve(title, row, own) for title, row, own in zip(titles(last), last, several, strict=True)]
+    return Curves(library, sizes, tuple(curves), len(points) - len(several), len(older))
+
+
+def _order(points: Mapping[int, tuple[Row, Point]]) -> tuple[bool, int, float, str]:
+    largest = max(points)
+    row, point = points[largest]
+    return row.oracle, -largest, -point.value.mean, row.key
+
+
+def listed(base: str, boards: Sequence[Board]) -> Iterator[tuple[str, list[Board]]]:
+    """The boards under a dataset: of each series, its words and its boards by size."""
+    found: dict[str, tuple[str, list[Board]]] = {}
+    for board in boards:
+        library = library_of(board.spec)
+        if library is not None and library.base == base:
+            found.setdefault(library.series, (library.words, []))[1].append(board)
+    for _, (words, own) in sorted(found.items()):
+        yield words, sorted(own, key=lambda board: (board.first.manifest.dataset.tools, board.slug))

@@ -1,0 +1,56 @@
+"""A page for each dataset with results on libraries of other sizes: what becomes of a method as the library grows."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from bench.leaderboard.boards.facts import card_of, data_of
+from bench.leaderboard.boards.libraries import METRIC, Curves, curves_of
+from bench.leaderboard.pages import charts
+from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.rendering import picture, render
+from bench.leaderboard.writer import Writer
+from bench.text import unique_slug
+
+
+def libraries_path(base: str) -> str:
+    """Where the curves of a dataset are."""
+    return f"l/{unique_slug(base)}.html"
+
+
+def _write(content: Content, writer: Writer) -> None:
+    for base in sorted(content.drawn):
+        series = curves_of(base, content.main)
+        page = render(
+            "libraries",
+            "../",
+            base=base,
+            board=content.main.get(base),
+            series=[(item, _picture(item), card_of(item.library.distractors), _note(item)) for item in series],
+            metric=METRIC,
+            most=charts.MOST_SERIES,
+        )
+        writer.put(libraries_path(base), page)
+
+
+def _note(curves: Curves) -> str:
+    """What the card of the largest library says of how it was drawn; empty where the dataset is not at hand."""
+    board = list(curves.boards.values())[-1]
+    data = data_of(board.spec, board.content_hash)
+    issues = [] if data.dataset is None or data.card is None else data.card.known_issues
+    return next((issue for issue in issues if issue.startswith("The library is drawn")), "")
+
+
+def _picture(curves: Curves) -> Markup:
+    lines = [
+        charts.Sized(
+            curve.title,
+            tuple((size, point.value.mean, point.value.low, point.value.high) for size, (_, point) in points),
+        )
+        for curve in curves.curves
+        if curve.competes and (points := sorted(curve.points.items()))
+    ]
+    return picture(charts.sizes(f"{METRIC} by tools in the library", lines, METRIC))
+
+
+PAGE = Page("libraries", "l/*.html", _write)

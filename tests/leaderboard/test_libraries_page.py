@@ -1,0 +1,321 @@
+"""Libraries of other sizes: curves on a page of their dataset, and nothing in the ranking and on the home page."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.__main__ import run as command
+from bench.leaderboard.pages import charts
+from bench.results.store import Result
+from bench.storage.paths import results_folder
+
+libraries = importlib.import_module("bench.leaderboard.boards.libraries")
+
+OF = "starter(distractors=extra)"
+SMALL, MIDDLE = "starter(distractors=extra, tools=190)", "starter(distractors=extra, tools=200)"
+METHODS = ("bm25", "bm25-fields", "random", "oracle")
+HOSTILE = '</svg><script>alert("x")</script>\u202e&'
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def run(*datasets: str, methods: tuple[str, ...] = METHODS) -> None:
+    asked = [word for name in methods for word in ("-m", name)] + [word for name in datasets for word in ("-d", name)]
+    assert command(["run", *asked, "-q", "--overwrite", "missing"]) == 0
+
+
+def folders(spec: str) -> list[Path]:
+    every = sorted(results_folder().glob("[!.]*/*"))
+    return [folder for folder in every if Result.read(folder).manifest.dataset.spec == spec]
+
+
+@pytest.fixture
+def extra(ready: Path, tmp_path: Path) -> None:
+    """A catalogue of 30 tools."""
+    tools = [{"name": f"make_{i}", "description": f"Makes {i} things.", "inputSchema": {}} for i in range(30)]
+    (tmp_path / "tools.json").write_text(json.dumps(tools))
+    assert command(["data", "import", "extra", str(tmp_path / "tools.json")]) == 0
+
+
+@pytest.fixture
+def sizes(extra: None) -> None:
+    """Results of four methods on the embedded dataset and with 11, 21 and 30 distractors."""
+    run("starter", SMALL, MIDDLE, OF)
+
+
+def table(site: Any) -> dict[str, list[str]]:
+    """Method -> the text of its means, by size, of the first table of curves."""
+    text = site.only("l/*.html").text
+    body = text[text.index("<tbody>") : text.index("</tbody>")]
+    rows = re.findall(r"<tr[^>]*><th[^>]*><a[^>]*>(.*?)</a>(.*?)</tr>", body, flags=re.DOTALL)
+    return {
+        name: [re.sub("<.*?>", "", cell) for cell in re.findall(r"<td[^>]*>(?:<a[^>]*>(.*?)</a>)?", cells)]
+        for name, cells in rows
+    }
+
+
+@pytest.mark.usefixtures("sizes")
+def test_the_numbers_are_those_of_bench_curve(
+    build: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = build()
+    assert not site.made.rejected
+    experiment = tmp_path / "sizes.toml"
+    names = [", ".join(f'"{name}"' for name in own) for own in (METHODS, ("starter", SMALL, MIDDLE, OF))]
+    experiment.write_text("methods = [{}]\ndatasets = [{}]\n".format(*names).replace('"starter", ', ""))
+    capsys.readouterr()
+    assert command(["curve", str(experiment), "--json"]) == 0
+    said = {curve["method"]: curve["points"] for curve in json.loads(capsys.readouterr().out)["curves"]}
+    titles = {"bm25": "BM25", "bm25-fields": "BM25F", "random": "Random", "oracle": "Oracle"}
+    assert list(table(site))[-1] == "Oracle"
+    for method, points in said.items():
+        (base,) = (item for item in map(Result.read, folders("starter")) if item.manifest.method.spec == method)
+        means = [base.metrics.metrics["recall@5"].mean, *(point["value"]["mean"] for point in points)]
+        assert table(site)[titles[method]] == [f"{mean:.3f}" for mean in means]
+    page = site.only("l/*.html")
+    assert all(f"../r/{point['result']}.html" in page.links for points in said.values() for point in points)
+    # Two methods compete; their four dots and intervals each are drawn, and their names.
+    root = ElementTree.fromstring(
+        re.findall(r"<svg.*?</svg>", page.text, flags=re.DOTALL)[0].replace(
+            "<svg ", '<svg xmlns="http://www.w3.org/2000/svg" '
+        )
+    )
+    assert len(list(root.iter(f"{SVG}circle"))) == 8
+    texts = {item.text for item in root.iter(f"{SVG}text")}
+    assert {"BM25", "BM25F", "179", "209"} <= texts
+    assert not {"Random", "Oracle"} & texts
+    # What was done with near-duplicates, in the words of the dataset's card.
+    assert "30 are distractors of extra; 0 near-duplicates of tools that queries name are left out." in page.text
+
+
+@pytest.mark.usefixtures("sizes")
+def test_they_are_found_under_their_dataset_and_from_every_board(build: Callable[..., Any]) -> None:
+    site = build()
+    boards = {board.spec: board for board in site.made.boards}
+    assert set(boards) == {"starter", SMALL, MIDDLE, OF}
+    (path,) = (str(page.path.relative_to(site.folder)) for page in site.pages() if page.path.parent.name == "l")
+    listing = site.page("datasets.html")
+    assert path in listing.links
+    # One row, with the others in it.
+    assert listing.text.count('<th scope="row">') == 1
+    for spec, board in boards.items():
+        assert f"../{path}" in site.page(f"d/{board.slug}.html").links
+        assert f"d/{board.slug}.html" in listing.links
+        own = "Another library than the dataset's own:" in site.page(f"d/{board.slug}.html").texts
+        assert own == (spec != "starter")
+        assert f"../d/{board.slug}.html" in site.page(path).links
+    assert "with extra, library of" in " ".join(listing.texts)
+    # A method on four libraries is on one dataset.
+    row = re.findall(r"<tr><th[^>]*><a[^>]*>BM25F<.*?</tr>", site.page("methods.html").text, flags=re.DOTALL)[0]
+    assert re.findall(r'<td class="n">(\d+)', row) == ["1", "1", "4"]
+    home = site.page("index.html")
+    assert not [link for link in home.links if link.startswith("d/") and boards["starter"].slug not in link]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.usefixtures("extra")
+def test_the_overall_boards_stay_as_they_are_to_the_byte(
+    declared: bool, build: Callable[..., Any], tmp_path: Path
+) -> None:
+    run("starter")
+    chosen = tmp_path / "set.toml"
+    view = '[[views]]\nname = "all"\ntitle = "All"\nwhy = "Because."\ndatasets = ["starter"]\n'
+    chosen.write_text('version = "1"\n' + view)
+    options = {"ranking_set": chosen} if declared else {}
+
+    def homes(site: Any) -> dict[str, bytes]:
+        pages = [*site.folder.glob("index.html"), *site.folder.glob("overall-*.html")]
+        return {path.name: path.read_bytes() for path in pages}
+
+    before = homes(build("before", **options))
+    run(SMALL, OF, methods=("random", "bm25-fields"))
+    run("starter(distractors=extra, tools=180, seed=3)")
+    after = build("after", **options)
+    assert len(after.made.boards) == 4
+    assert homes(after) == before
+
+
+@pytest.mark.usefixtures("extra")
+def test_one_size_is_no_curve_and_stands_for_itself_where_the_dataset_has_no_board(build: Callable[..., Any]) -> None:
+    for folder in folders("starter"):
+        shutil.rmtree(folder)
+    run(SMALL, methods=("bm25", "random"))
+    site = build()
+    page = site.only("l/*.html")
+    assert "svg" not in page.tags
+    assert "No curve: no method has results on two sizes." in page.texts
+    (board,) = site.made.boards
+    assert f"d/{board.slug}.html" in site.page("datasets.html").links
+    assert "bm25" in site.page("index.html").text
+    # With the dataset itself there are two.
+    run("starter", methods=("bm25",))
+    page = build().only("l/*.html")
+    assert page.tags.count("svg") == 1
+    assert "1 more method has results on one size only." in " ".join(page.texts)
+
+
+@pytest.mark.usefixtures("extra")
+def test_draws_of_another_seed_and_methods_of_another_seed_are_lines_of_their_own(build: Callable[..., Any]) -> None:
+    seeds = ("bm25-fields", "random", "random(seed=1)", "bm25", "bm25(k1=0.5)")
+    run("starter", SMALL, OF, methods=seeds)
+    run(
+        SMALL.replace("tools=190", "tools=190, seed=1"), MIDDLE.replace("tools=200", "tools=200, seed=1"), methods=seeds
+    )
+    page = build().only("l/*.html")
+    assert page.tags.count("svg") == 2
+    heads = [text for text in page.texts if text.startswith("With distractors of")]
+    assert len(heads) == 2
+    assert sum("seed 1" in text for text in heads) == 1
+    tables = re.findall(r"<tbody>(.*?)</tbody>", page.text, flags=re.DOTALL)
+    for own in tables:
+        names = re.findall(r'<th scope="row"><a[^>]*>(.*?)</a>', own)
+        assert len(names) == len(set(names)) == 5
+        # Each has three sizes, its own dataset among them.
+        assert all(len(re.findall("<small>", row)) == 3 for row in own.split("</tr>")[:-1])
+
+
+@pytest.mark.usefixtures("sizes")
+def test_other_queries_under_the_same_name_are_no_point(build: Callable[..., Any], edit: Callable[..., None]) -> None:
+    # Somebody says that results on a part of the queries are on a larger library.
+    assert command(["run", "-m", "bm25", "-m", "random", "-d", SMALL, "--limit", "30", "-q"]) == 0
+    for folder in folders(SMALL):
+        if Result.read(folder).manifest.dataset.limit == 30:
+            edit(folder, dataset__limit=None, dataset__spec=OF.replace(")", ", tools=1000)"), dataset__tools=1000)
+    site = build()
+    assert "1,000" in " ".join(site.page("datasets.html").texts)
+    heads = re.findall(r"<thead>(.*?)</thead>", site.only("l/*.html").text, flags=re.DOTALL)
+    assert len(heads) == 1
+    assert "1,000" not in heads[0]
+
+
+@pytest.mark.parametrize("tools", [0, -5, 10**40])
+@pytest.mark.usefixtures("sizes")
+def test_sizes_that_no_library_has_are_no_points(
+    tools: int, build: Callable[..., Any], edit: Callable[..., None]
+) -> None:
+    for folder in folders(OF):
+        edit(folder, dataset__tools=tools)
+    site = build()
+    assert [len(cells) for cells in table(site).values()] == [3] * 4
+
+
+@pytest.mark.parametrize("name", [HOSTILE, "{{ 7 * 7 }}", "m" * 5000, "'\"`"])
+@pytest.mark.usefixtures("sizes")
+def test_hostile_names_are_text(name: str, build: Callable[..., Any], edit: Callable[..., None]) -> None:
+    for spec in ("starter", SMALL, MIDDLE, OF):
+        for folder in folders(spec):
+            if Result.read(folder).manifest.method.spec == "bm25":
+                edit(folder, method__spec=name, method__full_spec=name)
+            if spec != "starter":
+                other = json.dumps(name)
+                size = spec.partition("tools=")[2] or "300)"
+                edit(
+                    folder,
+                    dataset__spec=f"starter(distractors={other}, tools={size}",
+                    dataset__title=name,
+                    dataset__content_hash=folder.parent.name.encode().hex()[-64:],
+                )
+    site = build()
+    page = site.only("l/*.html")
+    assert "svg" in page.tags
+    for one in (page, site.page("datasets.html"), site.page("index.html")):
+        assert one.tags.count("script") == sum(link.endswith(".js") for link in one.links)
+        assert "\u202e" not in one.text
+        assert "49" not in one.texts
+        assert len(one.text) < 100_000
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["starter(tools=", "starter(tools=x)(", "starter(distractors=extra()", "starter(distractors=[1], tools=3)", ""],
+)
+def test_a_spec_that_says_nothing_of_a_library_is_a_dataset_of_its_own(spec: str) -> None:
+    assert libraries.library_of(spec) is None
+    assert libraries.base_of(spec) == spec
+
+
+@given(st.text(max_size=40))
+def test_no_spec_is_an_error(spec: str) -> None:
+    assert libraries.base_of(libraries.base_of(spec)) == libraries.base_of(spec)
+
+
+@pytest.mark.usefixtures("sizes")
+def test_a_page_whose_results_are_all_excluded_says_so(build: Callable[..., Any], rehash: Callable[..., None]) -> None:
+    for spec in (SMALL, MIDDLE, OF):
+        for folder in folders(spec):
+            (folder / "per_query.parquet").write_bytes(b"PAR1")
+    site = build()
+    assert len(site.made.boards) == 1
+    page = site.only("l/*.html")
+    assert "svg" not in page.tags
+    assert "../rejected.html" in page.links
+    assert f"../{page.path.relative_to(site.folder)}" in site.only("d/starter*.html").links
+
+
+@pytest.mark.usefixtures("sizes")
+def test_builds_are_the_same_bytes_and_pages_go_with_their_results(build: Callable[..., Any]) -> None:
+    site = build()
+    assert site.bytes() == build("fresh").bytes()
+    assert not build().made.files.written
+    for spec in (SMALL, MIDDLE, OF):
+        for folder in folders(spec):
+            shutil.rmtree(folder)
+    after = build()
+    assert [path for path in after.made.files.removed if path.startswith("l/")]
+    assert not (after.folder / "l").exists()
+    assert after.bytes() == build("bare").bytes()
+
+
+def _numbers(svg: str) -> list[float]:
+    root = ElementTree.fromstring(svg)
+    return [float(root_.attrib[name]) for root_ in root.iter() for name in ("cx", "cy") if name in root_.attrib]
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(1, 10**9), st.floats(0, 1)), min_size=1, max_size=12, unique_by=lambda p: p[0]),
+        max_size=12,
+    )
+)
+def test_the_picture_stays_in_its_frame(found: list[list[tuple[int, float]]]) -> None:
+    lines = [
+        charts.Sized(
+            f"m{i}", tuple((size, mean, mean / 2, math.nan if mean > 0.9 else 1.0) for size, mean in sorted(own))
+        )
+        for i, own in enumerate(found)
+    ]
+    svg = charts.sizes("t", lines, "recall@5")
+    drawn = [own for own in found if len(own) > 1][: charts.MOST_SERIES]
+    assert bool(svg) == bool(drawn)
+    if svg:
+        assert len(_numbers(svg)) == 2 * sum(map(len, drawn))
+        assert all(0 <= value <= charts.WIDTH for value in _numbers(svg))
+
+
+def test_the_picture_escapes_its_names_and_tells_long_ones_apart() -> None:
+    points = ((527, 0.4, 0.3, 0.5), (17_925, 0.2, None, None))
+    svg = charts.sizes(
+        HOSTILE,
+        [charts.Sized(HOSTILE, points), charts.Sized("x" * 90 + "1", points), charts.Sized("x" * 90 + "2", points)],
+        HOSTILE,
+    )
+    root = ElementTree.fromstring(svg)
+    names = [item.text for item in root.iter("text") if item.attrib.get("class") == "name"]
+    assert len(set(names)) == 3
+    assert not list(root.iter("script"))
+    texts = [item.text for item in root.iter("text")]
+    assert {"527", "17.9k"} <= set(texts)
+    assert len(list(root.iter("circle"))) == 6
+    # What has no interval has none drawn.
+    assert svg.count('class="reach"') == 3
