@@ -37,6 +37,7 @@ from bench.leaderboard.buildcache import BuildCache, Kept, digest_of, key_of
 from bench.leaderboard.pages.compare import write_pairs
 from bench.leaderboard.pages.dataset import slice_masks, write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
+from bench.leaderboard.pages.nomatch import no_match_path, write_no_match
 from bench.leaderboard.pages.result import write_results
 from bench.leaderboard.pages.tools import write_tools
 from bench.leaderboard.pages.trend import write_trend
@@ -170,7 +171,8 @@ def _made(job: Job) -> Done:
         rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
     slices = slice_masks(data, own)
     tools = write_tools(board, data, rejected, writer)
-    write_dataset(board, data, explorer, tools, own, job.sized, writer)
+    no_match = no_match_path(board) if write_no_match(board, rejected, writer) else ""
+    write_dataset(board, data, explorer, tools, own, job.sized, no_match, writer)
     pairs = pairs_of(board)
     write_pairs(board, pairs, explorer, writer)
     write_trend(board, writer)

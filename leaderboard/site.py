@@ -141,7 +141,7 @@ def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
     for group in groups:
         board = slug_of(group[0])
         yield permanent_path(group[0].manifest.dataset.spec)
-        yield from (f"c/{board}.js", f"d/{board}.html", f"e/{board}.html", f"h/{board}.html")
+        yield from (f"c/{board}.js", f"d/{board}.html", f"e/{board}.html", f"h/{board}.html", f"n/{board}.html")
         # What the manifest says is not yet checked: an endless number of queries is none of a real dataset.
         queries = min(group[0].manifest.dataset.queries, 10_000_000)
         yield from data_paths(board, queries)

@@ -21,7 +21,7 @@ _PATH = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/){0,3}[A-Za-z0-9][A-Za-z0-9._
 
 
 #: Folders of a site.
-FOLDERS = frozenset({"c", "d", "e", "h", "l", "m", "model-index", "r", "static", "t", "tables"})
+FOLDERS = frozenset({"c", "d", "e", "h", "l", "m", "model-index", "n", "r", "static", "t", "tables"})
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
 

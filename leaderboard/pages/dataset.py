@@ -65,6 +65,7 @@ def write_dataset(
     tools: Sequence[Row],
     query_ids: Sequence[str],
     sized: bool,
+    no_match: str,
     writer: Writer,
 ) -> None:
     """Write a board's page, and its explorer's.
@@ -76,6 +77,7 @@ def write_dataset(
         tools: the rows that have a page of their tools.
         query_ids: of the judged queries, in the order of the rows' values.
         sized: whether its dataset has a page of libraries of other sizes.
+        no_match: where the page of its queries that no tool answers is; empty if there is none.
         writer: writes.
     """
     standing = board.standings.get(RANKED[0])
@@ -139,6 +141,7 @@ def write_dataset(
         explorer=explorer,
         latex=table_path(board.first) if board.current else "",
         libraries=libraries_path(base_of(board.spec)) if sized else "",
+        no_match=no_match,
         own_library=base_of(board.spec) == board.spec,
     )
     writer.put(f"d/{board.slug}.html", page)

@@ -14,6 +14,8 @@ from bench.leaderboard.boards.libraries import standalone
 from bench.leaderboard.boards.overall import Overall, families, fragments
 from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.pages import charts
+from bench.leaderboard.pages.libraries import libraries_path
+from bench.leaderboard.pages.nomatch import no_match_path
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
@@ -29,6 +31,8 @@ _MOST_SHOWN = 30
 def _write(content: Content, writer: Writer) -> None:
     shown = {board.slug for view in content.views for board in view.boards}
     others = [board for board in standalone(content.boards) if board.slug not in shown]
+    no_match = [(board, no_match_path(board)) for board in standalone(content.boards)]
+    no_match = [(board, path) for board, path in no_match if path in writer.keys]
     paths = {board: _path(board, content) for board in content.overall}
     names = {board: _titles(board) for board in content.overall}
     cards = [(found, paths[found.board], names[found.board]) for found in answers(content.overall)]
@@ -61,6 +65,8 @@ def _write(content: Content, writer: Writer) -> None:
             tokens=tokens_of,
             first=path == "index.html",
             cards=cards if path == "index.html" else [],
+            no_match=no_match,
+            libraries=[(content.main.get(base), base, libraries_path(base)) for base in sorted(content.drawn)],
             pictures=_pictures(board, names[board]) if path == "index.html" else [],
             claims=_claims(content),
             date=max((item.latest for item in board.boards), default="")[:10],

@@ -1,0 +1,107 @@
+"""Who knows when no tool fits: methods by how well the score of the first tool tells queries with gold from others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bench.errors import ResultError
+from bench.leaderboard.boards.board import Board, Row
+from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
+from bench.leaderboard.boards.tables import read_columns
+from bench.results.comparing import competes
+from bench.results.store import PER_QUERY, Result
+from bench.results.units import numbered
+from bench.stats.noninferiority import FEWEST_UNITS
+
+#: The metric that methods are ordered by: it needs no threshold, and every method whose tools have scores has it.
+METRIC = "auroc"
+#: What is shown, the first being what the order comes from.
+SHOWN = (METRIC, "aurc@5", "abstained@5", "abstained", "answered", "false_returns", "forbidden@5")
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class NoMatch:
+    """The rows of a board by `METRIC`.
+
+    Attributes:
+        rows: those that have `METRIC`, best first; oracles before them.
+        standing: tiers, ranks and p-values of the rows that compete for a place, as `bench compare` has them; None
+            where too few groups of queries have no gold.
+        left: the other rows, with the reason.
+        groups: units of independence among the queries without gold.
+    """
+
+    rows: tuple[Row, ...]
+    standing: RankedSystems | None
+    left: tuple[tuple[Row, str], ...]
+    groups: int
+
+
+def no_match(board: Board) -> NoMatch | None:
+    """The board of queries that no tool answers; None where there are none, or where no row has any of the metrics.
+
+    Args:
+        board: a board of the current protocol.
+
+    Raises:
+        ResultError: a table of a result cannot be read.
+    """
+    if not board.current or board.units is None or not board.first.metrics.n_no_gold or not columns_of(board.rows):
+        return None
+    values: dict[str, NDArray[np.float64]] = {}
+    left = []
+    queries: pa.Table | None = None
+    for row in board.rows:
+        if METRIC not in row.result.metrics.metrics:
+            left.append((row, "no scores"))
+        elif METRIC in row.older:
+            left.append((row, "other scoring code"))
+        else:
+            values[row.id], own = _values(row.result)
+            queries = own if queries is None else queries
+            if not own.equals(queries):
+                del values[row.id]
+                left.append((row, "other queries"))
+    rows = [row for row in board.rows if row.id in values]
+    rows.sort(key=lambda row: (not row.oracle, -row.result.metrics.metrics[METRIC].mean, row.id))
+    groups = 0
+    standing = None
+    if queries is not None:
+        names = np.array(queries["unit"].to_pylist(), dtype=str)
+        groups = len(set(names[queries["n_gold"].to_numpy() == 0].tolist()))
+        ranked = [row for row in rows if not row.oracle]
+        if groups >= FEWEST_UNITS and ranked:
+            standing = ranked_systems(
+                [row.id for row in ranked],
+                np.column_stack([values[row.id] for row in ranked]),
+                numbered(np.unique(names, return_inverse=True)[1]),
+                np.array([competes(row.result) for row in ranked]),
+            )
+    return NoMatch(tuple(rows), standing, tuple(left), groups)
+
+
+def columns_of(rows: Sequence[Row]) -> list[str]:
+    """Of `SHOWN`, the metrics that some of the rows have."""
+    return [name for name in SHOWN if any(name in row.result.metrics.metrics for row in rows)]
+
+
+def _values(result: Result) -> tuple[NDArray[np.float64], pa.Table]:
+    """(queries,) the values whose mean is the metric, over all queries; and the queries.
+
+    Raises:
+        ResultError: they cannot be read, or have another mean than the result says.
+    """
+    path = result.folder / PER_QUERY
+    table = read_columns(result, PER_QUERY, ["query_id", "unit", "n_gold", METRIC])
+    if METRIC not in table.column_names or table.schema.field(METRIC).type != pa.float64():
+        raise ResultError(f"{path} has no numbers of {METRIC}, and its metrics have a mean.")
+    values: NDArray[np.float64] = table[METRIC].combine_chunks().to_numpy(zero_copy_only=False)
+    if not np.isfinite(values).all() or abs(float(values.mean()) - result.metrics.metrics[METRIC].mean) > _TOLERANCE:
+        raise ResultError(f"{path} and metrics.json give different means of {METRIC}: one of them was edited.")
+    return values, table.select(["query_id", "unit", "n_gold"])

@@ -1,0 +1,50 @@
+"""The page of a board's queries that no tool answers: which methods know when there is nothing to find."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from bench.errors import ResultError
+from bench.leaderboard.boards.board import Board, Rejected
+from bench.leaderboard.boards.nomatch import METRIC, columns_of, no_match
+from bench.leaderboard.pages.registry import Page
+from bench.leaderboard.pages.rendering import render
+from bench.leaderboard.writer import Writer
+from bench.metrics import parse_metric
+from bench.stats.noninferiority import FEWEST_UNITS
+
+
+def no_match_path(board: Board) -> str:
+    """Where the page of a board is, if it has one."""
+    return f"n/{board.slug}.html"
+
+
+def write_no_match(board: Board, rejected: list[Rejected], writer: Writer) -> bool:
+    """Write the page; whether there is one. A table that is not what it should be is added to what is rejected."""
+    try:
+        found = no_match(board)
+    except (ResultError, pa.ArrowException) as error:
+        reason = f"the board of queries that no tool answers is omitted: {str(error).splitlines()[0]}"
+        rejected.append(Rejected(board.name, reason))
+        return False
+    if found is None:
+        return False
+    columns, other = columns_of(found.rows), columns_of([row for row, _ in found.left])
+    page = render(
+        "nomatch",
+        "../",
+        board=board,
+        metrics=board.first.metrics,
+        found=found,
+        data=board.first.manifest.dataset,
+        columns=columns,
+        other_columns=other,
+        measures={name: parse_metric(name).measure for name in {*columns, *other}},
+        primary=METRIC,
+        fewest=FEWEST_UNITS,
+    )
+    writer.put(no_match_path(board), page)
+    return True
+
+
+PAGE = Page("no match", "n/*.html")
