@@ -464,10 +464,11 @@ def _unfinished(results: Path) -> list[Rejected]:
 
 
 def _sample(values: NDArray[np.float64], units: NDArray[np.int64]) -> Sample:
+    """The sample of some queries, whose units are numbered from 0 without a gap."""
     if not len(values):
         nothing = np.full(values.shape[1], np.nan)
         return Sample(0, nothing, nothing)
-    return Sample(len(values), *mean_errors(values, numbered(units)))
+    return Sample(len(values), *mean_errors(values, units))
 
 
 def sampled(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool) -> Board:
@@ -481,12 +482,13 @@ def sampled(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool) ->
 
     count = max((len(row.values) for row in board.rows if row.values is not None), default=0)
     units = np.arange(count) if board.units is None else board.units
+    kinds = {"all": np.ones(count, dtype=np.bool_), **masks}
+    codes = {kind: numbered(units[mask]) for kind, mask in kinds.items()}
 
     def of(row: Row) -> Row:
         if row.values is None or not len(row.values):
             return row
-        every = np.ones(len(row.values), dtype=np.bool_)
-        samples = {kind: _sample(row.values[mask], units[mask]) for kind, mask in {"all": every, **masks}.items()}
+        samples = {kind: _sample(row.values[mask], codes[kind]) for kind, mask in kinds.items()}
         return replace(row, values=row.values if keep else None, samples=samples)
 
     return replace(board, rows=tuple(of(row) for row in board.rows))
