@@ -35,6 +35,7 @@ types: $(READY)
 	MYPYPATH=build/typed $(BIN)/mypy -p bench
 	MYPYPATH=build/typed $(BIN)/mypy tests/api/usercode.py
 	MYPYPATH=build/typed $(BIN)/mypy benchmarks/*.py
+	cd benchmarks/abuse && MYPYPATH=../../build/typed:. ../../$(BIN)/mypy --config-file ../../pyproject.toml *.py
 	cd tests && MYPYPATH=../build/typed:. ../$(BIN)/mypy --config-file ../pyproject.toml $(MYPY_TESTS) .
 
 # Retrieval against blessed baselines; what a method answers may change on purpose only (EFFECTIVENESS.md).

@@ -39,6 +39,7 @@ from bench.leaderboard.pages.dataset import slice_masks, write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
 from bench.leaderboard.pages.nomatch import no_match_path, write_no_match
 from bench.leaderboard.pages.result import write_results
+from bench.leaderboard.pages.slices import slices_path, write_slices
 from bench.leaderboard.pages.tools import write_tools
 from bench.leaderboard.pages.trend import write_trend
 from bench.leaderboard.writer import Writer, Written, is_path
@@ -172,7 +173,8 @@ def _made(job: Job) -> Done:
     slices = slice_masks(data, own)
     tools = write_tools(board, data, rejected, writer)
     no_match = no_match_path(board) if write_no_match(board, rejected, writer) else ""
-    write_dataset(board, data, explorer, tools, own, job.sized, no_match, writer)
+    sliced = slices_path(board) if write_slices(board, slices, writer) else ""
+    write_dataset(board, data, explorer, tools, own, job.sized, no_match, sliced, writer)
     pairs = pairs_of(board)
     write_pairs(board, pairs, explorer, writer)
     write_trend(board, writer)

@@ -90,31 +90,33 @@ def build(
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 selects a free port.")
 @results_option
 def serve(out: Path, reproduction: Path | None, port: int, results: Path | None) -> None:
-    """Build the site, serve it on localhost, and rebuild it whenever a result changes."""
+    """Serve the site on localhost, and build it again whenever a result changes.
+
+    A site that was built before is served at once, while it is being brought up to date.
+    """
     site, server_module = _module("site"), _module("serve")
     folder = results or results_folder()
     server = server_module.open_server(out, port)
+    told = f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)"
 
     def again() -> None:
         click.echo(_summary(site.build_site(folder, out, reproduction)))
 
-    stop = threading.Event()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
+        built = (out / "index.html").is_file()
+        if built:
+            click.echo(f"{told}; until the new pages are ready, it has those of the last build")
         # Taken before the build: what changes while it runs is seen afterwards.
         before = server_module.state_of(folder)
         again()
-        click.echo(f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)")
-
-        def say(text: str) -> None:
-            say(text)
-
-        watcher = threading.Thread(target=server_module.watch, args=(folder, before, again, say, stop), daemon=True)
-        watcher.start()
-        server.serve_forever()
+        if not built:
+            click.echo(told)
+        server_module.watch(folder, before, again, say, threading.Event())
     except KeyboardInterrupt:
         click.echo("")
     finally:
-        stop.set()
+        server.shutdown()
         server.server_close()
 
 

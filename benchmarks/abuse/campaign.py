@@ -1,4 +1,4 @@
-"""The campaign of abuse: `python benchmarks/abuse/campaign.py [--part inputs] [--scale 0.1] [--out table.md]`.
+"""The campaign of abuse: `python benchmarks/abuse/campaign.py [--part inputs] [--scale 0.1]`.
 
 Prints a table of what was tried and what failed; exits with 1 if anything did. At scale 1 it takes hours.
 """

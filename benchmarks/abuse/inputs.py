@@ -7,6 +7,7 @@ JSON replaced. A reader runs in a forked child with the modules already loaded.
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 import os
 import random
@@ -199,10 +200,8 @@ def campaign(folder: Path, count: int, seed: int, bench: Callable[..., str]) -> 
     """Readers with the number of inputs and what failed, each with the seed that makes it again."""
     readers = prepared(folder, bench)
     # Loaded before the first fork, so that a child only reads.
-    import bench.api
-    import bench.cli
-    import bench.evaluation.runner
-
+    for name in ("bench.api", "bench.cli", "bench.evaluation.runner"):
+        importlib.import_module(name)
     rows = []
     for place, reader in enumerate(readers):
         path = folder / reader.file

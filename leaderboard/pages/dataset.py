@@ -66,6 +66,7 @@ def write_dataset(
     query_ids: Sequence[str],
     sized: bool,
     no_match: str,
+    sliced: str,
     writer: Writer,
 ) -> None:
     """Write a board's page, and its explorer's.
@@ -78,6 +79,7 @@ def write_dataset(
         query_ids: of the judged queries, in the order of the rows' values.
         sized: whether its dataset has a page of libraries of other sizes.
         no_match: where the page of its queries that no tool answers is; empty if there is none.
+        sliced: where the page of its slices is, likewise.
         writer: writes.
     """
     standing = board.standings.get(RANKED[0])
@@ -142,6 +144,7 @@ def write_dataset(
         latex=table_path(board.first) if board.current else "",
         libraries=libraries_path(base_of(board.spec)) if sized else "",
         no_match=no_match,
+        sliced=sliced,
         own_library=base_of(board.spec) == board.spec,
     )
     writer.put(f"d/{board.slug}.html", page)

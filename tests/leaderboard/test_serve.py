@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import shutil
+import signal
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -68,3 +72,37 @@ def test_a_change_of_a_result_builds_again_and_a_build_that_fails_does_not_end_i
     finally:
         stop.set()
         watcher.join(10)
+
+
+def test_the_command_serves_the_last_build_at_once_and_goes_on_after_a_build_that_fails(
+    ready: Path, build: Callable[..., Any]
+) -> None:
+    site = build()
+    line = [sys.executable, "-m", "bench", "leaderboard", "serve", "--port", "0", "--out", str(site.folder)]
+    process = subprocess.Popen(
+        [*line, "--results", str(ready)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert "it has those of the last build" in first
+        with urllib.request.urlopen(first.split()[0], timeout=30) as answer:
+            assert b"bench" in answer.read()
+        assert "0 rejected" in process.stdout.readline()
+        # A build cannot write where a folder is; the preview says so, and builds again after the next change.
+        (site.folder / "index.html").unlink()
+        (site.folder / "index.html").mkdir()
+        (site.folder / "index.html" / "in the way").touch()
+        shutil.rmtree(next(ready.glob("*/random-*")))
+        assert "index.html" in process.stdout.readline()
+        shutil.rmtree(site.folder / "index.html")
+        shutil.rmtree(next(ready.glob("*/oracle-*")))
+        assert "0 rejected" in process.stdout.readline()
+        with urllib.request.urlopen(first.split()[0], timeout=30) as answer:
+            assert b"Oracle" not in answer.read()
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=30)[0].strip() == ""
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.wait()

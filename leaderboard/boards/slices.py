@@ -1,0 +1,85 @@
+"""A board's methods among the queries of one value of a slice: an order, intervals and tiers of their own.
+
+Means are those of `bench show --by`, and so are their intervals. Tiers are those of the board, made from these queries
+alone: every pair of methods is tested, and corrected for the other pairs of the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.leaderboard.boards.board import RANKED, Board, Row
+from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
+from bench.metrics import parse_metric
+from bench.results.comparing import competes
+from bench.results.intervals import BOOTSTRAP_SEED
+from bench.results.units import numbered
+from bench.stats.bootstrap import bca_intervals
+from bench.stats.noninferiority import FEWEST_UNITS
+
+METRIC = RANKED[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """The methods of a board on the queries that have one value of a slice.
+
+    Attributes:
+        value: `-` for the queries without one.
+        n, groups: judged queries, and their units of independence.
+        rows: best first.
+        means: (rows,).
+        spans: (rows, 2) 95% intervals of the means; NaN where there is none.
+        standing: tiers and ranks of the rows; None where there are too few groups for conclusions.
+    """
+
+    value: str
+    n: int
+    groups: int
+    rows: tuple[Row, ...]
+    means: NDArray[np.float64]
+    spans: NDArray[np.float64]
+    standing: RankedSystems | None
+
+    @property
+    def first(self) -> list[Row]:
+        """The methods of the first tier; only the best one where there are no tiers."""
+        if self.standing is None:
+            return list(self.rows[:1])
+        return [row for row, tier in zip(self.rows, self.standing.tier.tolist(), strict=True) if tier == 1]
+
+
+def inside_slices(board: Board, masks: Mapping[str, NDArray[np.bool_]]) -> list[Inside]:
+    """The ranking among the queries of each value of a slice, in the order of the values.
+
+    Args:
+        board: with the values of its rows; rows without, oracles and what other code computed are left out.
+        masks: value -> (judged queries,) which of them have it.
+    """
+    rows, columns = [], []
+    for row in board.rows:
+        if row.values is not None and not row.oracle and METRIC not in row.older:
+            rows.append(row)
+            columns.append(row.values[:, RANKED.index(METRIC)])
+    if not board.current or board.units is None or not rows:
+        return []
+    values = np.column_stack(columns)
+    contend = np.array([competes(row.result) for row in rows])
+    span = parse_metric(METRIC).measure.span
+    found = []
+    for value, mask in masks.items():
+        units = numbered(board.units[mask])
+        means = values[mask].mean(axis=0)
+        order = np.argsort(-means, kind="stable")
+        own, groups = values[mask][:, order], int(units.max()) + 1
+        names = [rows[i] for i in order]
+        standing = None
+        if groups >= FEWEST_UNITS:
+            standing = ranked_systems([row.id for row in names], own, units, contend[order])
+        spans = bca_intervals(own, seed=BOOTSTRAP_SEED, units=units, span=span)
+        found.append(Inside(value, len(own), groups, tuple(names), means[order], spans, standing))
+    return found
