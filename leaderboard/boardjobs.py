@@ -29,6 +29,7 @@ from bench.leaderboard.boards.board import (
     slug_of,
 )
 from bench.leaderboard.boards.facts import data_of, facts_of, novelty_masks, state_of_data
+from bench.leaderboard.boards.nomatch import METRIC as NO_MATCH
 from bench.leaderboard.boards.pairs import Pairs, pairs_of
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.boards.tables import checked_values, read_columns
@@ -48,7 +49,7 @@ from bench.results.store import PER_QUERY, REPEATS, RUN, Result
 #: Values of all results together from which on the work is worth a second process.
 _WORTH_PROCESSES = 300_000
 #: Changes when what is kept of a board does.
-_FORM = 5
+_FORM = 6
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,10 @@ def _made(job: Job) -> Done:
         rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
     slices = slice_masks(data, own)
     tools = write_tools(board, data, rejected, writer)
-    no_match = no_match_path(board) if write_no_match(board, rejected, writer) else ""
+    unanswered = write_no_match(board, rejected, writer)
+    if unanswered is not None and unanswered.standing is not None:
+        board.standings[NO_MATCH] = unanswered.standing
+    no_match = "" if unanswered is None else no_match_path(board)
     sliced = slices_path(board) if write_slices(board, slices, writer) else ""
     write_dataset(board, data, explorer, tools, own, job.sized, no_match, sliced, writer)
     pairs = pairs_of(board)

@@ -135,7 +135,8 @@ class Board:
             protocol, which knew none.
         current: of the current protocol; others are kept and not ranked.
         rows: best first by the first of RANKED, oracles last.
-        standings: metric -> tiers and ranks of the rows that are ranked by it.
+        standings: metric -> tiers and ranks of the rows that are ranked by it; besides those of RANKED, the metric of
+            queries that no tool answers, where they are enough.
         superseded: older answers to the same questions.
     """
 

@@ -23,18 +23,18 @@ MOST_SERIES = 8
 #: Places of a point's label, best first: how far to the right and below, and whether it ends there. Those next to the
 #: point come before those that need a line.
 _NEXT = [(9, 4, False), (-9, 4, True), (9, -10, False), (-9, 18, True), (9, 20, False), (-9, -10, True)]
-_PLACES = np.array(
+_LED = [
     [
-        *_NEXT,
-        *(
-            (dx * side, 4 + 15 * step * turn, side < 0)
-            for step in range(2, 30)
-            for dx in (16, 48)
-            for turn in (-1, 1)
-            for side in (1, -1)
-        ),
+        (dx * side, 4 + 15 * step * turn, side < 0)
+        for step in range(first, 30)
+        for dx in apart
+        for turn in (-1, 1)
+        for side in (1, -1)
     ]
-)
+    for first, apart in ((2, (16, 48)), (0, (96, 160, 240, 340, 460)))
+]
+#: The farther ones are looked at only where none of the nearer ones is free.
+_PLACES = [np.array([*_NEXT, *_LED[0]]), np.array(_LED[1])]
 _DASHES = ("", "7 4", "2 3", "9 3 2 3", "", "7 4", "2 3", "9 3 2 3")
 
 
@@ -386,19 +386,20 @@ def _placed(text: str, x: float, y: float, right: float, bottom: float, taken: l
     It is omitted if there is no room in the whole picture.
     """
     width = 6.6 * len(text)
-    start = x + _PLACES[:, 0] - np.where(_PLACES[:, 2], width, 0)
-    row = y + _PLACES[:, 1]
-    inside = (start >= 56) & (start + width <= right) & (row >= 12) & (row <= bottom - 4)
     lows, highs, rows = np.array(taken).reshape(-1, 3).T
-    clear = (np.abs(row[:, None] - rows) > 14) | (start[:, None] > highs) | (start[:, None] + width < lows)
-    free = np.flatnonzero(inside & clear.all(axis=1))
-    if not len(free):
-        return ""
-    first = int(free[0])
-    dx, dy, end = _PLACES[first].tolist()
-    taken.append((float(start[first]), float(start[first]) + width, y + dy))
-    lead = f'<path class="lead" d="M{x:.1f},{y:.1f}L{x + dx:.1f},{y + dy - 4:.1f}"/>' if first >= len(_NEXT) else ""
-    return lead + _text(x + dx, y + dy, text, "end" if end else "")
+    for places in _PLACES:
+        start = x + places[:, 0] - np.where(places[:, 2], width, 0)
+        row = y + places[:, 1]
+        inside = (start >= 56) & (start + width <= right) & (row >= 12) & (row <= bottom - 4)
+        clear = (np.abs(row[:, None] - rows) > 14) | (start[:, None] > highs) | (start[:, None] + width < lows)
+        free = np.flatnonzero(inside & clear.all(axis=1))
+        if len(free):
+            dx, dy, end = places[free[0]].tolist()
+            taken.append((float(start[free[0]]), float(start[free[0]]) + width, y + dy))
+            near = places is _PLACES[0] and free[0] < len(_NEXT)
+            lead = "" if near else f'<path class="lead" d="M{x:.1f},{y:.1f}L{x + dx:.1f},{y + dy - 4:.1f}"/>'
+            return lead + _text(x + dx, y + dy, text, "end" if end else "")
+    return ""
 
 
 def _apart(places: Sequence[float], gap: float, top: float, bottom: float) -> list[float]:

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from bench.errors import ResultError
 from bench.leaderboard.boards.board import Board, Rejected
-from bench.leaderboard.boards.nomatch import METRIC, columns_of, no_match
+from bench.leaderboard.boards.nomatch import METRIC, NoMatch, columns_of, no_match
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
@@ -19,16 +19,16 @@ def no_match_path(board: Board) -> str:
     return f"n/{board.slug}.html"
 
 
-def write_no_match(board: Board, rejected: list[Rejected], writer: Writer) -> bool:
-    """Write the page; whether there is one. A table that is not what it should be is added to what is rejected."""
+def write_no_match(board: Board, rejected: list[Rejected], writer: Writer) -> NoMatch | None:
+    """Write the page; what is on it, if there is one. A table that is not what it should be is added to what is rejected."""
     try:
         found = no_match(board)
     except (ResultError, pa.ArrowException) as error:
         reason = f"the board of queries that no tool answers is omitted: {str(error).splitlines()[0]}"
         rejected.append(Rejected(board.name, reason))
-        return False
+        return None
     if found is None:
-        return False
+        return None
     columns, other = columns_of(found.rows), columns_of([row for row, _ in found.left])
     page = render(
         "nomatch",
@@ -44,7 +44,7 @@ def write_no_match(board: Board, rejected: list[Rejected], writer: Writer) -> bo
         fewest=FEWEST_UNITS,
     )
     writer.put(no_match_path(board), page)
-    return True
+    return found
 
 
 PAGE = Page("no match", "n/*.html")

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.leaderboard.pages import charts
@@ -92,6 +92,19 @@ def test_whichever_place_a_label_finds_it_is_as_far_from_its_point() -> None:
     assert (float(end[1]), float(end[2]) + 4) == (float(text.attrib["x"]), float(text.attrib["y"]))
 
 
+@example(
+    # Many of few costs: the places next to them are not enough.
+    points=[
+        charts.Point(f"m{i}", cost, quality)
+        for i, (cost, quality) in enumerate(
+            zip(
+                (731, 2, 2, 557, 1, 557, 557, 2, 245086, 1616, 605, 2, 60, 1, 922, 1, 1e-06),
+                (0.0625, 0.75, 1, 0, 0, 0, 0, 0.25, 0, 0.9375, 1, 1, 0, 0, 0.5, 0.0625, 0),
+                strict=True,
+            )
+        )
+    ]
+)
 @given(_POINTS)
 def test_every_point_has_a_name_and_no_name_covers_another(points: list[charts.Point]) -> None:
     points = [charts.Point(f"method {point.name} of many", point.cost, point.quality) for point in points]

@@ -59,6 +59,7 @@ def test_a_new_result_rewrites_the_pages_that_show_it_and_no_other(
         f"d/{board}.html",
         f"e/{board}.html",
         f"n/{board}.html",
+        f"s/{board}.html",
         *(path for path in written if path.startswith(f"e/{board}/")),
         *(path for path in written if path.startswith("m/") and path != "m/random.html"),
     }

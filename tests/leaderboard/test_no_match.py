@@ -55,7 +55,8 @@ def test_p_values_are_those_of_the_command(
     isolated: None, build: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept("bm25", "hybrid")
-    (board,) = build().made.boards
+    site = build()
+    (board,) = site.made.boards
     found = nomatch.no_match(board)
     assert found.groups == 23
     assert [row.family for row in found.rows] == ["bm25", "hybrid"]
@@ -64,6 +65,12 @@ def test_p_values_are_those_of_the_command(
     assert command(["compare", second, first, "-m", "auroc", "--json"]) == 0
     assert repr(float(found.standing.pairs[0, 1])) in json.dumps(json.loads(capsys.readouterr().out))
     assert found.standing.tier.tolist() == [1, 1 if found.standing.pairs[0, 1] >= 0.05 else 2]
+    # Others can check them, also after a build that had nothing to do.
+    for folder in (site, build()):
+        (exported,) = json.loads((folder.folder / "results.json").read_text("utf-8"))["boards"]
+        (told,) = [item for item in exported["standings"] if item["metric"] == "auroc"]
+        assert told["p"][0] == [found.standing.pairs[0, 1]]
+        assert (told["systems"], told["tiers"]) == ([first, second], found.standing.tier.tolist())
 
 
 def test_no_two_of_a_tier_differ(isolated: None, build: Callable[..., Any]) -> None:
