@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.leaderboard.boards.board import Board, Row
+from bench.leaderboard.boards.names import apart
 from bench.leaderboard.boards.pairs import (
     BACK_HIGH,
     BACK_LOW,
@@ -114,14 +115,22 @@ def _write(content: Content, writer: Writer) -> None:
     main = [board for board in content.views[0].boards if board.slug in content.pairs]
     others = [board for board in content.boards if board.slug in content.pairs and board not in main]
     listed = [(board, row) for board in (*main, *others) for row in board.rows]
-    names = sorted({row.full_name for board, row in listed if row.id in content.pairs[board.slug].ids})
+    rows = {row.full_name: row for board, row in reversed(listed) if row.id in content.pairs[board.slug].ids}
+    titles = apart(
+        [row.called for row in rows.values()],
+        [row.setting for row in rows.values()],
+        [row.name for row in rows.values()],
+        list(rows),
+    )
+    titled = dict(zip(rows, titles, strict=True))
     page = render(
         "compare",
         "",
         "compare.html",
         metric=METRIC,
         boards=[*((board, True) for board in main), *((board, False) for board in others)],
-        names=names,
+        names=sorted(titled.items(), key=lambda item: (item[1].casefold(), item[0])),
+        titled=titled,
         presets=_presets(content, main),
         untested=[board.name for board in content.boards if board.current and board.slug not in content.pairs],
     )

@@ -9,6 +9,7 @@ from bench.leaderboard.boards.libraries import listed, standalone
 from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
+from bench.leaderboard.pages.slices import slices_path
 from bench.leaderboard.writer import Writer
 
 
@@ -22,11 +23,17 @@ def _write(content: Content, writer: Writer) -> None:
             card_of(board.spec),
             _tied(board),
             list(listed(board.spec, content.boards)) if board is first[board.spec] else [],
+            [(words, path) for words, path in _more(board) if path in writer.keys],
         )
         for board in standalone(content.boards)
     ]
     page = render("datasets", "", "datasets.html", boards=boards, metric=RANKED[0], libraries=libraries_path, main=main)
     writer.put("datasets.html", page)
+
+
+def _more(board: Board) -> list[tuple[str, str]]:
+    """Pages of a board besides its own, if it has them."""
+    return [("queries", f"e/{board.slug}.html"), ("by slice", slices_path(board))]
 
 
 def _tied(board: Board) -> int:

@@ -20,7 +20,7 @@ def no_match_path(board: Board) -> str:
 
 
 def write_no_match(board: Board, rejected: list[Rejected], writer: Writer) -> NoMatch | None:
-    """Write the page; what is on it, if there is one. A table that is not what it should be is added to what is rejected."""
+    """Write the page; what is on it, if there is one. A table that cannot be read is added to what is rejected."""
     try:
         found = no_match(board)
     except (ResultError, pa.ArrowException) as error:

@@ -97,6 +97,9 @@ def test_names_in_the_address_choose_methods_and_lead_to_their_queries(
         assert float(own[2]) == pytest.approx(found[pairs_module.DIFFERENCE], abs=5e-4)
         assert [int(own[6]), int(own[7])] == found[[pairs_module.WINS, pairs_module.LOSSES]].tolist()
     assert not browser.run("return document.getElementById('presets').checkVisibility()")
+    # The address holds names of methods, the page what readers call them.
+    heads = browser.run("return [...document.querySelectorAll('#compared h2')].map(head => head.textContent)")
+    assert heads == [f"{rows[name].title} less {rows['bm25'].title}" for name in names[1:3]]
     # A name that is gone is dropped, and no other method put in its place.
     assert "no-such-method" not in browser.run("return location.hash")
     browser.find("#compared td a").click()

@@ -8,7 +8,8 @@
   const say = form.querySelector("output");
   const metric = document.getElementById("metric").textContent;
   const boards = [...document.querySelectorAll("#boards li")].map((item) => ({ name: item.textContent, slug: item.dataset.slug, ranked: item.dataset.ranked === "y" }));
-  const known = new Set([...form.elements.base.options].map((item) => item.value).filter(Boolean));
+  /* Name in addresses -> what a reader calls it. */
+  const known = new Map([...form.elements.base.options].filter((item) => item.value).map((item) => [item.value, item.textContent]));
   const data = new Map();
   let chosen = [];
   let loading = null;
@@ -40,18 +41,19 @@
   };
   const table = (base, other) => {
     const made = make("section");
-    const title = make("h2", other + " ");
-    title.append(make("small", "less " + base));
+    const [first, second] = [base, other].map((name) => known.get(name));
+    const title = make("h2", second + " ");
+    title.append(make("small", "less " + first));
     const drop = make("button", "Remove");
     drop.type = "button";
-    drop.setAttribute("aria-label", "Remove " + other);
+    drop.setAttribute("aria-label", "Remove " + second);
     drop.addEventListener("click", () => set(chosen.filter((name) => name !== other)));
     const area = make("div", undefined, "scroll");
     area.setAttribute("role", "region");
-    area.setAttribute("aria-label", `${other} less ${base}`);
+    area.setAttribute("aria-label", `${second} less ${first}`);
     area.tabIndex = 0;
     const grid = document.getElementById("head").content.firstElementChild.cloneNode(true);
-    grid.caption.textContent = `${metric} of ${other} less that of ${base}`;
+    grid.caption.textContent = `${metric} of ${second} less that of ${first}`;
     const body = grid.createTBody();
     const commands = [];
     const tally = { better: 0, worse: 0, tied: 0 };

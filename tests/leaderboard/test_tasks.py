@@ -1,0 +1,154 @@
+"""What people come to the site for is three clicks from its home page at most, in a real Chromium.
+
+A click follows a link, presses a button or opens a part of the page; choosing from a menu is none.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from bench.results.store import PER_QUERY
+
+if TYPE_CHECKING:
+    from browser import Browser
+
+BOARD = Path(__file__).parents[2] / "board"
+DATASETS = ("apibank", "rectools", "starter", "toolbench-i2-cat", "toolbench-i2-inst")
+MOST = 3
+
+Visitor = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of some of the results that the repository keeps; the texts of the datasets are not at hand."""
+    base = tmp_path_factory.mktemp("tasks")
+    for name in DATASETS:
+        shutil.copytree(BOARD / "results" / name, base / "results" / name)
+    made = importlib.import_module("bench.leaderboard.site")
+    built = made.build_site(base / "results", base / "site", reproduction=BOARD / "reproduction.json")
+    assert not built.rejected
+    return base / "site"
+
+
+@pytest.fixture
+def click(browser: Browser, site: Path) -> Iterator[Visitor]:
+    """Clicks what a selector finds, from the home page on; of several, the one of that text."""
+    browser.open((site / "index.html").as_uri())
+    clicks = 0
+
+    def follow(selector: str, text: str = "") -> None:
+        nonlocal clicks
+        clicks += 1
+        found = browser.until(
+            lambda: [item for item in browser.all(selector) if text in ("", item.text) and item.is_displayed()]
+        )
+        found[0].click()
+
+    yield follow
+    assert 0 < clicks <= MOST
+
+
+def chosen(browser: Browser, name: str, value: str) -> None:
+    """Choose from a menu, as a person does."""
+    menu = browser.until(lambda: browser.find(f"select[name={name}]"))
+    (option,) = [item for item in menu.find_elements("css selector", "option") if item.get_attribute("value") == value]
+    option.click()
+    # The driver tells of a change alone; a browser tells of an input, too.
+    browser.run("arguments[0].dispatchEvent(new Event('input', {bubbles: true}))", menu)
+
+
+def values(method: str, dataset: str) -> Any:
+    """(judged queries,) recall@5 of a kept result."""
+    for folder in sorted((BOARD / "results" / dataset).iterdir()):
+        if json.loads((folder / "manifest.json").read_text("utf-8"))["method"]["spec"] == method:
+            table = pq.read_table(folder / PER_QUERY, columns=["n_gold", "recall@5"])
+            return table["recall@5"].to_numpy()[table["n_gold"].to_numpy() > 0]
+    raise AssertionError(f"no kept result of {method}")
+
+
+def test_the_best_untrained_method_of_a_dataset_and_whether_its_lead_is_real(browser: Browser, click: Visitor) -> None:
+    click("nav a", "Datasets")
+    click("th a", "toolbench-i2-inst")
+    # Nothing of it was there to train on.
+    facts = browser.run("return [...document.querySelectorAll('dl.facts div')].map(item => item.textContent)")
+    assert "training queries0" in facts
+    rows = browser.run(
+        "return [...document.querySelectorAll('#rows tbody tr:not(.oracle)')]"
+        ".map(row => [row.cells[0].textContent, row.cells[2].textContent, row.cells[3].textContent])"
+    )
+    assert rows[0][0] == "1"
+    assert "Recommended" in rows[0][1]
+    # Others are in its tier: its lead is not established.
+    assert [tier for tier, *_ in rows].count("1") > 1
+
+
+def test_queries_on_which_one_method_beats_another_by_a_metric(browser: Browser, click: Visitor) -> None:
+    click("nav a", "Datasets")
+    row = "//tr[th/a[text()='apibank']]//small/a[text()='queries']"
+    address = browser.driver.find_element("xpath", row).get_attribute("href")
+    click(f"a[href='{str(address).rpartition('/site/')[2]}']")
+    for name, value in {"a": "tgr", "b": "dense", "by": "recall@5", "show": "better"}.items():
+        chosen(browser, name, value)
+    number = int(np.sum(values("tgr", "apibank") > values("dense", "apibank")))
+    browser.until(lambda: f"of {number}" in browser.find(".pager output").text)
+
+
+def test_the_command_of_a_number(browser: Browser, click: Visitor) -> None:
+    click("nav a", "Datasets")
+    click("th a", "starter")
+    click("#rows tbody tr:first-child td.n a")
+    assert "bench run --method" in browser.until(lambda: browser.find("pre.command")).text
+
+
+def test_two_methods_over_all_datasets(browser: Browser, click: Visitor) -> None:
+    click("nav a", "Compare")
+    chosen(browser, "base", "nearest-query")
+    chosen(browser, "add", "ptr")
+    browser.until(lambda: browser.all("#compared tbody tr"))
+    rows = browser.run(
+        "return [...document.querySelectorAll('#compared tbody tr')]"
+        ".map(row => [row.querySelector('a').textContent, row.cells[2].textContent])"
+    )
+    assert dict(rows) == {
+        name: f"{float(np.mean(values('ptr', name) - values('nearest-query', name))):+.3f}"
+        for name in ("rectools", "starter")
+    }
+
+
+def test_published_and_measured_values_of_a_row_of_a_paper(browser: Browser, click: Visitor) -> None:
+    click("nav a", "Methods")
+    click("th a", "TGR")
+    rows = browser.run(
+        "return [...document.querySelectorAll('table')].flatMap(table => [...table.tBodies[0].rows]"
+        ".map(row => [...row.cells].map(cell => cell.textContent)))"
+    )
+    (published,) = {row[4].split()[0] for row in rows if row[1:4:2] == ["PMLM-L3-v2+TGR-d", "recall@5"]}
+    assert published == "0.736"
+    (measured,) = [row[1] for row in rows if row[0].startswith("TGR, learned graph (TGR-d)") and len(row) > 2][:1]
+    spec = "tgr(discriminator=models/dependency-discriminator, graph=discriminator)"
+    assert measured.startswith(f"{np.mean(values(spec, 'apibank')):.3f}")
+
+
+def test_subscribing_leads_to_a_feed(site: Path, browser: Browser, click: Visitor) -> None:
+    (link,) = {item.get_attribute("href") for item in browser.all("main a") if item.text == "subscribe"}
+    assert str(link).endswith("feed.xml")
+    assert ElementTree.parse(site / "feed.xml").getroot().findall("channel/item")
+    click("main a", "subscribe")
+
+
+def test_citing_the_board(browser: Browser, click: Visitor) -> None:
+    click("main a", "cite the board")
+    text = browser.find("#cite ~ pre").text
+    assert text.startswith("@misc{")
+    assert "Protocol" in text
