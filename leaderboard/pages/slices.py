@@ -49,6 +49,7 @@ def write_slices(board: Board, slices: Mapping[str, Mapping[str, NDArray[np.bool
             board=board,
             data=board.first.manifest.dataset,
             parts=parts,
+            limit=any(item.standing and not item.standing.exact for _, _, found, _ in parts for item in found),
             metric=METRIC,
             most=_MOST_ROWS,
             fewest=FEWEST_UNITS,
