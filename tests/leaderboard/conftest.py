@@ -9,6 +9,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,22 +73,23 @@ class Built:
         return {str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*.*")}
 
 
+@contextmanager
+def _of_this_run(shared_cache: Path) -> Iterator[None]:
+    """The cache of this test run and no network, for what is made once: such fixtures come before a test's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_CACHE", str(shared_cache))
+        patch.setenv("BENCH_OFFLINE", "1")
+        yield
+
+
 @pytest.fixture(scope="session")
 def ready_results(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Path:
     """Results of a few methods on the embedded dataset, made once; do not touch."""
     folder = tmp_path_factory.mktemp("ready") / "results"
-    before = {name: os.environ.get(name) for name in ("BENCH_CACHE", "BENCH_OFFLINE")}
-    os.environ.update(BENCH_CACHE=str(shared_cache), BENCH_OFFLINE="1")
-    try:
-        methods = ["bm25", "bm25(k1=0.5)", "random", "oracle", "nearest-bundle(base=bm25)"]
-        asked = [word for name in methods for word in ("-m", name)]
+    methods = ["bm25", "bm25(k1=0.5)", "random", "oracle", "nearest-bundle(base=bm25)"]
+    asked = [word for name in methods for word in ("-m", name)]
+    with _of_this_run(shared_cache):
         assert command(["run", *asked, "-d", "starter", "-q", "--results", str(folder)]) == 0
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
     return folder
 
 
@@ -217,7 +219,7 @@ def _report(result: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Built:
     """A site with something on every kind of page, in a folder below the one that is served; do not touch."""
     base = tmp_path_factory.mktemp("full")
     results = base / "results"
@@ -253,7 +255,8 @@ def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     shown = json.loads(next(results.glob("*/bm25-*/manifest.json")).read_text("utf-8"))["result_id"]
     (base / "report.json").write_text(json.dumps(_report(shown)))
     site = importlib.import_module("bench.leaderboard.site")
-    built = Built(base / "site", site.build_site(results, base / "site", reproduction=base / "report.json"))
+    with _of_this_run(shared_cache):
+        built = Built(base / "site", site.build_site(results, base / "site", reproduction=base / "report.json"))
     assert [item.where for item in built.made.rejected] == ["starter/random-000000000000"]
     return built
 
