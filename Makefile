@@ -98,15 +98,16 @@ audit: $(SUPPLY)/.ready
 	$(SUPPLY)/bin/pip-audit --requirement $(SUPPLY)/pins --no-deps --disable-pip
 
 # The site of the results in SITE_RESULTS, by default those that the repository keeps; only pages that changed are written.
-# REPRODUCTION is a report of `bench reproduce` that is shown with them.
+# REPRODUCTION is a report of `bench reproduce` that is shown with them, BASELINES are shown over time.
 SITE_RESULTS ?= board/results
 SITE ?= site
 REPRODUCTION ?= $(if $(filter board/results,$(SITE_RESULTS)),board/reproduction.json)
+BASELINES ?= $(if $(filter board/results,$(SITE_RESULTS)),baselines)
 
 site: export BENCH_MIRROR ?= $(wildcard ../shared/mirror)
 site: $(READY)
 	$(BIN)/bench leaderboard build --results $(SITE_RESULTS) --out $(SITE) \
-		$(if $(REPRODUCTION),--reproduction $(REPRODUCTION))
+		$(if $(REPRODUCTION),--reproduction $(REPRODUCTION)) $(if $(BASELINES),--baselines $(BASELINES))
 
 # Recreates the results that the repository keeps: manifests, metrics and per-query values of all, rankings where they
 # are small. With BENCH_DATA=. the models of `bench reproduce train` are in models/; without them what needs them is

@@ -14,6 +14,7 @@ from pathlib import Path
 from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, family_of, read_results, slug_of
+from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set, views_of
@@ -69,6 +70,8 @@ def build_site(
     progress: Progress = QUIET,
     base_url: str | None = None,
     ranking_set: Path | None = None,
+    baselines: Path | None = None,
+    policy: Path | None = None,
 ) -> Site:
     """Write a site; pages that have not changed are left alone, and those of results that are gone are removed.
 
@@ -82,14 +85,20 @@ def build_site(
         progress: gets a step for each board.
         base_url: the site's address, if it has one: exports then have full links, and a sitemap.
         ranking_set: a TOML file with the datasets that methods are ranked on; by default the one that comes with bench.
+        baselines: a folder of baselines, or one: the site then has their history, with the verdicts of the gate.
+        policy: that of the gate; by default `gate.toml` next to the baselines.
 
     Raises:
-        UsageError: the report of a reproduction or the ranking set cannot be read, `base_url` is no address, or the
-            site would be inside the folder of results.
+        UsageError: the report of a reproduction, the ranking set or the policy cannot be read, `base_url` is no
+            address, a policy has no baselines, or the site would be inside the folder of results.
+        ResultError: a baseline cannot be read.
         StorageError: the folder cannot be written.
     """
     report = None if reproduction is None else read_reproduction(reproduction)
     chosen = read_ranking_set(ranking_set or DECLARED)
+    if policy is not None and baselines is None:
+        raise UsageError(f"the policy {policy} judges baselines: name them with --baselines.")
+    gates = None if baselines is None else read_gates(baselines, policy)
     check_apart(results, out)
     # By its real place: a link to a site is the same site.
     place = out.resolve()
@@ -119,7 +128,8 @@ def build_site(
         views, unranked = views_of(chosen, boards)
         cache = BuildCache(out)
         ranked = overall_boards(views, masks, absent, cache)
-        content = Content(boards, views, ranked, unranked, absent, rejected, report, shown, pairs, drawn)
+        histories = [] if gates is None else gate_histories(gates, every)
+        content = Content(boards, views, ranked, unranked, absent, rejected, report, shown, pairs, drawn, histories)
         for page in pages():
             if page.write is not None:
                 page.write(content, writer)

@@ -16,6 +16,15 @@ from bench.errors import UnavailableError
 from bench.storage.paths import results_folder
 
 _REPORT = click.Path(path_type=Path, dir_okay=False)
+_baselines_option = click.option(
+    "--baselines",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Baselines (a folder or a file) to show over time, with the gate's verdicts.",
+)
+_policy_option = click.option(
+    "--policy", type=_REPORT, default=None, help="The gate's policy [default: gate.toml next to the baselines]."
+)
 
 
 @click.group("leaderboard")
@@ -39,6 +48,8 @@ def command() -> None:
     default=None,
     help="TOML file with the datasets to rank on [default: the public set].",
 )
+@_baselines_option
+@_policy_option
 @click.option("--strict", is_flag=True, help="Fail with code 4 if a ranking or a dataset is missing.")
 @results_option
 @json_option
@@ -49,6 +60,8 @@ def build(
     base_url: str | None,
     jobs: int | None,
     ranking_set: Path | None,
+    baselines: Path | None,
+    policy: Path | None,
     strict: bool,
     results: Path | None,
     as_json: bool,
@@ -58,7 +71,9 @@ def build(
     Unchanged pages are not rewritten. Pages of deleted results are removed.
     """
     folder = results or results_folder()
-    site = _module("site").build_site(folder, out, reproduction, downloads, jobs, progress(), base_url, ranking_set)
+    site = _module("site").build_site(
+        folder, out, reproduction, downloads, jobs, progress(), base_url, ranking_set, baselines, policy
+    )
     if as_json:
         print_json(
             {
@@ -88,8 +103,17 @@ def build(
 @click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Folder of the site.")
 @click.option("--reproduction", type=_REPORT, default=None, help="A reproduction.json to publish with the results.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 selects a free port.")
+@_baselines_option
+@_policy_option
 @results_option
-def serve(out: Path, reproduction: Path | None, port: int, results: Path | None) -> None:
+def serve(
+    out: Path,
+    reproduction: Path | None,
+    port: int,
+    baselines: Path | None,
+    policy: Path | None,
+    results: Path | None,
+) -> None:
     """Serve the site on localhost, and build it again whenever a result changes.
 
     A site that was built before is served at once, while it is being brought up to date.
@@ -100,7 +124,7 @@ def serve(out: Path, reproduction: Path | None, port: int, results: Path | None)
     told = f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)"
 
     def again() -> None:
-        click.echo(_summary(site.build_site(folder, out, reproduction)))
+        click.echo(_summary(site.build_site(folder, out, reproduction, baselines=baselines, policy=policy)))
 
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -35,14 +36,14 @@ class Across:
     change: CatalogueChange
 
 
-def across_catalogues(candidate: Candidate, baseline: Baseline, dataset: Dataset) -> Across | list[str]:
+def across_catalogues(candidate: Candidate, baseline: Baseline, load: Callable[[bool], Dataset]) -> Across | list[str]:
     """Bring a candidate on another catalogue to the queries of a baseline; or say why that cannot be.
 
     Units of independence are those of the baseline. A requirement whose tools were all removed counts as missed.
 
     Args:
         candidate, baseline: the two, on the same split and protocol.
-        dataset: the candidate's.
+        load: the candidate's dataset, which is not asked for where the candidate says itself what it was asked.
     """
     if baseline.asked is None:
         return [
@@ -50,7 +51,7 @@ def across_catalogues(candidate: Candidate, baseline: Baseline, dataset: Dataset
             "result on a dataset of your own"
         ]
     ids = candidate.per_query["query_id"].to_pylist()
-    now = asked_of(dataset, ids)
+    now = candidate.asked or asked_of(load(True), ids)
     if differing := question_differences(baseline.asked, baseline.query_ids, now, ids):
         return [f"the queries differ: {'; '.join(differing)}; a catalogue may change, its queries may not"]
     known = baseline.dataset

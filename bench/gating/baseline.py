@@ -246,13 +246,20 @@ def read_baseline(path: Path) -> Baseline:
             what `bench bless` wrote.
     """
     try:
-        raw = json.loads(read_regular(path).decode("utf-8"))
+        data = read_regular(path)
     except FileNotFoundError:
         raise ResultError(
             f"there is no baseline {path}; `bench bless RESULT --out {path}` creates one from a result."
         ) from None
     except OSError as error:
         raise ResultError(f"cannot read the baseline {path}: {error.strerror}.") from None
+    return parse_baseline(data, str(path))
+
+
+def parse_baseline(data: bytes, path: str) -> Baseline:
+    """A baseline out of the content of its file, which is called `path` in messages; errors as of `read_baseline`."""
+    try:
+        raw = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ResultError(f"the baseline {path} is damaged ({error}); restore it from version control.") from None
     if not isinstance(raw, dict) or raw.get("schema_name") != "baseline":

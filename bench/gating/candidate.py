@@ -23,6 +23,7 @@ from bench.gating.baseline import Baseline, answers_digest, in_order, label_of
 from bench.metrics import Metric
 from bench.metrics.ties import Beyond
 from bench.protocol import Ranking, version_for
+from bench.results.catalogues import Asked
 from bench.results.comparing import without_code
 from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, ScoringCode
@@ -48,6 +49,7 @@ class Candidate:
         run: the rankings, with the columns query_id, rank and tool_id, of the first repeat; None where they are not
             known.
         repeats: how often each query was answered.
+        asked: what was asked of which tools, where that is known without the dataset.
     """
 
     label: str
@@ -65,6 +67,30 @@ class Candidate:
     per_query: pa.Table
     run: pa.Table | None = None
     repeats: int = 1
+    asked: Asked | None = None
+
+    @staticmethod
+    def of_baseline(baseline: Baseline) -> Candidate:
+        """A result as a baseline has it: a new baseline is held against the one that it replaces."""
+        columns = {"query_id": baseline.query_ids, "unit": [f"{unit:09}" for unit in baseline.units]}
+        numbers = {"n_gold": np.array(baseline.n_gold, dtype=np.int64)}
+        numbers |= {name: values.array() for name, values in baseline.values.items()}
+        return Candidate(
+            label=baseline.label,
+            result_id=baseline.result_id,
+            method_hash=baseline.method.hash,
+            dataset=baseline.dataset,
+            depth=baseline.depth,
+            protocol=baseline.protocol,
+            scoring=baseline.scoring,
+            n_failed=baseline.n_failed,
+            latency=baseline.latency,
+            hardware=baseline.hardware,
+            tokens=baseline.tokens,
+            rankings=baseline.rankings,
+            per_query=pa.table(columns | numbers),
+            asked=baseline.asked,
+        )
 
     @staticmethod
     def of(result: Result) -> Candidate:

@@ -70,7 +70,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
     differing = not_comparable(candidate, baseline, [rule.metric for rule in policy.rule], across=differs)
     changed = None
     if differs and not differing:
-        found = across_catalogues(candidate, baseline, load(True))
+        found = across_catalogues(candidate, baseline, load)
         if isinstance(found, Across):
             candidate, changed = found.candidate, found.change
         else:

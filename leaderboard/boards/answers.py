@@ -51,11 +51,11 @@ def answers(boards: Sequence[Overall]) -> list[Answer]:
     learners = [sum(_competes(row) and _learns(row) for row in board.places) for board in first]
     trained = first[learners.index(max(learners))]
     asked.insert(1, ("Best trained", trained, _learns))
-    asked += [
-        (f"Best: {board.view.title}", board, lambda row: True)
-        for board in first[1:]
-        if board.view.card and board is not trained
+    own = [
+        (f"Best: {board.view.title}", board, _any) for board in first[1:] if board.view.card and board is not trained
     ]
+    # What is declared next after the ranking is what most visitors have; the other views are for fewer.
+    asked = [*own[:1], *asked, *own[1:]]
     return [found for question, board, fits in asked if (found := _answer(question, board, fits))]
 
 
@@ -71,6 +71,10 @@ def _answer(question: str, board: Overall, fits: Callable[[OverallRow], bool]) -
 
 def _competes(row: OverallRow) -> bool:
     return row.tier is not None and competes(row.row.result)
+
+
+def _any(row: OverallRow) -> bool:
+    return True
 
 
 def _learns(row: OverallRow) -> bool:

@@ -18,7 +18,8 @@ from bench.leaderboard.boards.overall import Overall
 from bench.results.comparing import metric_difference
 from bench.results.store import Result
 
-_FIRST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+#: When what has no date was made: it was always there.
+FIRST_DATE = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,13 @@ class _Answer:
 
 def created(result: Result) -> datetime.datetime | None:
     """When a result was made, in UTC; none where its manifest has no date."""
+    return moment(result.manifest.environment.created)
+
+
+def moment(text: str) -> datetime.datetime | None:
+    """A date and time in UTC, out of its ISO form; none where it is none."""
     try:
-        found = datetime.datetime.fromisoformat(result.manifest.environment.created)
+        found = datetime.datetime.fromisoformat(text)
         return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
         return None
@@ -100,7 +106,7 @@ def _comparable(board: Board, rows: dict[str, Row], metric: str) -> Iterator[_An
         mean = result.metrics.metrics.get(metric)
         # What other code computed is no rank of today's metric.
         if mean is not None and metric_difference(result.manifest, row.result.manifest, metric) is None:
-            yield _Answer(created(result) or _FIRST, row, mean.mean)
+            yield _Answer(created(result) or FIRST_DATE, row, mean.mean)
 
 
 def _as_of(answers: Sequence[_Answer], at: datetime.datetime) -> dict[str, float]:

@@ -76,13 +76,30 @@ class Sized:
 
 @dataclass(frozen=True)
 class Stage:
-    """A mean with its interval at a time, and whether it is `better` or `worse` than the one before it."""
+    """A mean with its interval at a time.
+
+    Attributes:
+        verdict: a key of `MARKERS`; empty for a dot.
+        ring: whether there is a ring around the marker.
+    """
 
     name: str
     mean: float
     low: float | None
     high: float | None
     verdict: str
+    ring: bool = False
+
+
+#: Verdict -> its marker: a triangle that points up or down, an empty dot, a cross.
+MARKERS = {
+    "better": "up",
+    "worse": "down",
+    "regression": "down",
+    "inconclusive": "empty",
+    "not comparable": "cross",
+    "not run": "cross",
+}
 
 
 def tier_picture(title: str, bars: Sequence[Bar]) -> str:
@@ -317,7 +334,7 @@ def steps(title: str, points: Sequence[tuple[float, float]], across: str, up: st
 
 
 def trend(title: str, stages: Sequence[Stage], metric: str) -> str:
-    """Means with intervals in the order of time, evenly apart; triangles point to where a change was significant."""
+    """Means with intervals in the order of time, evenly apart, each with the marker of its verdict."""
     if len(stages) < 2:
         return ""
     stages = [item if _finite(item.low, item.high) else replace(item, low=None, high=None) for item in stages]
@@ -342,17 +359,25 @@ def trend(title: str, stages: Sequence[Stage], metric: str) -> str:
             parts.append(f'<path class="whisker" d="M{x:.1f},{y(item.low):.1f}V{y(item.high):.1f}"/>')
         said = f", {item.verdict}" if item.verdict else ""
         tip = _tip(f"{item.name}: {fixed(item.mean)} ({interval(item.low, item.high)}){said}")
-        step = {"better": -8, "worse": 8}.get(item.verdict)
-        if step is None:
-            parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{at:.1f}" r="4.5">{tip}</circle>')
-        else:
-            shape = f"M{x - 7:.1f},{at - step / 2:.1f}H{x + 7:.1f}L{x:.1f},{at + step:.1f}Z"
-            parts.append(f'<path class="dot" d="{shape}">{tip}</path>')
+        if item.ring:
+            parts.append(f'<circle class="ring" cx="{x:.1f}" cy="{at:.1f}" r="10"/>')
+        parts.append(_marker(MARKERS.get(item.verdict, "dot"), x, at, tip))
         if x - 36 >= free:
             parts.append(_text(x, bottom + 18, label(item.name, 10), "note middle"))
             free = x + 36
     parts.append(_text(left, top - 3, metric, "note"))
     return _svg(title, parts, bottom + 26)
+
+
+def _marker(kind: str, x: float, y: float, tip: str) -> str:
+    if kind in ("up", "down"):
+        step = -8 if kind == "up" else 8
+        shape = f"M{x - 7:.1f},{y - step / 2:.1f}H{x + 7:.1f}L{x:.1f},{y + step:.1f}Z"
+        return f'<path class="dot" d="{shape}">{tip}</path>'
+    if kind == "cross":
+        shape = f"M{x - 5:.1f},{y - 5:.1f}l10,10m0,-10l-10,10"
+        return f'<path class="cross" d="{shape}">{tip}</path>'
+    return f'<circle class="{"hollow" if kind == "empty" else "dot"}" cx="{x:.1f}" cy="{y:.1f}" r="4.5">{tip}</circle>'
 
 
 def _told_apart(series: Sequence[Series]) -> list[int]:

@@ -14,6 +14,7 @@ from bench.leaderboard.boards.libraries import standalone
 from bench.leaderboard.boards.overall import Overall, families, fragments
 from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.pages import charts
+from bench.leaderboard.pages.gates import latest_verdicts
 from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.nomatch import no_match_path
 from bench.leaderboard.pages.registry import Content, Page
@@ -69,6 +70,7 @@ def _write(content: Content, writer: Writer) -> None:
             libraries=[(content.main.get(base), base, libraries_path(base)) for base in sorted(content.drawn)],
             pictures=_pictures(board, names[board]) if path == "index.html" else [],
             claims=_claims(content),
+            gates=latest_verdicts(content.gates),
             date=max((item.latest for item in board.boards), default="")[:10],
             cite=_cite(content) if path == "index.html" else "",
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from bench.leaderboard.boards.board import Board, Rejected
+from bench.leaderboard.boards.gates import Gate
 from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.pairs import Pairs
 from bench.leaderboard.boards.rankingset import View, main_boards
@@ -35,6 +36,7 @@ class Content:
         shown: ids of the results that have a page.
         pairs: board's slug -> its pairs of methods, where they were tested one by one.
         drawn: specs of datasets that have results on libraries of other sizes, sound or not.
+        gates: histories of baselines, where the site has some.
     """
 
     boards: Sequence[Board]
@@ -47,6 +49,7 @@ class Content:
     shown: Collection[str]
     pairs: Mapping[str, Pairs]
     drawn: Collection[str]
+    gates: Sequence[Gate]
 
     @property
     def main(self) -> dict[str, Board]:

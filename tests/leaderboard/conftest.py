@@ -254,9 +254,13 @@ def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory, sha
     (broken / "metrics.json").write_text("{")
     shown = json.loads(next(results.glob("*/bm25-*/manifest.json")).read_text("utf-8"))["result_id"]
     (base / "report.json").write_text(json.dumps(_report(shown)))
+    baselines = base / "baselines"
+    assert command(["bless", str(other), "--out", str(baselines / "search.json"), "--by", "a person"]) == 0
+    (baselines / "gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
     site = importlib.import_module("bench.leaderboard.site")
     with _of_this_run(shared_cache):
-        built = Built(base / "site", site.build_site(results, base / "site", reproduction=base / "report.json"))
+        made = site.build_site(results, base / "site", reproduction=base / "report.json", baselines=baselines)
+    built = Built(base / "site", made)
     assert [item.where for item in built.made.rejected] == ["starter/random-000000000000"]
     return built
 

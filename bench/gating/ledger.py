@@ -1,0 +1,151 @@
+"""Baselines over time: the versions of each file that version control has, and the file as it is.
+
+A baseline is replaced by a commit, so its history is that of the file. Git is asked for it, and nothing of a repository
+is run: commits are listed and files of them are read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.errors import ResultError
+from bench.gating.baseline import Baseline, parse_baseline
+from bench.storage.paths import read_regular
+
+#: Versions of a file that are read, the newest.
+MOST_VERSIONS = 200
+#: Bytes of a version.
+_LARGEST = 64 << 20
+#: Seconds that git has for one answer.
+_PATIENCE = 60
+
+
+@dataclass(frozen=True)
+class Version:
+    """A baseline as it once was.
+
+    Attributes:
+        commit: the commit that brought it; empty for a file that is not committed as it is.
+        committed: the date of that commit.
+    """
+
+    baseline: Baseline
+    commit: str = ""
+    committed: str = ""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A file of a baseline and what it was before.
+
+    Attributes:
+        name: the file's name.
+        versions: the oldest first; a commit that changed nothing of the baseline is none.
+        unreadable: how many versions are damaged, or of a schema that this bench does not read.
+        cut: whether the checkout is shallow, so that earlier versions may be missing.
+    """
+
+    name: str
+    versions: tuple[Version, ...]
+    unreadable: int
+    cut: bool
+
+
+def read_ledgers(place: Path) -> list[Ledger]:
+    """The baselines of a folder, or the one of a file, by name.
+
+    JSON files of a folder that are not baselines are left out. Where a folder is not under git, or git is not
+    installed, a baseline has a single version.
+
+    Raises:
+        ResultError: there is no such place, it holds no baseline, or one of them cannot be read.
+    """
+    if place.is_dir():
+        files = sorted(path for path in place.glob("*.json") if path.is_file() and _claims_to_be_one(path))
+        if not files:
+            raise ResultError(f"there is no baseline in {place}; `bench bless RESULT --out {place}` writes one.")
+    else:
+        files = [place]
+    return [_ledger(path) for path in files]
+
+
+def _claims_to_be_one(path: Path) -> bool:
+    try:
+        data = read_regular(path, _LARGEST)
+    except OSError:
+        return False
+    try:
+        raw = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        # A damaged baseline is told; a broken file of something else is not ours.
+        return b'"schema_name": "baseline"' in data
+    return isinstance(raw, dict) and raw.get("schema_name") == "baseline"
+
+
+def _ledger(path: Path) -> Ledger:
+    try:
+        data = read_regular(path, _LARGEST)
+    except FileNotFoundError:
+        raise ResultError(f"there is no baseline {path}; `bench bless RESULT --out {path}` writes one.") from None
+    except OSError as error:
+        raise ResultError(f"cannot read the baseline {path}: {error.strerror}.") from None
+    now = parse_baseline(data, str(path))
+    found: list[Version] = []
+    unreadable = 0
+    for commit, committed in _commits(path):
+        size = _git(path, "cat-file", "-s", f"{commit}:./{path.name}")
+        if size is None:
+            continue  # The file was removed by this commit.
+        blob = _git(path, "cat-file", "blob", f"{commit}:./{path.name}") if int(size) <= _LARGEST else None
+        try:
+            if blob is None:
+                raise ResultError(f"{path} of {commit} cannot be read.")
+            version = Version(parse_baseline(blob, f"{path} of {commit}"), commit, committed)
+        except ResultError:
+            unreadable += 1
+            continue
+        if not found or found[-1].baseline.sha256 != version.baseline.sha256:
+            found.append(version)
+    if not found or found[-1].baseline.sha256 != now.sha256:
+        found.append(Version(now))
+    shallow = _git(path, "rev-parse", "--is-shallow-repository")
+    return Ledger(path.name, tuple(found), unreadable, shallow is not None and shallow.strip() == b"true")
+
+
+def _commits(path: Path) -> list[tuple[str, str]]:
+    """Commits that changed a file and their dates, the oldest first; of a file that is not under git, none."""
+    said = _git(path, "log", "--format=%H %cI", "--no-show-signature", "-n", str(MOST_VERSIONS), "--", f"./{path.name}")
+    lines = [] if said is None else said.decode("ascii", "replace").splitlines()
+    pairs = [line.partition(" ") for line in lines]
+    return [(commit, date) for commit, _, date in reversed(pairs) if commit and date]
+
+
+def _git(path: Path, *arguments: str) -> bytes | None:
+    """What git says in the folder of a file; None where it fails, as in a folder that is not under git."""
+    # Variables of a hook would lead to another repository; no pager or prompt may wait for somebody.
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            [
+                "git",
+                "--no-pager",
+                "--literal-pathspecs",
+                "-c",
+                "core.fsmonitor=false",
+                "-C",
+                str(path.parent),
+                *arguments,
+            ],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_PATIENCE,
+            check=True,
+            env=clean | {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout

@@ -1,0 +1,212 @@
+"""The gate over time: each version of a baseline, and each result on its question, held against the one in force.
+
+The verdicts are those of `bench gate` with the policy as it is now. A result is held against the baseline that was
+blessed last before it was made, a new version of a baseline against the version that it replaced.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from bench.data.dataset import Dataset
+from bench.data.sources import Sources
+from bench.errors import BenchError, UsageError
+from bench.gating.baseline import Baseline, label_of
+from bench.gating.candidate import Candidate
+from bench.gating.judge import baseline_side, judge, side_of
+from bench.gating.ledger import Ledger, Version, read_ledgers
+from bench.gating.policy import Policy, read_policy
+from bench.gating.report import GateReport, Side, not_judged
+from bench.leaderboard.boards.board import RANKED
+from bench.leaderboard.boards.history import FIRST_DATE, created, moment
+from bench.metrics import Scores, parse_metric
+from bench.registry.versions import load_version
+from bench.results.intervals import means_and_intervals
+from bench.results.manifest import Manifest, MetricValue
+from bench.results.store import Result
+from bench.results.units import numbered
+
+#: The policy of a folder of baselines, where no other one is named.
+POLICY = "gate.toml"
+#: Events of a baseline that are judged and shown.
+MOST_EVENTS = 100
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """A version of a baseline, or a result, with the baseline that it is held against."""
+
+    at: datetime.datetime
+    version: Version | None
+    result: Result | None
+    against: Baseline | None
+
+
+@dataclass(frozen=True)
+class Event:
+    """A baseline that was blessed, or a result that was made.
+
+    Attributes:
+        at: when, in UTC; results without a date were always there.
+        value: the mean of the metric that the history shows, with its interval; None where it is not known.
+        version: the baseline; None for a result.
+        result: the result; of a baseline, the one that was blessed, if it is on the site.
+        against: the baseline that it is held against; None for the first one, and for results before it.
+        report: of the gate.
+    """
+
+    at: datetime.datetime
+    value: MetricValue | None
+    version: Version | None
+    result: Result | None
+    against: Baseline | None
+    report: GateReport | None
+
+    @property
+    def verdict(self) -> str:
+        """The gate's outcome; empty where there was nothing to hold it against."""
+        return "" if self.report is None else self.report.outcome
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The history of a baseline.
+
+    Attributes:
+        metric: that of the policy's first rule on all queries.
+        events: the oldest first; the newest `MOST_EVENTS` of them.
+        omitted: how many earlier ones there are.
+    """
+
+    ledger: Ledger
+    metric: str
+    events: tuple[Event, ...]
+    omitted: int
+
+    @property
+    def now(self) -> Baseline:
+        """The baseline in force."""
+        return self.ledger.versions[-1].baseline
+
+    @property
+    def last(self) -> Event:
+        """What happened last."""
+        return self.events[-1]
+
+
+@dataclass(frozen=True)
+class Gates:
+    """The baselines of a site and the policy that they are judged by."""
+
+    policy: Policy
+    ledgers: tuple[Ledger, ...]
+
+
+def read_gates(baselines: Path, policy: Path | None = None) -> Gates:
+    """The baselines of a folder or a file, with their history, and a policy.
+
+    Args:
+        baselines: the folder, or one file.
+        policy: its file; by default `gate.toml` next to the baselines.
+
+    Raises:
+        UsageError: the policy cannot be read.
+        ResultError: a baseline cannot be read, or there is none.
+    """
+    ledgers = read_ledgers(baselines)
+    beside = (baselines if baselines.is_dir() else baselines.parent) / POLICY
+    if policy is None and not beside.is_file():
+        raise UsageError(f"there is no policy {beside} for the baselines; name one with --policy.")
+    return Gates(read_policy(policy or beside), tuple(ledgers))
+
+
+def gate_histories(gates: Gates, results: Iterable[Result]) -> list[Gate]:
+    """The history of each baseline.
+
+    Args:
+        gates: baselines and policy.
+        results: those of the site.
+    """
+    known = {item.manifest.result_id: item for item in results}
+    metric = next((rule.metric for rule in gates.policy.rule if rule.slice is None), RANKED[0])
+    judged = _Judge(gates.policy)
+    return [_history(ledger, metric, known, judged) for ledger in gates.ledgers]
+
+
+def _history(ledger: Ledger, metric: str, known: Mapping[str, Result], judged: _Judge) -> Gate:
+    blessed = {version.baseline.result_id for version in ledger.versions}
+    moments: list[_Moment] = []
+    for i, version in enumerate(ledger.versions):
+        at = moment(version.baseline.blessed.at) or FIRST_DATE
+        # Versions are in the order of version control, whatever the clocks of those who blessed them said.
+        at = max(at, moments[-1].at) if moments else at
+        before = ledger.versions[i - 1].baseline if i else None
+        moments.append(_Moment(at, version, known.get(version.baseline.result_id), before))
+    for name, result in sorted(known.items()):
+        at = created(result) or FIRST_DATE
+        earlier = [item.version.baseline for item in moments[: len(ledger.versions)] if item.version and item.at <= at]
+        force = earlier[-1] if earlier else None
+        if name not in blessed and _question(result.manifest) == _question(force or ledger.versions[0].baseline):
+            moments.append(_Moment(at, None, result, force))
+    # Of the same second the baseline comes first: what is held against it came of it. Sorting keeps their own order.
+    moments.sort(key=lambda item: (item.at, item.version is None))
+    shown = moments[-MOST_EVENTS:]
+    events = [
+        Event(item.at, _value(item, metric), item.version, item.result, item.against, judged(item)) for item in shown
+    ]
+    return Gate(ledger, metric, tuple(events), len(moments) - len(shown))
+
+
+def _question(item: Baseline | Manifest) -> tuple[object, ...]:
+    """What is answered by which method, but for the content of the dataset, which may change."""
+    data = item.dataset
+    return label_of(item.method, data), data.split, data.limit, data.template
+
+
+def _value(item: _Moment, metric: str) -> MetricValue | None:
+    if item.version is None:
+        return item.result.metrics.metrics.get(metric) if item.result else None
+    baseline = item.version.baseline
+    if metric not in baseline.values:
+        return None
+    values = baseline.values[metric].array()[:, None]
+    units = numbered(np.array(baseline.units, dtype=np.int64))
+    return means_and_intervals(Scores((parse_metric(metric),), values), units).get(metric)
+
+
+def _candidate(item: _Moment) -> Candidate:
+    if item.version is not None:
+        return Candidate.of_baseline(item.version.baseline)
+    assert item.result is not None
+    return Candidate.of(item.result)
+
+
+class _Judge:
+    """The gate under one policy; datasets that it asks for are loaded once, and never downloaded."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.load = cache(self._load)
+
+    def __call__(self, item: _Moment) -> GateReport | None:
+        baseline = item.against
+        if baseline is None:
+            return None
+        side = Side(label=baseline.label)
+        try:
+            candidate = _candidate(item)
+            side = side_of(candidate)
+            data = candidate.dataset
+            return judge(candidate, baseline, self.policy, lambda at_hand: self.load(data.spec, data.content_hash))
+        except BenchError as error:
+            return not_judged("not run", [str(error)], side, baseline_side(baseline))
+
+    @staticmethod
+    def _load(spec: str, content_hash: str) -> Dataset:
+        return load_version(spec, content_hash, Sources.from_environment(offline=True))

@@ -1,0 +1,72 @@
+"""The gate over time: a picture and a table of each baseline, with the verdicts of `bench gate`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from bench.gating.report import EXIT_CODES, RuleReport
+from bench.leaderboard.boards.gates import Event, Gate
+from bench.leaderboard.numbers import interval
+from bench.leaderboard.pages import charts
+from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.rendering import anchor, picture, render
+from bench.leaderboard.writer import Writer
+
+PATH = "gates.html"
+#: Events of one chart, the newest; the table has more.
+_MOST_DRAWN = 40
+
+
+def latest_verdicts(gates: Sequence[Gate]) -> list[tuple[str, int]]:
+    """Outcome -> how many baselines have it as their last one; those that nothing was held against yet are `new`."""
+    found = Counter(gate.last.verdict or "new" for gate in gates)
+    return [(name, found[name]) for name in (*EXIT_CODES, "new") if found[name]]
+
+
+def _write(content: Content, writer: Writer) -> None:
+    if not content.gates:
+        return
+    parts = [(gate, anchor(gate.ledger.name), picture(_drawn(gate))) for gate in content.gates]
+    writer.put(PATH, render("gates", "", PATH, parts=parts, shown=content.shown, rules=_rules))
+
+
+def _drawn(gate: Gate) -> str:
+    stages = [
+        charts.Stage(
+            name=_day(event),
+            mean=event.value.mean,
+            low=event.value.low,
+            high=event.value.high,
+            verdict=event.verdict,
+            ring=event.version is not None,
+        )
+        for event in gate.events
+        if event.value is not None
+    ]
+    return charts.trend(f"{gate.metric} of {gate.now.label} over time", stages[-_MOST_DRAWN:], gate.metric)
+
+
+def _day(event: Event) -> str:
+    return "" if event.at.year == 1 else event.at.date().isoformat()
+
+
+def _rules(event: Event) -> list[str]:
+    """What each rule came to, those that did not pass; or why nothing was judged."""
+    if event.report is None:
+        return []
+    return event.report.reasons or [_said(rule) for rule in event.report.rules if rule.verdict != "pass"]
+
+
+def _said(rule: RuleReport) -> str:
+    if rule.note and rule.verdict == "not run":
+        return f"{rule.name}: {rule.note}"
+    if rule.kind == "broken":
+        return f"{rule.name}: {rule.broken} broken"
+    if rule.kind in ("margin", "floor") and rule.difference is not None:
+        bounds = f" ({interval(rule.lower, rule.upper)})" if rule.lower is not None else ""
+        return f"{rule.name}, {rule.kind} {rule.threshold:g}: {rule.difference:+.3f}{bounds}, {rule.verdict}"
+    return f"{rule.name}: {rule.verdict}"
+
+
+PAGE = Page("gates", PATH, _write)
