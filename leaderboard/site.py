@@ -17,7 +17,7 @@ from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, fam
 from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
-from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set, views_of
+from bench.leaderboard.boards.rankingset import DECLARED, contents_at_hand, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import index_path, table_path, write_exports
 from bench.leaderboard.pages.explorer import data_paths
@@ -125,11 +125,14 @@ def build_site(
         every += [item.result for board in boards for item in board.superseded]
         shown = {result.manifest.result_id for result in every}
         rejected.sort(key=lambda item: (item.where, item.reason))
-        views, unranked = views_of(chosen, boards)
+        at_hand = contents_at_hand(boards, absent)
+        views, unranked = views_of(chosen, boards, at_hand)
         cache = BuildCache(out)
         ranked = overall_boards(views, masks, absent, cache)
         histories = [] if gates is None else gate_histories(gates, every)
-        content = Content(boards, views, ranked, unranked, absent, rejected, report, shown, pairs, drawn, histories)
+        content = Content(
+            boards, views, ranked, unranked, absent, rejected, report, shown, pairs, drawn, at_hand, histories
+        )
         for page in pages():
             if page.write is not None:
                 page.write(content, writer)
@@ -142,7 +145,11 @@ def build_site(
         )
         kept = {entry_name(board.view, board.metric, board.kind) for board in ranked if board.standing is not None}
         cache.finish({job.name for job in work} | kept)
-        incomplete = (*unranked, *absent.values())
+        # Results of an earlier catalogue lack no dataset: today's is here, and counts.
+        counts = {**at_hand, **chosen.content}
+        today = {spec for spec, content in at_hand.items() if counts[spec] == content}
+        earlier = {board.slug for board in boards if board.spec in today}
+        incomplete = (*unranked, *(said for slug, said in absent.items() if slug not in earlier))
         return Site(tuple(boards), tuple(rejected), incomplete, writer.finish())
 
 

@@ -7,7 +7,7 @@ version, `ranking_set.toml`, which a site names. A method that lacks a dataset o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +46,8 @@ class RankingSet(StrictRecord):
     Attributes:
         version: named on pages and in exports.
         views: the first is the ranking; the others rank on parts of the data.
-        content: spec -> the content hash that counts; a dataset without one counts with the content that most results
-            are on.
+        content: spec -> the content hash that counts; a dataset without one counts with the content that is at hand,
+            else with that of most results.
     """
 
     version: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,29}$")
@@ -100,9 +100,9 @@ def read_ranking_set(path: Path = DECLARED) -> RankingSet:
 
 
 def main_boards(boards: Sequence[Board], content: Mapping[str, str]) -> dict[str, Board]:
-    """The board that counts for each dataset: today's protocol, all queries, the declared content.
+    """The board that counts for each dataset: today's protocol, all queries, the content that is named.
 
-    Where no content is declared it is the board with most results, and of these the one with the smallest slug: the
+    Where no content is named it is the board with most results, and of these the one with the smallest slug: the
     newest result does not decide, since anybody can add one.
     """
     found: dict[str, Board] = {}
@@ -113,16 +113,31 @@ def main_boards(boards: Sequence[Board], content: Mapping[str, str]) -> dict[str
     return found
 
 
-def views_of(chosen: RankingSet, boards: Sequence[Board]) -> tuple[list[View], list[str]]:
+def contents_at_hand(boards: Sequence[Board], absent: Collection[str]) -> dict[str, str]:
+    """Spec -> the content of a dataset on this machine: an edited catalogue counts as it is now.
+
+    Args:
+        boards: of the site.
+        absent: slugs of boards whose dataset was not at hand with their content.
+    """
+    return {board.spec: board.content_hash for board in boards if board.slug not in absent}
+
+
+def views_of(chosen: RankingSet, boards: Sequence[Board], at_hand: Mapping[str, str]) -> tuple[list[View], list[str]]:
     """The views that a site can show, the ranking first, and what is missing for the others.
 
     A site without results on some dataset of the ranking is ranked on all of its own datasets, and says that these
     were not declared.
 
+    Args:
+        chosen: what is declared.
+        boards: of the site.
+        at_hand: spec -> the content that counts where none is declared.
+
     Returns:
-        Views, and a sentence for each declared view that cannot be shown.
+        Views, and a sentence for each declared view that cannot be shown; a single one if the site has nothing of them.
     """
-    main = main_boards(boards, chosen.content)
+    main = main_boards(boards, {**at_hand, **chosen.content})
     views, missing = [], []
     for view in chosen.views:
         lacking = [spec for spec in view.datasets if spec not in main]
@@ -135,6 +150,11 @@ def views_of(chosen: RankingSet, boards: Sequence[Board]) -> tuple[list[View], l
         else:
             own = tuple(main[spec] for spec in view.datasets)
             views.append(View(view.name, view.title, view.why, own, chosen.version, view.card))
+    if main and not any(spec in main for view in chosen.views for spec in view.datasets):
+        missing = [
+            f"there are no results on any dataset of the ranking set {chosen.version}, so that none of its rankings is "
+            "shown: declare your own datasets with --ranking-set."
+        ]
     if not views or views[0].name != chosen.views[0].name:
         every = tuple(standalone([main[spec] for spec in sorted(main)]))
         why = "All datasets that this site has results on. They were not declared beforehand, so that a result on a new"

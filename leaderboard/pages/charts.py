@@ -340,13 +340,13 @@ def trend(title: str, stages: Sequence[Stage], metric: str) -> str:
     stages = [item if _finite(item.low, item.high) else replace(item, low=None, high=None) for item in stages]
     ends = [end for item in stages for end in (item.low, item.high, item.mean) if end is not None]
     low, high = _room(min(ends), max(ends))
-    left, right, top, bottom = 52, WIDTH - 24, 14, 250
+    left, right, top, bottom = 56, WIDTH - 24, 20, 256
     apart = (right - left) / len(stages)
 
     def y(value: float) -> float:
         return bottom - (value - low) / (high - low) * (bottom - top)
 
-    parts = []
+    parts = ['<g class="large">']
     for tick in _ticks(low, high):
         parts.append(f'<path class="grid" d="M{left},{y(tick):.1f}H{right}"/>')
         parts.append(_text(left - 8, y(tick) + 4, f"{tick:g}", "note end"))
@@ -362,11 +362,11 @@ def trend(title: str, stages: Sequence[Stage], metric: str) -> str:
         if item.ring:
             parts.append(f'<circle class="ring" cx="{x:.1f}" cy="{at:.1f}" r="10"/>')
         parts.append(_marker(MARKERS.get(item.verdict, "dot"), x, at, tip))
-        if x - 36 >= free:
+        if x - 40 >= free:
             parts.append(_text(x, bottom + 18, label(item.name, 10), "note middle"))
-            free = x + 36
-    parts.append(_text(left, top - 3, metric, "note"))
-    return _svg(title, parts, bottom + 26)
+            free = x + 40
+    parts.append(_text(left, top - 6, metric, "note"))
+    return _svg(title, [*parts, "</g>"], bottom + 26)
 
 
 def _marker(kind: str, x: float, y: float, tip: str) -> str:
@@ -410,7 +410,7 @@ def _placed(text: str, x: float, y: float, right: float, bottom: float, taken: l
 
     It is omitted if there is no room in the whole picture.
     """
-    width = 6.6 * len(text)
+    width = 7.0 * len(text)
     lows, highs, rows = np.array(taken).reshape(-1, 3).T
     for places in _PLACES:
         start = x + places[:, 0] - np.where(places[:, 2], width, 0)

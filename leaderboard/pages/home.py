@@ -32,7 +32,8 @@ _MOST_SHOWN = 30
 def _write(content: Content, writer: Writer) -> None:
     shown = {board.slug for view in content.views for board in view.boards}
     others = [board for board in standalone(content.boards) if board.slug not in shown]
-    no_match = [(board, no_match_path(board)) for board in standalone(content.boards)]
+    counting = sorted(content.main.values(), key=lambda board: board.slug)
+    no_match = [(board, no_match_path(board)) for board in standalone(counting)]
     no_match = [(board, path) for board, path in no_match if path in writer.keys]
     paths = {board: _path(board, content) for board in content.overall}
     names = {board: _titles(board) for board in content.overall}

@@ -36,6 +36,7 @@ class Content:
         shown: ids of the results that have a page.
         pairs: board's slug -> its pairs of methods, where they were tested one by one.
         drawn: specs of datasets that have results on libraries of other sizes, sound or not.
+        at_hand: spec -> the content of a dataset on this machine.
         gates: histories of baselines, where the site has some.
     """
 
@@ -49,13 +50,14 @@ class Content:
     shown: Collection[str]
     pairs: Mapping[str, Pairs]
     drawn: Collection[str]
+    at_hand: Mapping[str, str]
     gates: Sequence[Gate]
 
     @property
     def main(self) -> dict[str, Board]:
-        """Spec -> the board that counts for a dataset: on the content that a view declares."""
+        """Spec -> the board that counts for a dataset: on the content that a view declares, else on that at hand."""
         declared = {board.spec: board.content_hash for view in self.views for board in view.boards}
-        return main_boards(self.boards, declared)
+        return main_boards(self.boards, {**self.at_hand, **declared})
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def test_every_point_has_a_name_and_no_name_covers_another(points: list[charts.P
     assert sorted(text.text or "" for text in names) == sorted(point.name for point in points)
     boxes = []
     for text in names:
-        width, x = 6.6 * len(text.text or ""), float(text.attrib["x"])
+        width, x = 7.0 * len(text.text or ""), float(text.attrib["x"])
         start = x - width if text.get("class") == "end" else x
         boxes.append((start, start + width, float(text.attrib["y"])))
     for i, (start, end, y) in enumerate(boxes):

@@ -87,5 +87,5 @@ def test_the_feed_tells_the_moves_and_links_to_the_ranking_by_its_address(build:
 def _ranking(site: Any) -> Any:
     """The overall board of a site that was built, as the feed gets it."""
     boards = site.made.boards
-    views, _ = rankingset.views_of(rankingset.read_ranking_set(), boards)
+    views, _ = rankingset.views_of(rankingset.read_ranking_set(), boards, {})
     return overall.overall_boards(views, {}, {board.slug for board in boards})[0]

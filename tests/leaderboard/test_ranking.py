@@ -108,7 +108,7 @@ def _sampled(members: Sequence[Result], values: Mapping[str, NDArray[np.float64]
 
 
 def _ranking(boards: Sequence[Any], metric: str = "recall@5") -> Any:
-    views, missing = rankingset.views_of(DECLARED, boards)
+    views, missing = rankingset.views_of(DECLARED, boards, {})
     assert not missing
     return overall_module.overall(views[0], metric, "all", {})
 
@@ -212,7 +212,7 @@ def test_datasets_that_are_not_declared_and_other_data_change_nothing() -> None:
         values[item.manifest.result_id] = np.ones((269, 5))
     content = {board.spec: board.content_hash for board in boards[: len(SPECS)]}
     declared = DECLARED.model_copy(update={"content": content})
-    views, missing = rankingset.views_of(declared, [*boards, _sampled(forged, values)])
+    views, missing = rankingset.views_of(declared, [*boards, _sampled(forged, values)], {})
     assert not missing
     assert _rows(overall_module.overall(views[0], "recall@5", "all", {})) == _rows(_before())
 
@@ -410,6 +410,6 @@ def test_a_method_that_lacks_a_dataset_has_no_mean(build: Callable[..., Any], re
 
 
 def _overall(site: Any) -> Sequence[Any]:
-    (view, *_), _ = rankingset.views_of(rankingset.read_ranking_set(), site.made.boards)
+    (view, *_), _ = rankingset.views_of(rankingset.read_ranking_set(), site.made.boards, {})
     places: Sequence[Any] = overall_module.overall(view, "recall@5", "all", {}).places
     return places
