@@ -41,12 +41,12 @@ def test_an_edited_catalogue_counts_as_it_is_now(
     # Fewer results than on the first catalogue, which count no more.
     measured("bm25", first="Does things.")
     Path("ranking.toml").write_text(RANKING)
-    words = ("leaderboard", "build", "--out", "site", "--ranking-set", "ranking.toml", "--strict", "--json")
+    words = ("leaderboard", "build", "--out", "ours", "--ranking-set", "ranking.toml", "--strict", "--json")
     built = bench(*words).json
     assert (built["boards"], built["incomplete"]) == (2, [])
     (now,) = (board for board in build().made.boards if len(board.rows) == 1)
-    home = Path("site/index.html").read_text()
-    assert f"{now.slug}.html" in Path("site/d/mine.html").read_text()
+    home = Path("ours/index.html").read_text()
+    assert f"{now.slug}.html" in Path("ours/d/mine.html").read_text()
     assert "ranking set ours-1" in home
     assert home.count(f'<th scope="col" class="n d" data-c="d:mine" hidden><a href="d/{now.slug}.html">') == 1
     # Who knows when no tool fits is asked of today's catalogue alone.
@@ -62,5 +62,5 @@ def test_results_whose_dataset_is_nowhere_are_told(
     measured("bm25")
     Path("ranking.toml").write_text(RANKING)
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "elsewhere"))
-    words = ("leaderboard", "build", "--out", "site", "--ranking-set", "ranking.toml", "--strict")
+    words = ("leaderboard", "build", "--out", "ours", "--ranking-set", "ranking.toml", "--strict")
     assert "mine: This installation has no dataset of that name" in bench(*words, code=4).err
