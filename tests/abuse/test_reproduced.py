@@ -386,7 +386,7 @@ def test_a_token_that_an_mcp_server_sends_back_is_masked(
             },
             "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("search", token)]},
             "tools/call": {"content": [{"type": "text", "text": json.dumps([token])}]},
-        }.get(asked.get("method"))
+        }.get(str(asked.get("method")))
         if "id" not in asked:
             request.reply(b"", 202)
         else:
