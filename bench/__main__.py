@@ -8,12 +8,9 @@ import os
 import sys
 
 from bench.errors import EXIT_CODES, INTERNAL, INTERRUPTED, BenchError, StorageError
-from bench.secrets import keep, masked
+from bench.secrets import masked
 from bench.storage.paths import env_flag
 from bench.text import told
-
-#: Programs that bench starts get its environment, and what they say is shown where it is no answer.
-_KEYS = ("BENCH_LLM_KEY", "BENCH_EMBEDDING_KEY", "OPENAI_API_KEY")
 
 
 def main() -> None:
@@ -34,8 +31,6 @@ def run(arguments: list[str]) -> int:
 
     from bench.cli import cli
 
-    for name in _KEYS:
-        keep(os.environ.get(name, ""))
     try:
         if "_BENCH_COMPLETE" in os.environ:
             cli.main(args=arguments, prog_name="bench")

@@ -14,6 +14,7 @@ from bench.remote.answers import AnswerReader, Unusable
 from bench.remote.asking import Asking, Reply
 from bench.remote.catalogue import catalogue
 from bench.remote.web import Web, WebClient, checked_url
+from bench.secrets import masked
 from bench.specs.parameters import ParameterSet
 from bench.text import one_line
 
@@ -124,4 +125,4 @@ def _version(said: bytes) -> str:
         value = text
     if isinstance(value, dict):
         value = value.get("version", text)
-    return one_line(str(value), 200)
+    return one_line(masked(str(value)), 200)

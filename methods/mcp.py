@@ -15,6 +15,7 @@ from bench.remote.answers import AnswerReader, Unusable
 from bench.remote.asking import Asking, Reply
 from bench.remote.mcp import McpClient
 from bench.remote.servers import server_at
+from bench.secrets import keep, masked, masked_json
 from bench.specs.parameters import ParameterSet
 from bench.text import one_line
 
@@ -92,12 +93,7 @@ class Mcp(Method):
         arguments: dict[str, str | int] = {own.query: text}
         if own.limit:
             arguments[own.limit] = depth
-        try:
-            return _reply(self._client().call(own.tool, arguments, own.timeout))
-        except Unusable as error:
-            # A server may send the token back, and reasons are stored with the result.
-            secret = os.environ.get(own.token, "") if own.token else ""
-            raise Unusable(str(error).replace(secret, "***") if secret else str(error)) from None
+        return _reply(self._client().call(own.tool, arguments, own.timeout))
 
     def _client(self) -> McpClient:
         if self._opened is None:
@@ -106,6 +102,8 @@ class Mcp(Method):
                 secret = os.environ.get(variable, "")
                 if not secret:
                     raise UsageError(f"the environment variable {variable} with the server's token is not set.")
+                # A server may send it back, and what it says is stored with the result.
+                keep(secret)
                 headers["Authorization"] = f"Bearer {secret}"
             self._opened = McpClient(server_at(self.parameters.server, headers=headers), "the method mcp")
         return self._opened
@@ -134,10 +132,10 @@ def _reply(result: CallToolResult) -> Reply:
     Raises:
         Unusable: the result is an error of the tool, or has neither.
     """
-    texts = [block.text for block in result.content if block.type == "text"]
+    texts = [masked(block.text) for block in result.content if block.type == "text"]
     if result.is_error:
         raise Unusable(f"an error of the tool ({one_line(texts[0] if texts else '', 80)!r})")
-    whole: Any = result.structured_content
+    whole: Any = masked_json(result.structured_content)
     shown = "\n".join(texts) if texts else json.dumps(whole, ensure_ascii=False)
     # SDKs wrap what is no object, and also give a text as a text.
     content = whole["result"] if isinstance(whole, dict) and list(whole) == ["result"] else whole

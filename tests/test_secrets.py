@@ -30,6 +30,13 @@ def test_a_key_is_masked_wherever_it_stands() -> None:
     assert str(Unusable("it said sk-12345678")) == "it said [the key]"
 
 
+def test_keys_in_the_environment_are_known_without_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_LLM_KEY", " sk-12345678\n")
+    assert masked("a sk-12345678 b") == "a [the key] b"
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-\udcff12345678")
+    assert masked_bytes(b"a sk-12345678 \xff") == b"a [the key] \xff"
+
+
 def test_placeholders_are_no_keys() -> None:
     for word in ("", "none", "EMPTY"):
         keep(word)

@@ -14,6 +14,8 @@ from bench.cli.output import print_json, whoever_reads
 from bench.data.sources import Sources
 from bench.errors import CheckFailed
 from bench.registry import build_method, load_dataset
+from bench.secrets import masked
+from bench.text import told
 
 
 @click.group("check")
@@ -48,7 +50,7 @@ def method(method: str, dataset: str, mirror: Path | None, offline: bool, as_jso
         found.append(check)
         if not as_json:
             mark = "skip" if check.skipped else "FAIL" if check.problem else "ok"
-            detail = check.problem or check.skipped
+            detail = told(masked(check.problem or check.skipped))
             with whoever_reads():
                 click.echo(f"{mark:4}  {check.name}" + (f"\n      {detail}" if detail else ""))
     if as_json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bench.catalogues.reading import open_regular
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, json_option, source_options, use_session
 from bench.cli.output import console, plain_table, print_json, say
@@ -107,7 +108,7 @@ def _check_output(output: Path, origin: str) -> None:
     with storage_errors(str(output)):
         if not output.exists():
             return
-        with output.open("rb") as file:
+        with open_regular(output) as file:
             found = {_is_of(line, origin) for line in iter(lambda: file.readline(1_000_000), b"")}
     if found != {True}:
         raise UsageError(f"the file {output} exists and holds something else; name a new one.")

@@ -24,7 +24,9 @@ from bench.gating.report import EXIT_CODES, GateReport, Side, not_judged
 from bench.gating.search_function import dataset_loader
 from bench.gating.wording import text
 from bench.results.store import to_json
+from bench.secrets import masked
 from bench.storage.paths import results_folder, write_text
+from bench.text import told
 
 _NOT_RUN = EXIT_CODES["not run"]
 
@@ -128,7 +130,7 @@ def _gated(
     name: str, baseline_file: Path, policy_file: Path, results: Path | None, mirror: Path | None, offline: bool
 ) -> GateReport:
     """The report; what could not be read is one too."""
-    sides = [Side(label=name), Side(label=str(baseline_file))]
+    sides = [Side(label=told(name, 500)), Side(label=told(str(baseline_file), 500))]
     try:
         policy = read_policy(policy_file)
         baseline = read_baseline(baseline_file)
@@ -138,7 +140,7 @@ def _gated(
         load = dataset_loader(policy, found.dataset, baseline, mirror, offline, progress())
         return judge(found, baseline, policy, load)
     except BenchError as error:
-        return not_judged("not run", [str(error)], *sides)
+        return not_judged("not run", [told(masked(str(error)))], *sides)
     except BrokenPipeError:
         # Of a progress note; to bench's main program it would be an end like any other, with code 0.
         return not_judged("not run", ["the reader of its messages went away before it was judged."], *sides)

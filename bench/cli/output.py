@@ -83,8 +83,13 @@ def say(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Indented JSON."""
-    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+    """Indented JSON. What a terminal would obey is escaped; a program reads the same text."""
+    lines = json.dumps(value, indent=1, ensure_ascii=False).split("\n")
+    click.echo("\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in lines))
+
+
+def _escaped(sign: str) -> str:
+    return sign if sign.isprintable() else json.dumps(sign)[1:-1]
 
 
 def plain_table(*columns: str, right: Sequence[int] = ()) -> Table:

@@ -50,6 +50,9 @@ def model_folder(name: str) -> Path:
             raise UnavailableError(
                 f"the folder {path} does not contain a sentence-transformers model (no config.json)."
             )
+        for item in sorted(path.rglob("*")):
+            if item.exists() and not item.is_file() and not item.is_dir():
+                raise UnavailableError(f"{item} is a pipe or a device; a model's folder has files only.")
         return path
     if name.startswith(("/", ".", "~")):
         raise UnavailableError(f"the model folder {path} does not exist.")

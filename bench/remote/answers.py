@@ -25,6 +25,8 @@ SCORE = "score"
 
 #: Characters of what a retriever said that are shown.
 _SHOWN = 80
+#: Bytes that are kept of a program's error output, and characters of their end that are shown.
+KEPT, _LAST = 4096, 200
 
 
 class Unusable(Exception):
@@ -170,4 +172,13 @@ def _shown(entry: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    return repr(one_line(text, _SHOWN))
+    return repr(one_line(masked(text), _SHOWN))
+
+
+def last_words(output: bytes) -> str:
+    """The end of what a program wrote to its error output, without keys; the last line says most.
+
+    Args:
+        output: its last `KEPT` bytes, of which the first may be a part of a key.
+    """
+    return one_line(masked(output.decode("utf-8", "replace")))[-_LAST:]

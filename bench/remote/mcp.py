@@ -44,10 +44,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 import bench
 from bench.catalogues.reading import MOST_BYTES
 from bench.errors import UnavailableError, require
-from bench.remote.answers import Unusable
+from bench.remote.answers import KEPT, Unusable, last_words
 from bench.remote.servers import Server
 from bench.remote.web import local
-from bench.secrets import masked_json
+from bench.secrets import masked, masked_json
 from bench.session import current_session
 from bench.text import one_line
 
@@ -61,8 +61,6 @@ T = TypeVar("T")
 
 #: Bytes that a server may send for one answer.
 LARGEST = 8 << 20
-#: Bytes of the end of its error output that are kept and shown.
-_SHOWN = 200
 #: Seconds from the start to the first answer: a launcher such as npx fetches the server first.
 START = 60.0
 #: Seconds in which a started server must have listed all its tools.
@@ -117,7 +115,7 @@ class McpClient:
             UnavailableError: it cannot be started, has ended too often, or bench is offline and it is elsewhere.
         """
         info = self._opened().client.server_info
-        return (info.name, info.version) if info else ("", "")
+        return (masked(info.name), masked(info.version)) if info else ("", "")
 
     def tools(self) -> list[dict[str, Any]]:
         """All tools that the server lists, as in `tools/list`; raises as `info` does."""
@@ -233,8 +231,7 @@ class _Talk:
 
     def said(self) -> str:
         """What the server said besides messages, as the end of a sentence."""
-        # The last line says most.
-        text = one_line(self.errors.decode("utf-8", "replace"))
+        text = last_words(bytes(self.errors))
         noise = f"; it wrote {self.noise!r}, which is no message of MCP" if self.noise else ""
         return noise + (f"; it said {text!r}" if text else "")
 
@@ -328,13 +325,13 @@ def _reason(error: BaseException) -> tuple[str, bool]:
     from pydantic import ValidationError
 
     first = _first(error)
-    text = one_line(str(first), 120)
+    text = one_line(masked(str(first)), 120)
     if isinstance(first, MCPError):
         if first.error.code == CONNECTION_CLOSED:
             return f"no answer ({text})", True
         if first.error.code == PARSE_ERROR:  # the SDK's own, with the whole answer in its text
             return "an answer that is none of MCP", False
-        return f"the error {first.error.code} ({one_line(first.error.message, 80)!r})", False
+        return f"the error {first.error.code} ({one_line(masked(first.error.message), 80)!r})", False
     if isinstance(first, ValidationError):
         return "an answer that is none of MCP", False
     if isinstance(first, httpx2.HTTPError | OSError | ClosedResourceError | EndOfStream):
@@ -435,7 +432,7 @@ async def _read(stdout: ByteReceiveStream, received: MemoryObjectSendStream[Any]
                 if (message := _message(line)) is not None:
                     await received.send(message)
                 elif line.strip():
-                    talk.noise = talk.noise or one_line(line[:400].decode("utf-8", "replace"), 80)
+                    talk.noise = talk.noise or one_line(masked(line[:KEPT].decode("utf-8", "replace")), 80)
 
 
 def _message(line: bytes | bytearray) -> SessionMessage | None:
@@ -463,7 +460,7 @@ async def _hear(stderr: ByteReceiveStream, talk: _Talk, hearing: CancelScope, he
     with hearing, contextlib.suppress(ClosedResourceError, OSError):
         async for part in stderr:
             talk.errors += part
-            del talk.errors[:-_SHOWN]
+            del talk.errors[:-KEPT]
     heard.set()
 
 

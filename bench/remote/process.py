@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from bench.errors import UnavailableError, UsageError
-from bench.remote.answers import Unusable
+from bench.remote.answers import KEPT, Unusable, last_words
+from bench.secrets import masked
 from bench.text import one_line
 
-#: The longest line that is read, in bytes, and how much of what the process writes to its error output is kept.
-LONGEST, _TAIL = 8 << 20, 2000
+#: The longest line that is read, in bytes.
+LONGEST = 8 << 20
 #: How often a process that ended or was stopped is started again, in one run.
 RESTARTS = 3
 #: Seconds that a process may take from its start to its first answer, beside the time of a query.
@@ -131,7 +132,7 @@ class _Running:
         self._finalizer()
 
     def _said(self) -> str:
-        text = one_line(self._errors.decode("utf-8", "replace"), 200)
+        text = last_words(bytes(self._errors))
         return f"; it said {text!r}" if text else ""
 
 
@@ -163,7 +164,7 @@ def _read_errors(stream: IO[bytes], last: bytearray) -> None:
     with contextlib.suppress(OSError, ValueError):
         while part := os.read(stream.fileno(), 4096):
             last += part
-            del last[:-_TAIL]
+            del last[:-KEPT]
 
 
 def _end(process: subprocess.Popen[bytes], gone: threading.Event) -> None:
@@ -183,6 +184,7 @@ def _check_id(reply: bytes, asked: int) -> None:
     try:
         value = json.loads(reply)
     except (ValueError, RecursionError):
-        raise Unusable(f"a line that is not JSON ({one_line(reply[:400].decode('utf-8', 'replace'), 80)!r})") from None
+        line = one_line(masked(reply[:KEPT].decode("utf-8", "replace")), 80)
+        raise Unusable(f"a line that is not JSON ({line!r})") from None
     if isinstance(value, dict) and "id" in value and value["id"] != asked:
-        raise Unusable(f"the answer to question {one_line(str(value['id']), 20)} instead of {asked}")
+        raise Unusable(f"the answer to question {one_line(masked(str(value['id'])), 20)} instead of {asked}")

@@ -19,7 +19,7 @@ _LARGEST_TOML = 4 << 20
 _MOST_PARTS = 32
 #: A key of more parts, bare or quoted. Texts with so many dots between words without a space would look the same.
 #: Possessive: nothing is tried twice, so that the time is linear in the text.
-_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
+_PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _MANY_DOTS = re.compile(rf"(?m)(?:^[ \t\[]*+|[{{,][ \t]*+)(?:{_PART}){{{_MOST_PARTS}}}")
 
 R = TypeVar("R", bound=BaseModel)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.errors import ResultError, UsageError
 from bench.specs.spec import Spec, Value
+from bench.storage.paths import read_regular
 
 FOLDER = "code"
 MOST_FILES = 200
@@ -76,7 +77,7 @@ def source_files(place: Path, spec: Spec) -> dict[str, bytes]:
         for name, path in _modules(place, {name.partition(".")[0].partition(":")[0] for name in wanted}):
             if not is_code(name):
                 raise UsageError(f"{path} cannot be packed: its name is too long or not that of a Python module.")
-            found[name] = path.read_bytes()
+            found[name] = read_regular(path)
             if len(found[name]) > LARGEST_FILE:
                 raise UsageError(f"{path} has more than {LARGEST_FILE} bytes, which is too large for a submission.")
             if len(found) > MOST_FILES or sum(map(len, found.values())) > LARGEST_CODE:

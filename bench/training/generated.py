@@ -8,6 +8,7 @@ it does not are dropped. The prompts are our own.
 from __future__ import annotations
 
 import ast
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from bench.llm.client import Failure, LanguageModel, Message, Reply, Request
 from bench.llm.replies import json_object
 from bench.methods.tgr.documents import document
 from bench.progress import QUIET, Progress
-from bench.storage.paths import expanded
+from bench.storage.paths import expanded, read_regular
 from bench.storage.records import Record
 from bench.training.pairs import ToolPair
 
@@ -159,12 +160,17 @@ def read_functions(path: Path) -> list[str]:
     try:
         if path.is_dir():
             files = sorted(path.rglob("*.py"))
-            found = [code for file in files for code in _python_functions(file.read_text("utf-8", "replace"))]
+            found = [
+                code for file in files for code in _python_functions(read_regular(file).decode("utf-8", "replace"))
+            ]
         elif path.suffix == ".py":
-            found = _python_functions(path.read_text("utf-8", "replace"))
+            found = _python_functions(read_regular(path).decode("utf-8", "replace"))
         else:
-            found = [_line_code(path, number, line) for number, line in enumerate(path.open(encoding="utf-8"), start=1)]
-    except (OSError, UnicodeDecodeError) as error:
+            lines = io.StringIO(read_regular(path).decode("utf-8"), newline=None)
+            found = [_line_code(path, number, line) for number, line in enumerate(lines, start=1)]
+    except OSError as error:
+        raise UnavailableError(f"cannot read functions from {error.filename}: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
         raise UnavailableError(f"cannot read functions from {path}: {error}.") from None
     kept = [code[:_MOST_CHARACTERS] for code in dict.fromkeys(found) if len(code.strip().splitlines()) in _LINES]
     if not kept:

@@ -42,7 +42,7 @@ def _part(name: str, folder: Path, scale: float, seed: int) -> list[Row]:
         case "kills":
             return processes.killed(folder, count(34), seed)
         case "disks":
-            return processes.disks(folder, count(80))
+            return processes.disks(folder, count(20))
         case "crowd":
             return processes.crowd(folder, count(10))
         case "services":

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS, BYTES = 10, 2 << 30
+RANKING_SET = "ranking_set.toml"
 TOKENS = (
     b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\x1b[31m", b"\r", b"\n\n", "‮".encode(), b"\\ud800", b"[" * 3000,
     b'{"a":' * 1500, b"}" * 9, b"9" * 5000, b"1e999", b"NaN", b"-0", b"null", b"''", b'""', b"a." * 3000, b" " * 9999,
@@ -35,11 +36,16 @@ VALUES: tuple[Any, ...] = (
 
 @dataclass(frozen=True)
 class Reader:
-    """A valid file, and the command that reads it from `{file}`; other files lie next to it in `folder`."""
+    """A valid file, and the command that reads it from `{file}`; other files lie next to it in `folder`.
+
+    Attributes:
+        code: what the command ends with where the file is valid.
+    """
 
     name: str
     file: str
     command: tuple[str, ...]
+    code: int = 0
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
@@ -93,8 +99,8 @@ def _json(data: bytes, chance: random.Random) -> bytes | None:
     return None
 
 
-def verdict(arguments: list[str], log: Path) -> str:
-    """How a command ends in a child of its own: `fine`, or what is wrong."""
+def verdict(arguments: list[str], log: Path) -> tuple[str, int]:
+    """How a command ends in a child of its own: `fine`, or what is wrong; and its exit code."""
     begun = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -104,10 +110,13 @@ def verdict(arguments: list[str], log: Path) -> str:
         ended, status, usage = os.wait4(child, os.WNOHANG)
         if not ended and time.monotonic() - begun > SECONDS * 3:
             os.kill(child, signal.SIGKILL)
-            return "hangs"
+            return "hangs", -signal.SIGKILL
         time.sleep(0.002)
     code = os.waitstatus_to_exitcode(status)
-    said = log.read_bytes()
+    return _fault(code, usage, log.read_bytes()), code
+
+
+def _fault(code: int, usage: resource.struct_rusage, said: bytes) -> str:
     if b"Traceback" in said:
         return "traceback"
     if code == 70 or code < 0:
@@ -124,6 +133,8 @@ def verdict(arguments: list[str], log: Path) -> str:
 def _read(arguments: list[str], log: Path) -> None:
     from bench.__main__ import run
 
+    # A changed address may be of another machine, which is not asked then.
+    os.environ["BENCH_OFFLINE"] = "1"
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(out, 1)
     os.dup2(out, 2)
@@ -163,14 +174,31 @@ def prepared(folder: Path, bench: Callable[..., str]) -> list[Reader]:
         json.dumps({"messages": [{"role": "user", "content": "find it"}, {"role": "assistant", "tool_calls": [
             {"id": "1", "type": "function", "function": {"name": "find", "arguments": "{}"}}]}]}) + "\n"
     )  # fmt: skip
+    (folder / "api.yaml").write_text(
+        "openapi: 3.0.0\ninfo: {title: t, version: '1'}\npaths:\n  /a:\n    get: {operationId: a, summary: &s 'A.'}\n"
+        "  /b:\n    get: {operationId: b, summary: *s}\n"
+    )
+    (folder / "asked.jsonl").write_text(
+        json.dumps({"query": "find it", "tools": ["find"], "id": "a", "tags": {"kind": "easy"}, "group": "g"}) + "\n"
+        + json.dumps({"query": "none", "tools": [], "context": ["before", {"role": "user", "content": "x"}]}) + "\n"
+    )  # fmt: skip
+    (folder / "asked.csv").write_text('query,tools,tags\nfind it,find; send,a\n"two",send|find,\n')
+    (folder / "servers.json").write_text(json.dumps({"mcpServers": {
+        "a": {"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer of-the-campaign"}}}}))  # fmt: skip
+    shutil.copyfile(root / "leaderboard" / "boards" / RANKING_SET, folder / RANKING_SET)
+    (folder / "reproduction.json").write_bytes((root / "board" / "reproduction.json").read_bytes())
     (folder / "text.j2").write_text("{{ name }}: {{ description }}{% for p in parameters %} {{ p.name }}{% endfor %}")
-    (folder / "spec.txt").write_text('tgr(base=rrf(methods=[bm25, tfidf(a="b")]), alpha=0.5)')
+    (folder / "spec.txt").write_text(
+        'rrf(methods=[tgr(base=bm25(k1=1.5), alpha=0.5), tfidf(tokens="words", sublinear=true)])'
+    )
     (folder / "edges.tsv").write_bytes((folder / "beir" / "edges.tsv").read_bytes())
     (stored,) = (folder / "results" / "starter").glob("bm25-*")
     kept = stored.relative_to(folder).as_posix()
     add = ("data", "add", "mine", "--replace", "--from", "{folder}/beir")
     gate = ("gate", "{folder}/run.jsonl", "--baseline", "{folder}/base.json", "--policy", "{folder}/gate.toml")
     score = ("-d", "starter", "--results", "{folder}/scored")
+    site = ("leaderboard", "build", *results, "--out", "{folder}/site", "--jobs", "1")
+    imported = ("data", "import", "mine", "{folder}/tools.json", "--replace", "--queries", "{file}")
     short = ("-d", "starter", "--limit", "2", "-q", "--results", "{folder}/other")
     return [
         Reader("experiment", "x.toml", ("run", "{file}", "--results", "{folder}/other", "-q")),
@@ -191,9 +219,26 @@ def prepared(folder: Path, bench: Callable[..., str]) -> list[Reader]:
         Reader("submission", "result.zip", ("submit", "check", "{file}")),
         Reader("MCP tools", "tools.json", ("data", "import", "mine", "{file}", "--replace")),
         Reader("OpenAPI", "api.json", ("data", "import", "mine", "{file}", "--replace")),
-        Reader("traffic log", "log.jsonl", ("data", "from-traffic", "{file}", "--out", "{folder}/q.jsonl")),
+        Reader("traffic log", "log.jsonl", ("data", "from-traffic", "{file}", "--output", "{folder}/q.jsonl")),
+        Reader("OpenAPI, YAML", "api.yaml", ("data", "import", "mine", "{file}", "--replace")),
+        Reader("queries, JSON lines", "asked.jsonl", imported),
+        Reader("queries, CSV", "asked.csv", imported),
+        # No server listens there.
+        Reader("configured MCP servers", "servers.json",
+               ("data", "import", "mine", "--mcp-config", "{file}", "--replace"), 4),
+        Reader("ranking set", RANKING_SET, (*site, "--ranking-set", "{file}")),
+        Reader("report of a reproduction", "reproduction.json", (*site, "--reproduction", "{file}")),
         Reader("template", "text.j2", ("run", "-m", "bm25", "--template", "{file}", *short)),
     ]  # fmt: skip
+
+
+def _arguments(reader: Reader, folder: Path) -> list[str]:
+    path = folder / reader.file
+    text = path.read_bytes().decode("utf-8", "surrogateescape").replace("\0", "")[:120_000]
+    arguments = list(reader.command)
+    for key, value in {"{file}": str(path), "{folder}": str(folder), "{text}": text}.items():
+        arguments = [argument.replace(key, value) for argument in arguments]
+    return arguments
 
 
 def campaign(folder: Path, count: int, seed: int, bench: Callable[..., str]) -> list[tuple[str, int, list[str]]]:
@@ -207,15 +252,14 @@ def campaign(folder: Path, count: int, seed: int, bench: Callable[..., str]) -> 
         path = folder / reader.file
         whole = path.read_bytes()
         failed: list[str] = []
+        # A command that refuses the valid file as well would show nothing.
+        fault, code = verdict(_arguments(reader, folder), folder / "said")
+        if fault != "fine" or code != reader.code:
+            raise SystemExit(f"{reader.name}: the valid file ends with {code}: {(folder / 'said').read_text()}")
         for number in range(count):
             name = f"{seed}-{place}-{number}"
             path.write_bytes(mutated(whole, random.Random(name)))
-            text = path.read_bytes().decode("utf-8", "surrogateescape").replace("\0", "")[:120_000]
-            given = {"{file}": str(path), "{folder}": str(folder), "{text}": text}
-            arguments = list(reader.command)
-            for key, value in given.items():
-                arguments = [argument.replace(key, value) for argument in arguments]
-            found = verdict(arguments, folder / "said")
+            found, _ = verdict(_arguments(reader, folder), folder / "said")
             if found != "fine":
                 failed.append(f"{name}: {found}")
                 shutil.copyfile(path, folder / f"failed-{name}")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bench.errors import ResultError
 from bench.results.store import PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, Result
+from bench.storage.paths import read_regular
 from bench.text import label
 
 _TOLERANCE = 1e-9
@@ -34,7 +35,7 @@ def read_columns(result: Result, name: str, wanted: Sequence[str] | None = None,
     """
     path = result.folder / name
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise ResultError(f"cannot read {path} ({error.strerror}).") from None
     if hashlib.sha256(data).hexdigest() != result.manifest.files.get(name):

@@ -18,12 +18,13 @@ import pytest
 from searchservice import Service
 
 from bench.__main__ import run
+from bench.cli.output import print_json
 from bench.data.edges import read_edges
 from bench.errors import DataError, ResultError, UsageError
 from bench.registry import build_method
 from bench.registry import methods as building
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, Result, find_result
+from bench.results.store import MANIFEST, RUN, Result, find_result
 from bench.specs.parameters import check_parameters
 from bench.storage.paths import read_regular
 from bench.storage.records import toml_table
@@ -65,8 +66,9 @@ MANY = ".".join(["a"] * 5000)
 @pytest.mark.parametrize(
     "text",
     [f"{MANY} = 1", f"[{MANY}]", f"[[ {MANY} ]]", f"x = {{ {MANY} = 1 }}", f"x = {{ b = 1, {MANY} = 1 }}",
-     ".".join(['"a b"'] * 5000) + " = 1", " . ".join(["'a.b'"] * 5000) + " = 1"],
-    ids=["key", "table", "array", "inline", "second", "quoted", "spaced"],
+     ".".join(['"a b"'] * 5000) + " = 1", " . ".join(["'a.b'"] * 5000) + " = 1",
+     ".".join([r'"\""'] * 5000) + " = 1", rf'"\"".{MANY} = 1'],
+    ids=["key", "table", "array", "inline", "second", "quoted", "spaced", "escaped", "after an escape"],
 )  # fmt: skip
 def test_a_key_of_many_parts_is_refused_before_it_is_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
@@ -107,8 +109,9 @@ def test_no_reader_waits_for_a_named_pipe(tmp_path: Path) -> None:
     folder = beir(tmp_path / "set", {"q": "one"})
     (folder / "queries.jsonl").unlink()
     os.mkfifo(folder / "queries.jsonl")
-    pipe = tmp_path / "pipe.toml"
+    pipe, tools, new = tmp_path / "pipe.toml", tmp_path / "tools.json", tmp_path / "new"
     os.mkfifo(pipe)
+    tools.write_text('{"tools": [{"name": "find", "description": "Finds.", "inputSchema": {}}]}')
     # Each in a process of its own: one that waits is ended by the time limit.
     for arguments, code in (
         (("run", pipe), 2),
@@ -116,10 +119,50 @@ def test_no_reader_waits_for_a_named_pipe(tmp_path: Path) -> None:
         (("compare", f"{pipe}@starter", "bm25@starter"), 2),
         (("gate", pipe, "--baseline", pipe, "--policy", pipe), 3),
         (("run", "-m", f"tgr(graph={pipe}, base=bm25)", "-d", "starter"), 2),
+        (("run", "-m", "bm25", "-d", "starter", "--template", pipe), 2),
+        (("data", "import", "mine", pipe), 2),
+        (("data", "import", "mine", tools, "--queries", pipe), 2),
+        (("data", "import", "mine", "--mcp-config", pipe), 2),
+        (("data", "from-traffic", pipe, "--output", new), 2),
+        (("data", "write-queries", "starter", "--llm", "m", "--output", pipe), 2),
+        (("submit", "check", pipe), 6),
+        (("leaderboard", "build", "--ranking-set", pipe, "--out", new), 2),
+        (("leaderboard", "build", "--reproduction", pipe, "--out", new), 2),
+        (("leaderboard", "serve", "--reproduction", pipe, "--out", new), 2),
     ):
         done = ran(*arguments)
         assert done.returncode == code, (arguments, done)
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_no_reader_waits_for_a_named_pipe_inside_a_folder(stored: Path, tmp_path: Path) -> None:
+    (result,) = (stored / "starter").glob("bm25-*")
+    (result / RUN).unlink()
+    os.mkfifo(result / RUN)
+    for arguments, code in (
+        (("show", result, "--format", "trec"), 6),
+        (("submit", "check", result), 6),
+        (("leaderboard", "build", "--results", stored, "--out", tmp_path / "site"), 0),
+    ):
+        done = ran(*arguments)
+        assert done.returncode == code, (arguments, done)
+        assert "regular file" in done.stdout + done.stderr
+    model, functions, module = tmp_path / "model", tmp_path / "functions.jsonl", tmp_path / "mine.py"
+    model.mkdir()
+    (model / "modules.json").write_text("[]")
+    for pipe in (model / "config.json", functions, module):
+        os.mkfifo(pipe)
+    asked = (
+        f"from bench.models.files import model_folder; model_folder({str(model)!r})",
+        f"from bench.training.generated import read_functions; from pathlib import Path; "
+        f"read_functions(Path({str(functions)!r}))",
+        f"from bench.submit.code import source_files; from bench.specs.spec import parse; from pathlib import Path; "
+        f"source_files(Path({str(module)!r}), parse('mine:Method'))",
+    )
+    for code_of in asked:
+        said = subprocess.run([sys.executable, "-c", code_of], capture_output=True, text=True, timeout=WAIT).stderr
+        assert "pipe or a device" in said, said
 
 
 def test_a_device_and_a_file_that_is_too_large_are_not_read(tmp_path: Path) -> None:
@@ -151,11 +194,14 @@ def test_a_nested_spec_is_built_once_for_each_level(monkeypatch: pytest.MonkeyPa
     assert len(made) < 15 * 15
 
 
-@pytest.mark.parametrize("verb", [("run", "-d", "starter", "-m"), ("show",), ("explain",), ("check", "method")])
+@pytest.mark.parametrize(
+    "verb", [("run", "-d", "starter", "-m"), ("show",), ("explain",), ("check", "method"), ("gate",)]
+)
 def test_a_long_spec_is_not_repeated_in_full(capsys: pytest.CaptureFixture[str], verb: tuple[str, ...]) -> None:
-    more = ("q",) if verb == ("explain",) else ()
+    more = {"explain": ("q",), "gate": ("--baseline", "none.json", "--policy", "none.toml")}.get(verb[0], ())
     assert run([*verb, "bm25(x=" + "a" * 100_000 + ")", *more]) not in {0, 70}
-    assert len(capsys.readouterr().err) < 6000
+    said = capsys.readouterr()
+    assert len(said.err + said.out) < 6000
 
 
 # Text from outside --------------------------------------------------------------------------------------------------
@@ -178,6 +224,15 @@ def test_messages_hold_no_sign_that_a_terminal_obeys(tmp_path: Path, capsys: pyt
         assert run(list(arguments)) not in {0, 70}, arguments
         said = capsys.readouterr().err
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said), said
+
+
+def test_json_for_programs_is_safe_on_a_terminal_and_holds_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"name": f"{HOSTILE}\x7f\ud800 é 道 \U000e0001"}
+    print_json(value)
+    shown = capsys.readouterr().out
+    assert all(line.isprintable() for line in shown.split("\n"))
+    assert json.loads(shown) == value
+    assert "é 道" in shown
 
 
 def test_an_edge_may_have_a_long_note(tmp_path: Path) -> None:
@@ -305,6 +360,64 @@ def test_a_result_of_a_service_without_a_version_is_not_kept(service: Service, b
     asked = len(service.seen)
     bench(*known)
     assert len(service.seen) == asked
+
+
+# Keys ---------------------------------------------------------------------------------------------------------------
+
+
+def holding(folder: Path, text: str) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["in its version", "in its answers"])
+def test_a_token_that_an_mcp_server_sends_back_is_masked(
+    service: Service, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    token = "tok-of-the-test-1234"
+    monkeypatch.setenv("SEARCH_TOKEN", token)
+
+    def answer(request: Any) -> None:
+        asked = request.sent or {}
+        said = {
+            "initialize": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "w", "version": f"1 {token}" if named else "1"},
+            },
+            "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("search", token)]},
+            "tools/call": {"content": [{"type": "text", "text": json.dumps([token])}]},
+        }.get(str(asked.get("method")))
+        if "id" not in asked:
+            request.reply(b"", 202)
+        else:
+            error = {"code": -32601, "message": "no"}
+            body = {"jsonrpc": "2.0", "id": asked["id"], **({"error": error} if said is None else {"result": said})}
+            request.reply(body, 200, {"Content-Type": "application/json"})
+
+    service.answer = answer
+    method = f"mcp(server={service.url}, tool=search, token=SEARCH_TOKEN)"
+    line = ("run", "-d", "starter", "--limit", 5, "--results", tmp_path / "r")
+    said = bench(*line, "-m", method, "--json")
+    said_other = bench(*line, "-m", method.replace("tool=search", "tool=other"), code=2)
+    assert "[the key]" in said.out
+    assert "its tools are search, [the key]" in " ".join(said_other.err.split())
+    assert token not in said.out + said.err + said_other.out + said_other.err
+    assert holding(tmp_path / "r", token) == []
+
+
+def test_a_key_is_masked_in_results_of_other_processes(tmp_path: Path) -> None:
+    key = "sk-of-the-test-1234"
+    program = tmp_path / "search.py"
+    program.write_text(
+        "import os, sys\nfor line in sys.stdin:\n    print('[\"' + os.environ['BENCH_LLM_KEY'] + '\"]', flush=True)\n"
+    )
+    methods = [f'command(run="{sys.executable} {program}", timeout={seconds})' for seconds in (30, 31)]
+    line = ("run", "-m", methods[0], "-m", methods[1], "-d", "starter", "--limit", "5", "--jobs", "2")
+    done = ran(*line, "--results", tmp_path / "r", "--json", env={**os.environ, "BENCH_LLM_KEY": key})
+    assert done.returncode == 0, done
+    assert "[the key]" in done.stdout
+    assert key not in done.stdout + done.stderr
+    assert holding(tmp_path / "r", key) == []
 
 
 # Names --------------------------------------------------------------------------------------------------------------

@@ -191,6 +191,16 @@ def test_the_examples_of_services_give_what_the_example_of_a_command_gives(serve
     assert result.run["tool_id"].equals(expected.run["tool_id"])
 
 
+def test_a_token_in_the_version_of_a_service_is_masked_however_it_is_spelt(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCH_TOKEN", "tok-of-the-test")
+    answers = {"/version": b'{"version": "v1 \\u0074ok-of-the-test"}', "/search": b"[]"}
+    service.answer = lambda request: request.reply(answers[request.path])
+    found = run(tmp_path, method(service, version=at(service, "/version"), token="SEARCH_TOKEN"))
+    assert list(found.manifest.method.revisions.values()) == ["v1 [the key]"]
+
+
 def test_what_cannot_work_is_said_before_the_run(service: Service, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs an address"):
         run(tmp_path, Spec.of("http"))

@@ -90,6 +90,23 @@ def test_a_program_that_does_not_answer_is_stopped_and_said(
     assert len(str(caught.value)) < 400
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "sys.stdin.readline(); print('x' * 70 + KEY)\n",
+        "sys.stderr.write(KEY * 999); sys.exit(3)\n",
+        ECHO + "    print(json.dumps({'id': KEY}))\n",
+    ],
+)
+def test_no_part_of_a_key_is_left_where_a_text_is_cut(
+    tmp_path: Path, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCH_LLM_KEY", "sk-abcdefghijklmnopqrstuvw")
+    with pytest.raises(Unusable, match=r"\[the key\]|the ke") as caught:
+        client(tmp_path, "KEY = os.environ['BENCH_LLM_KEY']\n" + code).ask({})
+    assert not any(part in str(caught.value) for part in ("sk-a", "abcd", "jklm", "tuvw"))
+
+
 def test_a_program_that_dies_is_started_again_but_not_for_ever(tmp_path: Path) -> None:
     asked = client(tmp_path, ECHO + "    if asked['query'] == 'die': sys.exit(1)\n    print('[]')\n")
     for _ in range(process.RESTARTS):
