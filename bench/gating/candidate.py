@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -72,9 +73,12 @@ class Candidate:
     @staticmethod
     def of_baseline(baseline: Baseline) -> Candidate:
         """A result as a baseline has it: a new baseline is held against the one that it replaces."""
-        columns = {"query_id": baseline.query_ids, "unit": [f"{unit:09}" for unit in baseline.units]}
-        numbers = {"n_gold": np.array(baseline.n_gold, dtype=np.int64)}
-        numbers |= {name: values.array() for name, values in baseline.values.items()}
+        columns: dict[str, Any] = {
+            "query_id": baseline.query_ids,
+            "unit": [f"{unit:09}" for unit in baseline.units],
+            "n_gold": baseline.n_gold,
+        }
+        columns |= {name: values.array() for name, values in baseline.values.items()}
         return Candidate(
             label=baseline.label,
             result_id=baseline.result_id,
@@ -88,7 +92,7 @@ class Candidate:
             hardware=baseline.hardware,
             tokens=baseline.tokens,
             rankings=baseline.rankings,
-            per_query=pa.table(columns | numbers),
+            per_query=pa.table(columns),
             asked=baseline.asked,
         )
 
