@@ -23,11 +23,13 @@ from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.pages.trend import trend_anchor
 from bench.leaderboard.writer import Writer
+from bench.metrics import parse_metric
 from bench.results.costs import break_even
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.riskcoverage import risk_coverage
 from bench.results.store import PER_QUERY, RUN, Result
 from bench.results.units import numbered
+from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.units import robust_mean
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
@@ -89,6 +91,7 @@ def _write(
         slices=slices,
         tools=tools,
         ranked=RANKED,
+        fewest=FEWEST_UNITS,
         board_name=board.name,
         board_slug=board.slug,
         downloads=offered,
@@ -175,22 +178,32 @@ def _csv(result: Result) -> bytes:
 
 
 def _tables(row: Row, slices: Slices, units: NDArray[np.int64] | None) -> list[dict[str, Any]]:
-    """Means and half the width of their 95% intervals on the values of each slice."""
+    """Means and intervals on the values of each slice.
+
+    The intervals are the quick ones, by cluster-robust errors and within the metric's range: a bootstrap of each value
+    of each result would take longer than all the rest of the site. There are none where groups are too few.
+    """
     from scipy.special import stdtrit
 
     if row.values is None or units is None:
         return []
+    ranges = np.array([parse_metric(name).measure.span for name in RANKED], dtype=np.float64)
     found = []
     for name, masks in slices.items():
         rows = []
         for value, mask in list(masks.items())[:_MOST_VALUES]:
             own = row.values[mask]
-            n = len(own)
-            errors = np.full(len(RANKED), np.nan)
-            if n:
-                _, errors, freedom = robust_mean(own, numbered(units[mask]))
-                errors = errors * stdtrit(np.maximum(freedom, 1), 0.975)
-            rows.append((value, n, list(zip(own.mean(axis=0).tolist(), errors.tolist(), strict=True))))
+            groups = numbered(units[mask])
+            count = int(groups.max()) + 1 if len(own) else 0
+            lows = highs = np.full(len(RANKED), np.nan)
+            if count >= FEWEST_UNITS:
+                means, errors, freedom = robust_mean(own, groups)
+                # Values that are all equal say nothing of how far the mean is from another one.
+                errors = np.where(errors > 0, errors, np.nan)
+                reach = errors * stdtrit(np.maximum(freedom, 1), 0.975)
+                lows, highs = np.maximum(means - reach, ranges[:, 0]), np.minimum(means + reach, ranges[:, 1])
+            cells = list(zip(own.mean(axis=0).tolist(), lows.tolist(), highs.tolist(), strict=True))
+            rows.append((value, len(own), count, cells))
         found.append({"name": name, "rows": rows})
     return found
 
