@@ -30,12 +30,10 @@ class Version:
 
     Attributes:
         commit: the commit that brought it; empty for a file that is not committed as it is.
-        committed: the date of that commit.
     """
 
     baseline: Baseline
     commit: str = ""
-    committed: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ def _ledger(path: Path) -> Ledger:
     now = parse_baseline(data, str(path))
     found: list[Version] = []
     unreadable = 0
-    for commit, committed in _commits(path):
+    for commit in _commits(path):
         size = _git(path, "cat-file", "-s", f"{commit}:./{path.name}")
         if size is None:
             continue  # The file was removed by this commit.
@@ -104,7 +102,7 @@ def _ledger(path: Path) -> Ledger:
         try:
             if blob is None:
                 raise ResultError(f"{path} of {commit} cannot be read.")
-            version = Version(parse_baseline(blob, f"{path} of {commit}"), commit, committed)
+            version = Version(parse_baseline(blob, f"{path} of {commit}"), commit)
         except ResultError:
             unreadable += 1
             continue
@@ -116,30 +114,20 @@ def _ledger(path: Path) -> Ledger:
     return Ledger(path.name, tuple(found), unreadable, shallow is not None and shallow.strip() == b"true")
 
 
-def _commits(path: Path) -> list[tuple[str, str]]:
-    """Commits that changed a file and their dates, the oldest first; of a file that is not under git, none."""
-    said = _git(path, "log", "--format=%H %cI", "--no-show-signature", "-n", str(MOST_VERSIONS), "--", f"./{path.name}")
-    lines = [] if said is None else said.decode("ascii", "replace").splitlines()
-    pairs = [line.partition(" ") for line in lines]
-    return [(commit, date) for commit, _, date in reversed(pairs) if commit and date]
+def _commits(path: Path) -> list[str]:
+    """Commits that changed a file, the oldest first; of a file that is not under git, none."""
+    said = _git(path, "log", "--format=%H", "--no-show-signature", "-n", str(MOST_VERSIONS), "--", f"./{path.name}")
+    return [] if said is None else said.decode("ascii", "replace").split()[::-1]
 
 
 def _git(path: Path, *arguments: str) -> bytes | None:
     """What git says in the folder of a file; None where it fails, as in a folder that is not under git."""
     # Variables of a hook would lead to another repository; no pager or prompt may wait for somebody.
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    options = ("--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-C", str(path.parent))
     try:
         done = subprocess.run(
-            [
-                "git",
-                "--no-pager",
-                "--literal-pathspecs",
-                "-c",
-                "core.fsmonitor=false",
-                "-C",
-                str(path.parent),
-                *arguments,
-            ],
+            ["git", *options, *arguments],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=_PATIENCE,
