@@ -255,7 +255,8 @@ def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory, sha
     shown = json.loads(next(results.glob("*/bm25-*/manifest.json")).read_text("utf-8"))["result_id"]
     (base / "report.json").write_text(json.dumps(_report(shown)))
     baselines = base / "baselines"
-    assert command(["bless", str(other), "--out", str(baselines / "search.json"), "--by", "a person"]) == 0
+    for name, blessed in (("search", other), ("older", new)):
+        assert command(["bless", str(blessed), "--out", str(baselines / f"{name}.json"), "--by", "a person"]) == 0
     (baselines / "gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
     site = importlib.import_module("bench.leaderboard.site")
     with _of_this_run(shared_cache):
