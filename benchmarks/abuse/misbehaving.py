@@ -1,6 +1,7 @@
 """MCP servers and retrievers that misbehave: what they answer, and, as a program, processes that do it over pipes.
 
-`python misbehaving.py CASE` is such a process; its environment has a key in `KEY`.
+`python misbehaving.py CASE` is such a process. It says the key that its configuration gave it, or else that of a
+language model, which it finds in the environment of bench.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+#: The variable with the key of a server in a client's configuration.
+KEY = "SERVER_KEY"
 GREETING = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "w", "version": "1"}}
 TOOL = {"name": "search", "description": "Finds.", "inputSchema": {"type": "object"}}
 _HUGE = {**TOOL, "description": "x" * (7 << 20)}
@@ -72,6 +75,10 @@ def reply(asked: dict[str, Any], wrong: dict[str, Any]) -> dict[str, Any]:
     method = str(asked.get("method"))
     answer = {"result": found[method]} if method in found else {"error": {"code": -32601, "message": "no"}}
     return {"jsonrpc": "2.0", "id": asked.get("id"), **answer}
+
+
+def _key() -> str:
+    return os.environ.get(KEY) or os.environ["BENCH_LLM_KEY"]
 
 
 def _put(data: bytes) -> None:
@@ -152,7 +159,7 @@ _NOTE = {"jsonrpc": "2.0", "method": "notifications/a"}
 PROCESSES: dict[str, Callable[[], None]] = {
     "silence": lambda: time.sleep(999),
     "dies": lambda: sys.exit(3),
-    "dies with a message": lambda: sys.exit("\x1b[31m" + os.environ["KEY"] * 99),
+    "dies with the key as a message": lambda: sys.exit("\x1b[31m" + _key() * 99),
     "dies after a question": lambda: sys.exit(str(_ask())),
     "shuts its output": _shuts_its_output,
     "will not end": _will_not_end,
@@ -163,9 +170,9 @@ PROCESSES: dict[str, Callable[[], None]] = {
     "no JSON": _answers_bytes(b"hello\x1b[31m\n"),
     "no text": _answers_bytes(b"\xff\xfe\n"),
     "deep": _answers_bytes(b"[" * 90_000 + b"\n"),
-    "echo of the key": _answers(lambda asked: [{**reply(asked, {}), "tools": [os.environ["KEY"]]}]),
+    "echo of the key": _answers(lambda asked: [{**reply(asked, {}), "tools": [_key()]}]),
     "the key as an error": _answers(
-        lambda asked: [{"jsonrpc": "2.0", "id": asked["id"], "error": {"code": 1, "message": os.environ["KEY"]}}]
+        lambda asked: [{"jsonrpc": "2.0", "id": asked["id"], "error": {"code": 1, "message": _key()}}]
     ),
     "a flood of messages": _answers(lambda asked: [_NOTE] * 300_000),
     "questions back": _answers(
