@@ -69,6 +69,19 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
+#: Right answers with a key in one place.
+ECHOES: dict[str, Callable[[str], dict[str, Any]]] = {
+    "the key in the greeting": lambda key: _greeting(serverInfo={"name": f"w {key}", "version": key}),
+    "the key in names of tools": lambda key: _tools({**TOOL, "name": key}, {**TOOL, "name": "other", key: 1}),
+    "the key in a description": lambda key: _tools(
+        {**TOOL, "description": key, "inputSchema": {"type": "object", "title": key}}
+    ),
+    "the key as an answer": lambda key: _content({"type": "text", "text": json.dumps([key])}),
+    "the key in a structure": lambda key: _content(structuredContent={"tools": [key], key: key}),
+    "the key in an error": lambda key: _content({"type": "text", "text": key}, isError=True),
+}
+
+
 def reply(asked: dict[str, Any], wrong: dict[str, Any]) -> dict[str, Any]:
     """What a server says to a question, wrong in one place."""
     found = {**_USUAL, **wrong}
@@ -122,6 +135,10 @@ def _answers(make: Callable[[dict[str, Any]], list[object]]) -> Callable[[], Non
 
 def _serves(wrong: dict[str, Any]) -> Callable[[], None]:
     return _answers(lambda asked: [reply(asked, wrong)])
+
+
+def _echoes(make: Callable[[str], dict[str, Any]]) -> Callable[[], None]:
+    return _answers(lambda asked: [reply(asked, make(_key()))])
 
 
 def _answers_bytes(data: bytes) -> Callable[[], None]:
@@ -182,6 +199,7 @@ PROCESSES: dict[str, Callable[[], None]] = {
     "ids are objects": _answers(lambda asked: [{**reply(asked, {}), "id": {}}]),
     "each answer twice": _answers(lambda asked: [reply(asked, {})] * 2),
     **{name: _serves(wrong) for name, wrong in WRONG.items()},
+    **{name: _echoes(make) for name, make in ECHOES.items()},
 }
 
 

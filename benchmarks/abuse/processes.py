@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 Row = tuple[str, int, list[str]]
 BENCH = [sys.executable, "-m", "bench"]
@@ -35,7 +36,7 @@ SHOWN = {".github", ".gitignore"}
 #: What bench remembers of files by the time of their last change.
 REMEMBERED = "hashes"
 #: What of a report or a training card tells how it was made, not what.
-TIMED = {"created", "seconds", "command"}
+TIMED = {"created", "seconds", "command", "commit", "dirty", "resumed"}
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -52,11 +53,12 @@ def content(folder: Path) -> dict[str, str]:
             data = json.dumps(sorted([line["kind"], line["key"], line["text"]] for line in lines)).encode()
         elif path.name in {"reproduction.json", "training.json"}:
             with suppress(ValueError):
-                fields = json.loads(data)
-                data = json.dumps({key: fields[key] for key in fields.keys() - TIMED}, sort_keys=True).encode()
+                data = json.dumps(_without_times(json.loads(data)), sort_keys=True).encode()
+                data = data.replace(str(folder).encode(), b"{out}")
         elif path.name == "reproduction.md":
             # Its first line has the command and the time.
             data = b"\n".join(line for line in data.splitlines() if not line.startswith(b"`bench "))
+            data = data.replace(str(folder).encode(), b"{out}")
         elif path.name in {"manifest.json", "dataset.json", "base.json"}:
             # What is no JSON is another file than any whole one.
             with suppress(ValueError):
@@ -65,6 +67,12 @@ def content(folder: Path) -> dict[str, str]:
                 data = json.dumps(kept, sort_keys=True).encode()
         found[name] = hashlib.sha256(data).hexdigest()
     return found
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_times(each) for key, each in value.items() if key not in TIMED}
+    return [_without_times(each) for each in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

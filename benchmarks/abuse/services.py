@@ -85,6 +85,19 @@ def _echo(code: int) -> Answer:
     return answer
 
 
+def _escaped(code: int) -> Answer:
+    """The same with every letter of a text written as a number, which JSON allows."""
+
+    def answer(peer: socket.socket, asked: bytes) -> None:
+        text = "".join(f"\\u{byte:04x}" for byte in asked)
+        message = f'{{"role": "assistant", "content": "{text}"}}'
+        choices = f'[{{"message": {message}, "finish_reason": "{text}"}}]'
+        body = f'{{"error": {{"message": "{text}", "code": "{text}"}}, "tools": ["{text}"], "choices": {choices}}}'
+        _sized(code, body.encode())(peer, asked)
+
+    return answer
+
+
 def _bomb() -> bytes:
     """512 MiB of spaces, packed; made bit by bit, because a child counts its parent's memory as its own."""
     packing = zlib.compressobj(9, zlib.DEFLATED, 31)
@@ -110,7 +123,8 @@ ANSWERS: dict[str, Answer] = {
     "escape 200": _value({"tools": ["\x1b[31m\u202e"], "choices": [{"message": {"content": "\x1b[31m\u202e"}}]}),
     "escape 400": _value({"error": {"message": "\x1b[31m\u202e"}}, 400),
     "echo of the key 200": _echo(200), "echo of the key 400": _echo(400), "echo of the key 401": _echo(401),
-    "echo of the key 500": _echo(500),
+    "echo of the key 500": _echo(500), "escaped echo of the key 200": _escaped(200),
+    "escaped echo of the key 400": _escaped(400),
 }  # fmt: skip
 
 
@@ -161,9 +175,20 @@ def _mcp(wrong: dict[str, Any], identifier: object = None, greets: Answer | None
     return answer
 
 
+def _mcp_echo(make: Callable[[str], dict[str, Any]]) -> Answer:
+    """A server of MCP over HTTP that has the key of each request in its answer."""
+
+    def answer(peer: socket.socket, asked: bytes) -> None:
+        key = re.search(rb"(?i)\r\nauthorization: *Bearer ([^\r]+)", asked)
+        _mcp(make(key[1].decode("latin-1") if key else "none"))(peer, asked)
+
+    return answer
+
+
 EVENTS = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\n\r\n"
 MCP_OVER_HTTP: dict[str, Answer] = {
     **{name: _mcp(wrong) for name, wrong in misbehaving.WRONG.items()},
+    **{name: _mcp_echo(make) for name, make in misbehaving.ECHOES.items()},
     "wrong ids": _mcp({}, 10**9), "ids are texts": _mcp({}, "a"), "ids are objects": _mcp({}, {"a": 1}),
     "endless events": _mcp({}, greets=_flood(EVENTS, b": here\n\n")),
     "an endless event": _mcp({}, greets=_flood(EVENTS + b"data: ", b"x")),
