@@ -97,8 +97,13 @@ def compared(fields: Sequence[Field], question: Question, load: Callable[[str], 
                 "name the same methods on each dataset, in the same order."
             )
     if len(names) < 2:
-        several = ", or give --across catalogues if only their tools differ" if len(fields) > 1 else ""
-        raise UsageError(f"a comparison needs two results or more on a dataset: name another one{several}.")
+        if len(fields) > 1:
+            named = ", ".join(field.dataset for field in fields)
+            raise UsageError(
+                f"the results are of different datasets ({named}), and a comparison needs two or more on one: name "
+                "another one on each, or give --across catalogues if only their tools differ."
+            )
+        raise UsageError("a comparison needs two results or more on a dataset: name another one.")
     metrics = list(question.metrics) or fields[0].shared_metrics(USUAL)
     if not metrics:
         raise UsageError("the results share none of the default metrics: name one with --metric.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 import bench
@@ -29,31 +30,61 @@ FIRST_COMMAND = "bench data import desk-example tools --queries queries.csv"
 def write_example(folder: Path) -> list[Path]:
     """Write the example into a folder, which may exist.
 
+    Each file is there whole or not at all. If writing was killed, the same call writes what is missing.
+
     Returns:
         The files.
 
     Raises:
-        UsageError: one of the files is there already; nothing is written.
-        StorageError: a file cannot be written; none stays.
+        UsageError: the whole example is there already, or a file that is not as in the example; nothing is written.
+        StorageError: a file cannot be written; none of those that were missing stays.
     """
     texts = {
         folder / place: (_SOURCES / name).read_text("utf-8").replace(_VERSION, bench.__version__)
         for place, name in _FILES.items()
     }
-    for path in texts:
-        if os.path.lexists(path):
+    there = [path for path in texts if os.path.lexists(path)]
+    for path in there:
+        if len(there) == len(texts) or not _is(path, texts[path]):
             raise UsageError(f"{path} already exists, and nothing was written: name another folder.")
     written: list[Path] = []
     try:
         with storage_errors(str(folder)):
             for path, text in texts.items():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                # Not over a file that came a moment ago, either.
-                with path.open("x", encoding="utf-8", newline="\n") as file:
+                if path not in there:
+                    _write_new(path, text)
                     written.append(path)
-                    file.write(text)
     except BaseException:
         for path in written:
             path.unlink(missing_ok=True)
         raise
-    return written
+    return list(texts)
+
+
+def _is(path: Path, text: str) -> bool:
+    """Whether a path is a file with this text: an earlier call that was killed has written it."""
+    try:
+        return path.is_file() and not path.is_symlink() and path.read_bytes() == text.encode("utf-8")
+    except OSError:
+        return False
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file that is not there: under another name, then in its place; never over one that came meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{os.getpid()}-{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            # Unlike a renaming, a link never replaces a file.
+            os.link(temporary, path)
+        except OSError:
+            if os.path.lexists(path):
+                raise UsageError(f"{path} came while the example was written; name another folder.") from None
+            # A file system without links.
+            os.rename(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -31,7 +32,7 @@ def _bench(*arguments: object) -> str:
     return done.stdout
 
 
-def _part(name: str, folder: Path, scale: float, seed: int) -> list[Row]:
+def _part(name: str, folder: Path, scale: float, seed: int, commands: Sequence[str]) -> list[Row]:
     def count(whole: int) -> int:
         return max(1, round(whole * scale))
 
@@ -40,9 +41,9 @@ def _part(name: str, folder: Path, scale: float, seed: int) -> list[Row]:
         case "inputs":
             return inputs.campaign(folder, count(100), seed, _bench)
         case "kills":
-            return processes.killed(folder, count(34), seed)
+            return processes.killed(folder, count(34), seed, commands)
         case "disks":
-            return processes.disks(folder, count(20))
+            return processes.disks(folder, count(20), commands)
         case "crowd":
             return processes.crowd(folder, count(10))
         case "services":
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("--part", action="append", choices=PARTS, help="one part; repeatable [default: all]")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full counts")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--command", action="append", help="only this command is killed; repeatable [default: all]")
     parser.add_argument("--work", type=Path, help="folder to keep, with the inputs that failed")
     given = parser.parse_args()
     work = given.work or Path(tempfile.mkdtemp())
@@ -65,7 +67,7 @@ def main() -> None:
     os.environ.update(BENCH_DATA=str(work / "data"), BENCH_RESULTS=str(work / "results"), BENCH_OFFLINE="")
     rows: list[Row] = []
     for part in given.part or PARTS:
-        rows += _part(part, work / part, given.scale, given.seed)
+        rows += _part(part, work / part, given.scale, given.seed, given.command or ())
     print("| what | tried | failed |\n|---|---|---|")
     for name, tried, failed in rows:
         print(f"| {name} | {tried} | {len(failed)} |")

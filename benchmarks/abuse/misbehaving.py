@@ -1,6 +1,7 @@
 """MCP servers and retrievers that misbehave: what they answer, and, as a program, processes that do it over pipes.
 
-`python misbehaving.py CASE` is such a process; its environment has a key in `KEY`.
+`python misbehaving.py CASE` is such a process. It says the key that its configuration gave it, or else that of a
+language model, which it finds in the environment of bench.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+#: The variable with the key of a server in a client's configuration.
+KEY = "SERVER_KEY"
 GREETING = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "w", "version": "1"}}
 TOOL = {"name": "search", "description": "Finds.", "inputSchema": {"type": "object"}}
 _HUGE = {**TOOL, "description": "x" * (7 << 20)}
@@ -66,12 +69,29 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
+#: Right answers with a key in one place.
+ECHOES: dict[str, Callable[[str], dict[str, Any]]] = {
+    "the key in the greeting": lambda key: _greeting(serverInfo={"name": f"w {key}", "version": key}),
+    "the key in names of tools": lambda key: _tools({**TOOL, "name": key}, {**TOOL, "name": "other", key: 1}),
+    "the key in a description": lambda key: _tools(
+        {**TOOL, "description": key, "inputSchema": {"type": "object", "title": key}}
+    ),
+    "the key as an answer": lambda key: _content({"type": "text", "text": json.dumps([key])}),
+    "the key in a structure": lambda key: _content(structuredContent={"tools": [key], key: key}),
+    "the key in an error": lambda key: _content({"type": "text", "text": key}, isError=True),
+}
+
+
 def reply(asked: dict[str, Any], wrong: dict[str, Any]) -> dict[str, Any]:
     """What a server says to a question, wrong in one place."""
     found = {**_USUAL, **wrong}
     method = str(asked.get("method"))
     answer = {"result": found[method]} if method in found else {"error": {"code": -32601, "message": "no"}}
     return {"jsonrpc": "2.0", "id": asked.get("id"), **answer}
+
+
+def _key() -> str:
+    return os.environ.get(KEY) or os.environ["BENCH_LLM_KEY"]
 
 
 def _put(data: bytes) -> None:
@@ -117,6 +137,10 @@ def _serves(wrong: dict[str, Any]) -> Callable[[], None]:
     return _answers(lambda asked: [reply(asked, wrong)])
 
 
+def _echoes(make: Callable[[str], dict[str, Any]]) -> Callable[[], None]:
+    return _answers(lambda asked: [reply(asked, make(_key()))])
+
+
 def _answers_bytes(data: bytes) -> Callable[[], None]:
     def run() -> None:
         while True:
@@ -152,7 +176,7 @@ _NOTE = {"jsonrpc": "2.0", "method": "notifications/a"}
 PROCESSES: dict[str, Callable[[], None]] = {
     "silence": lambda: time.sleep(999),
     "dies": lambda: sys.exit(3),
-    "dies with a message": lambda: sys.exit("\x1b[31m" + os.environ["KEY"] * 99),
+    "dies with the key as a message": lambda: sys.exit("\x1b[31m" + _key() * 99),
     "dies after a question": lambda: sys.exit(str(_ask())),
     "shuts its output": _shuts_its_output,
     "will not end": _will_not_end,
@@ -163,9 +187,9 @@ PROCESSES: dict[str, Callable[[], None]] = {
     "no JSON": _answers_bytes(b"hello\x1b[31m\n"),
     "no text": _answers_bytes(b"\xff\xfe\n"),
     "deep": _answers_bytes(b"[" * 90_000 + b"\n"),
-    "echo of the key": _answers(lambda asked: [{**reply(asked, {}), "tools": [os.environ["KEY"]]}]),
+    "echo of the key": _answers(lambda asked: [{**reply(asked, {}), "tools": [_key()]}]),
     "the key as an error": _answers(
-        lambda asked: [{"jsonrpc": "2.0", "id": asked["id"], "error": {"code": 1, "message": os.environ["KEY"]}}]
+        lambda asked: [{"jsonrpc": "2.0", "id": asked["id"], "error": {"code": 1, "message": _key()}}]
     ),
     "a flood of messages": _answers(lambda asked: [_NOTE] * 300_000),
     "questions back": _answers(
@@ -175,6 +199,7 @@ PROCESSES: dict[str, Callable[[], None]] = {
     "ids are objects": _answers(lambda asked: [{**reply(asked, {}), "id": {}}]),
     "each answer twice": _answers(lambda asked: [reply(asked, {})] * 2),
     **{name: _serves(wrong) for name, wrong in WRONG.items()},
+    **{name: _echoes(make) for name, make in ECHOES.items()},
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -24,7 +25,15 @@ Row = tuple[str, int, list[str]]
 #: What a server does with a connection and the request that came over it.
 Answer = Callable[[socket.socket, bytes], None]
 BENCH = [sys.executable, "-m", "bench"]
-KEY = "sk-of-the-campaign-1234"
+#: A key for each door, so that none is masked because another door knows it: of endpoints of chat and of embeddings, of
+#: HTTP services, of MCP servers by `token=`, and of those that a client's configuration names. By variable.
+KEYS = {
+    "BENCH_LLM_KEY": "sk-of-a-language-model-1234",
+    "BENCH_EMBEDDING_KEY": "sk-of-an-encoder-5678",
+    "SERVICE_TOKEN": "bearer-of-a-service-2345",
+    "MCP_TOKEN": "bearer-of-an-mcp-server-6789",
+}
+CONFIGURED = "of-a-configured-server-3456"
 #: A command may wait for four starts of a program of a minute each, or for ten queries of half a minute each, before it
 #: gives up; and take so much memory.
 SECONDS, BYTES = 360, 2 << 30
@@ -76,6 +85,19 @@ def _echo(code: int) -> Answer:
     return answer
 
 
+def _escaped(code: int) -> Answer:
+    """The same with every letter of a text written as a number, which JSON allows."""
+
+    def answer(peer: socket.socket, asked: bytes) -> None:
+        text = "".join(f"\\u{byte:04x}" for byte in asked)
+        message = f'{{"role": "assistant", "content": "{text}"}}'
+        choices = f'[{{"message": {message}, "finish_reason": "{text}"}}]'
+        body = f'{{"error": {{"message": "{text}", "code": "{text}"}}, "tools": ["{text}"], "choices": {choices}}}'
+        _sized(code, body.encode())(peer, asked)
+
+    return answer
+
+
 def _bomb() -> bytes:
     """512 MiB of spaces, packed; made bit by bit, because a child counts its parent's memory as its own."""
     packing = zlib.compressobj(9, zlib.DEFLATED, 31)
@@ -101,7 +123,8 @@ ANSWERS: dict[str, Answer] = {
     "escape 200": _value({"tools": ["\x1b[31m\u202e"], "choices": [{"message": {"content": "\x1b[31m\u202e"}}]}),
     "escape 400": _value({"error": {"message": "\x1b[31m\u202e"}}, 400),
     "echo of the key 200": _echo(200), "echo of the key 400": _echo(400), "echo of the key 401": _echo(401),
-    "echo of the key 500": _echo(500),
+    "echo of the key 500": _echo(500), "escaped echo of the key 200": _escaped(200),
+    "escaped echo of the key 400": _escaped(400),
 }  # fmt: skip
 
 
@@ -152,9 +175,20 @@ def _mcp(wrong: dict[str, Any], identifier: object = None, greets: Answer | None
     return answer
 
 
+def _mcp_echo(make: Callable[[str], dict[str, Any]]) -> Answer:
+    """A server of MCP over HTTP that has the key of each request in its answer."""
+
+    def answer(peer: socket.socket, asked: bytes) -> None:
+        key = re.search(rb"(?i)\r\nauthorization: *Bearer ([^\r]+)", asked)
+        _mcp(make(key[1].decode("latin-1") if key else "none"))(peer, asked)
+
+    return answer
+
+
 EVENTS = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\n\r\n"
 MCP_OVER_HTTP: dict[str, Answer] = {
     **{name: _mcp(wrong) for name, wrong in misbehaving.WRONG.items()},
+    **{name: _mcp_echo(make) for name, make in misbehaving.ECHOES.items()},
     "wrong ids": _mcp({}, 10**9), "ids are texts": _mcp({}, "a"), "ids are objects": _mcp({}, {"a": 1}),
     "endless events": _mcp({}, greets=_flood(EVENTS, b": here\n\n")),
     "an endless event": _mcp({}, greets=_flood(EVENTS + b"data: ", b"x")),
@@ -208,7 +242,7 @@ def _fault(line: list[str], folder: Path, more: dict[str, str]) -> str:
     folder.mkdir(parents=True)
     environment = {
         **os.environ, "BENCH_RESULTS": str(folder / "results"), "BENCH_DATA": str(folder / "data"),
-        "BENCH_LLM_KEY": KEY, "KEY": KEY, "BENCH_LLM_TIMEOUT": "1", "BENCH_LLM_JOURNAL": str(folder / "journal.jsonl"),
+        **KEYS, "BENCH_LLM_TIMEOUT": "1", "BENCH_LLM_JOURNAL": str(folder / "journal.jsonl"),
         "NO_PROXY": "*", **more,
     }  # fmt: skip
     begun = time.monotonic()
@@ -232,9 +266,22 @@ def _fault(line: list[str], folder: Path, more: dict[str, str]) -> str:
         return "control characters"
     if usage.ru_maxrss << 10 > BYTES:
         return f"{usage.ru_maxrss >> 10} MiB"
-    leaks = [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    written = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    leaks = [
+        f"the key {key!r} is in {path.relative_to(folder)}"
+        for path, data in written.items()
+        for key in (*KEYS.values(), CONFIGURED)
+        if key.encode() in data
+    ]
     shutil.rmtree(folder / "data", ignore_errors=True)
-    return f"the key is in {leaks[0].relative_to(folder)}" if leaks else ""
+    return "; ".join(leaks)
+
+
+def _configuration(file: Path, server: dict[str, Any]) -> str:
+    """A client's configuration with one server, which lies outside the folder that is searched for keys."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"mcpServers": {"s": server}}))
+    return str(file)
 
 
 def _run(method: str, *more: str) -> list[str]:
@@ -246,27 +293,30 @@ def hostile(folder: Path, share: float = 1.0) -> list[Row]:
 
     Args:
         folder: a new one.
-        share: of the cases of each client that are tried, spread over all of them.
+        share: of the cases of each client that are tried, spread over all of them; those that send a key back always.
     """
     folder.mkdir(parents=True, exist_ok=True)
     endpoint = {"BENCH_LLM_URL": "{url}/v1"}
     chat = ANSWERS | {name: answer for name, answer in SHAPES.items() if "vector" not in name}
     vectors = ANSWERS | {name: answer for name, answer in SHAPES.items() if "vector" in name}
-    http = 'http(url="{url}/s", token=KEY, timeout=1, tries=2)'
-    served = 'mcp(server="{url}/mcp", tool=search, token=KEY, timeout=2)'
+    http = 'http(url="{url}/s", token=SERVICE_TOKEN, timeout=1, tries=2)'
+    served = 'mcp(server="{url}/mcp", tool=search, token=MCP_TOKEN, timeout=2)'
     proxied = {"HTTPS_PROXY": "{url}", "NO_PROXY": "", "BENCH_MIRROR": ""}
     listing = ["data", "import", "mine", "--mcp", "s={url}/mcp"]
+    configured = ["data", "import", "mine", "--mcp-config", "{configuration}"]
     over_http: list[tuple[str, list[str], dict[str, Answer], dict[str, str]]] = [
         ("OpenAI-compatible endpoint: query-generation", _run("query-generation(llm=m)"), chat, endpoint),
         ("OpenAI-compatible endpoint: ptr", _run("ptr(llm=m, retriever=none, views=[], order=set)"), chat, endpoint),
         ("OpenAI-compatible endpoint: encoder", _run("dense(encoder=openai:m)"), vectors, endpoint),
         ("HTTP service: http", _run(http, "--limit", "12"), ANSWERS, {}),
         ("MCP server over HTTP: import", listing, ANSWERS | MCP_OVER_HTTP, {}),
+        ("configured MCP server over HTTP: import", configured, ANSWERS | MCP_OVER_HTTP, {}),
         ("MCP server over HTTP: mcp", _run(served), ANSWERS | MCP_OVER_HTTP, {}),
         ("proxy: downloads", ["data", "fetch", "restbench"], ANSWERS, proxied),
     ]  # fmt: skip
     as_program: list[tuple[str, list[str]]] = [
         ("MCP server as a process: import", ["data", "import", "mine", "--mcp", "s={run}"]),
+        ("configured MCP server as a process: import", configured),
         ("MCP server as a process: mcp", _run('mcp(server="{run}", tool=search, timeout=2)')),
         ("process: command", _run('command(run="{run}", timeout=2)', "--limit", "12")),
     ]
@@ -282,6 +332,9 @@ def hostile(folder: Path, share: float = 1.0) -> list[Row]:
                     if "HTTPS_PROXY" in more:
                         more["BENCH_CACHE"] = str(place / f"cache of {name}")
                     line = [part.replace("{url}", url) for part in command]
+                    if "{configuration}" in line:
+                        server = {"url": f"{url}/mcp", "headers": {"Authorization": f"Bearer {CONFIGURED}"}}
+                        line[-1] = _configuration(place / "configurations" / f"{name}.json", server)
                     return _fault(line, place / name, more)
 
             names = _some(answers, share)
@@ -290,8 +343,12 @@ def hostile(folder: Path, share: float = 1.0) -> list[Row]:
             place = folder / re.sub("[^A-Za-z]+", "-", client)
 
             def ran(name: str, command: list[str] = command, place: Path = place) -> str:
-                program = f"{sys.executable} {misbehaving.__file__} {list(misbehaving.PROCESSES).index(name)}"
-                return _fault([part.replace("{run}", program) for part in command], place / name, {})
+                words = [misbehaving.__file__, str(list(misbehaving.PROCESSES).index(name))]
+                line = [part.replace("{run}", shlex.join([sys.executable, *words])) for part in command]
+                if "{configuration}" in line:
+                    server = {"command": sys.executable, "args": words, "env": {misbehaving.KEY: CONFIGURED}}
+                    line[-1] = _configuration(place / "configurations" / f"{name}.json", server)
+                return _fault(line, place / name, {})
 
             names = _some(misbehaving.PROCESSES, share)
             asked_of.append((client, [(name, pool.submit(ran, name)) for name in names]))
@@ -301,7 +358,8 @@ def hostile(folder: Path, share: float = 1.0) -> list[Row]:
 def _some(cases: dict[str, Any], share: float) -> list[str]:
     names = list(cases)
     count = max(1, round(len(names) * share))
-    return [names[len(names) * place // count] for place in range(count)]
+    spread = {names[len(names) * place // count] for place in range(count)}
+    return [name for name in names if name in spread or "key" in name]
 
 
 def _row(client: str, cases: list[tuple[str, Future[str]]]) -> Row:

@@ -449,6 +449,64 @@ def test_a_blessed_run_file_is_not_called_the_same_code(stored: Path, tmp_path: 
 # Programs that bench starts -----------------------------------------------------------------------------------------
 
 
+def test_results_of_two_datasets_are_told_apart_where_they_cannot_be_compared(tmp_path: Path, bench: Bench) -> None:
+    bench("data", "add", "mine", "--from", beir(tmp_path / "mine", {"q": "one"}))
+    stored = tmp_path / "r"
+    bench("run", "-m", "bm25", "-d", "starter", "-d", "mine", "--limit", 5, "--results", stored)
+    said = bench("compare", "bm25@starter", "bm25@mine", "--results", stored, code=2)
+    assert "the results are of different datasets (starter, mine)" in " ".join(said.err.split())
+
+
+#: `bench init` in a process that ends, as by kill -9, at the Nth time that it is about to change a file or folder.
+ENDED = """
+import os, sys
+place, left = os.path.abspath(sys.argv[1]), [int(sys.argv[2])]
+
+def changes(event, arguments):
+    if event == "open":
+        return isinstance(arguments[1], str) and any(sign in arguments[1] for sign in "wxa+")
+    return event in {"os.mkdir", "os.link", "os.rename", "os.remove"}
+
+def look(event, arguments):
+    if changes(event, arguments) and os.path.abspath(os.fspath(arguments[0])).startswith(place):
+        left[0] -= 1
+        if left[0] < 0:
+            os._exit(9)
+
+from pathlib import Path
+from bench.gating.example import write_example
+sys.addaudithook(look)
+write_example(Path(place))
+"""
+
+
+def example_files(folder: Path) -> dict[str, bytes]:
+    """The files of an example; what a killed command left under another name is none of them."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".tmp"]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_an_example_whose_writing_was_killed_is_finished_by_the_same_command(tmp_path: Path, bench: Bench) -> None:
+    bench("init", tmp_path / "whole")
+    whole = example_files(tmp_path / "whole")
+    codes = set()
+    for number in (0, 2, 3, 4, 5, 6, 9, 14, 20, 99):
+        place = tmp_path / f"killed-{number}"
+        codes.add(code := subprocess.run([sys.executable, "-c", ENDED, place, str(number)]).returncode)
+        assert all(whole[name] == data for name, data in example_files(place).items()), number
+        bench("init", place, code=2 if code == 0 else 0)
+        assert example_files(place) == whole, number
+    assert codes == {0, 9}
+
+
+def test_an_example_is_not_finished_over_a_file_of_somebody_else(tmp_path: Path, bench: Bench) -> None:
+    bench("init", tmp_path)
+    (tmp_path / "README.md").unlink()
+    (tmp_path / "gate.toml").write_text("")
+    assert "gate.toml already exists, and nothing was written" in bench("init", tmp_path, code=2).err
+    assert not (tmp_path / "README.md").exists()
+
+
 def test_a_template_with_a_number_of_thousands_of_digits_is_refused(tmp_path: Path, bench: Bench) -> None:
     (tmp_path / "tool.j2").write_text("{{ " + "9" * 5000 + " }}")
     done = bench("run", "-m", "bm25", "-d", "starter", "--template", tmp_path / "tool.j2", code=2)
