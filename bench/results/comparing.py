@@ -181,7 +181,15 @@ def code_of(scoring: ScoringCode | str, metric: str) -> str:
 
 def without_code(scoring: ScoringCode | str, metrics: Iterable[str]) -> list[str]:
     """The metrics of a result that does not say what code computed them: they would compare with anything."""
-    return [name for name in metrics if not code_of(scoring, name)]
+    known: dict[str, bool] = {}
+    lacking = []
+    for name in metrics:
+        measure = name.partition("@")[0]
+        if measure not in known:
+            known[measure] = bool(code_of(scoring, measure))
+        if not known[measure]:
+            lacking.append(name)
+    return lacking
 
 
 def interval_code(scoring: ScoringCode | str) -> str:

@@ -141,9 +141,10 @@ def read_regular(path: Path, most: int = LARGEST_TEXT) -> bytes:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
             raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", str(path))
-        # What a file system says of a file's size may be wrong, as in /proc.
         data = file.read(min(about.st_size, most) + 1)
-        data += file.read(most + 1 - len(data))
+        # What a file system says of a file's size may be wrong, as in /proc.
+        if len(data) > about.st_size:
+            data += file.read(most + 1 - len(data))
     if len(data) > most:
         raise OSError(errno.EFBIG, f"it is larger than {_size(most)}", str(path))
     return data
