@@ -13,12 +13,14 @@ from bench.secrets import masked
 from bench.storage.paths import env_flag
 from bench.text import told
 
+#: After so many new objects Python looks for garbage. At its own number, 700, a third of the time in which thousands of
+#: results are read goes into looking where there is none.
+NEW_OBJECTS = 10_000
+
 
 def main() -> None:
     """Entry point of the command `bench`."""
-    # At Python's own threshold of 700 objects, a third of the time in which thousands of results are read goes into
-    # looking for garbage of which there is none.
-    gc.set_threshold(10_000)
+    gc.set_threshold(NEW_OBJECTS)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that lacks a character of a tool's text shows another in its place.
         if isinstance(stream, io.TextIOWrapper):

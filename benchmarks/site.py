@@ -9,6 +9,7 @@ hard links, so that the disk holds them; each is read and checked as if it were 
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import resource
@@ -21,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.__main__ import NEW_OBJECTS
 from bench.metrics import DEFAULT_METRICS, parse_metric
 from bench.protocol import PROTOCOL_VERSION
 from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity, Metrics, MetricValue
@@ -159,6 +161,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=None)
     asked = parser.parse_args()
     site = importlib.import_module("bench.leaderboard.site")
+    # As the command does.
+    gc.set_threshold(NEW_OBJECTS)
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="bench-site-"))
     results, out = folder / "results", folder / "site"
     if not results.is_dir():

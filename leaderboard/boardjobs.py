@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import multiprocessing
 import os
@@ -141,16 +142,22 @@ def carried_out(work: Sequence[Job], jobs: int | None) -> list[Done]:
         found |= {i: _made(work[i]) for i in order}
     else:
         # Spawned: Arrow's threads do not survive a fork.
-        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _one_thread) as pool:
+        spawned = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(processes, spawned, _begun, initargs=gc.get_threshold()) as pool:
             found |= dict(zip(order, pool.map(_made, [work[i] for i in order]), strict=True))
     return [found[i] for i in range(len(work))]
 
 
-def _one_thread() -> None:
-    """Processes compute with one thread each: else they fight for the cores."""
+def _begun(*threshold: int) -> None:
+    """Processes compute with one thread each: else they fight for the cores.
+
+    Args:
+        threshold: how often garbage is looked for: as in the process that starts them.
+    """
     import threadpoolctl  # type: ignore[import-untyped]
 
     threadpoolctl.threadpool_limits(1)
+    gc.set_threshold(*threshold)
 
 
 def _made(job: Job) -> Done:
