@@ -13,6 +13,7 @@ import click
 
 from bench.cli.bars import progress
 from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
+from bench.cli.output import harmless_json
 from bench.errors import BenchError
 from bench.evidence.contestants import open_result
 from bench.gating.baseline import read_baseline
@@ -102,7 +103,7 @@ def command(
         except BenchError as error:
             _print(f"bench: {error}\n", to_stderr=True)
             code = code or _NOT_RUN
-    shown = to_json(report) if as_json else text(report)
+    shown = harmless_json(to_json(report)) if as_json else text(report)
     if github and not as_json:
         shown = quoted_for_github(shown, secrets.token_hex(16)) + "\n"
     printed = _print(shown)

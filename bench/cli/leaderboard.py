@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from bench.catalogues.reading import open_regular
 from bench.cli.bars import progress
 from bench.cli.options import FOLDER, json_option, results_option
 from bench.cli.output import print_json, say
@@ -71,7 +70,6 @@ def build(
 
     Unchanged pages are not rewritten. Pages of deleted results are removed.
     """
-    _check_regular(reproduction)
     folder = results or results_folder()
     site = _module("site").build_site(
         folder, out, reproduction, downloads, jobs, progress(), base_url, ranking_set, baselines, policy
@@ -120,7 +118,6 @@ def serve(
 
     A site that was built before is served at once, while it is being brought up to date.
     """
-    _check_regular(reproduction)
     site, server_module = _module("site"), _module("serve")
     folder = results or results_folder()
     server = server_module.open_server(out, port)
@@ -145,12 +142,6 @@ def serve(
     finally:
         server.shutdown()
         server.server_close()
-
-
-def _check_regular(path: Path | None) -> None:
-    """Refuse a pipe or a device, which may have no end."""
-    if path is not None:
-        open_regular(path).close()
 
 
 def _module(name: str) -> Any:

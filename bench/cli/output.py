@@ -83,9 +83,13 @@ def say(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Indented JSON. What a terminal would obey is escaped; a program reads the same text."""
-    lines = json.dumps(value, indent=1, ensure_ascii=False).split("\n")
-    click.echo("\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in lines))
+    """Indented JSON."""
+    click.echo(harmless_json(json.dumps(value, indent=1, ensure_ascii=False)))
+
+
+def harmless_json(text: str) -> str:
+    """JSON in which what a terminal would obey is escaped; a program reads the same values."""
+    return "\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n"))
 
 
 def _escaped(sign: str) -> str:

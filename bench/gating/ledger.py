@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import ResultError
-from bench.gating.baseline import Baseline, parse_baseline
+from bench.gating.baseline import Baseline, parse_baseline, read_baseline
 from bench.storage.paths import read_regular
 
 #: Versions of a file that are read, the newest.
-MOST_VERSIONS = 200
+MOST_VERSIONS = 100
 #: Bytes of a version.
 _LARGEST = 64 << 20
 #: Seconds that git has for one answer.
@@ -85,13 +85,7 @@ def _claims_to_be_one(path: Path) -> bool:
 
 
 def _ledger(path: Path) -> Ledger:
-    try:
-        data = read_regular(path, _LARGEST)
-    except FileNotFoundError:
-        raise ResultError(f"there is no baseline {path}; `bench bless RESULT --out {path}` writes one.") from None
-    except OSError as error:
-        raise ResultError(f"cannot read the baseline {path}: {error.strerror}.") from None
-    now = parse_baseline(data, str(path))
+    now = read_baseline(path)
     found: list[Version] = []
     unreadable = 0
     for commit in _commits(path):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -179,17 +179,11 @@ def code_of(scoring: ScoringCode | str, metric: str) -> str:
     return same_scoring().measures.get(name, {}).get(own, own)
 
 
-def without_code(scoring: ScoringCode | str, metrics: Iterable[str]) -> list[str]:
+def without_code(scoring: ScoringCode | str, metrics: Collection[str]) -> list[str]:
     """The metrics of a result that does not say what code computed them: they would compare with anything."""
-    known: dict[str, bool] = {}
-    lacking = []
-    for name in metrics:
-        measure = name.partition("@")[0]
-        if measure not in known:
-            known[measure] = bool(code_of(scoring, measure))
-        if not known[measure]:
-            lacking.append(name)
-    return lacking
+    measures = {name.partition("@")[0] for name in metrics}
+    lacking = {measure for measure in measures if not code_of(scoring, measure)}
+    return [name for name in metrics if name.partition("@")[0] in lacking] if lacking else []
 
 
 def interval_code(scoring: ScoringCode | str) -> str:

@@ -52,7 +52,9 @@ def answers(boards: Sequence[Overall]) -> list[Answer]:
     trained = first[learners.index(max(learners))]
     asked.insert(1, ("Best trained", trained, _learns))
     own = [
-        (f"Best: {board.view.title}", board, _any) for board in first[1:] if board.view.card and board is not trained
+        (f"Best: {board.view.title}", board, lambda row: True)
+        for board in first[1:]
+        if board.view.card and board is not trained
     ]
     # What is declared next after the ranking is what most visitors have; the other views are for fewer.
     asked = [*own[:1], *asked, *own[1:]]
@@ -71,10 +73,6 @@ def _answer(question: str, board: Overall, fits: Callable[[OverallRow], bool]) -
 
 def _competes(row: OverallRow) -> bool:
     return row.tier is not None and competes(row.row.result)
-
-
-def _any(row: OverallRow) -> bool:
-    return True
 
 
 def _learns(row: OverallRow) -> bool:

@@ -79,7 +79,7 @@ class Stage:
     """A mean with its interval at a time.
 
     Attributes:
-        verdict: a key of `MARKERS`; empty for a dot.
+        verdict: its marker is that of `MARKERS`, and a dot for all others.
         ring: whether there is a ring around the marker.
     """
 

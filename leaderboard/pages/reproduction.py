@@ -15,6 +15,7 @@ from bench.reproduce.outcomes import CELL_VERDICTS
 from bench.reproduce.report import Block, CellReport, Reproduction
 from bench.reproduce.verdicts import TOLERANCE
 from bench.reproduce.wording import cell_row, claim_state, printed_state
+from bench.storage.paths import read_regular
 from bench.storage.records import first_fault
 
 
@@ -25,7 +26,7 @@ def read_reproduction(path: Path) -> Reproduction:
         UsageError: it cannot be read, or does not follow its schema.
     """
     try:
-        report = Reproduction.model_validate_json(path.read_bytes())
+        report = Reproduction.model_validate_json(read_regular(path))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}.") from None
     except ValidationError as error:

@@ -235,6 +235,16 @@ def test_json_for_programs_is_safe_on_a_terminal_and_holds_the_same(capsys: pyte
     assert "é 道" in shown
 
 
+def test_the_report_of_a_gate_is_safe_on_a_terminal(tmp_path: Path, bench: Bench) -> None:
+    (tmp_path / "p.toml").write_text('margin = 0.1\n[[rule]]\nmetric = "recall@5"\n')
+    bench("run", "-q", "-m", "random", "-d", "starter", "--limit", 30)
+    bench("bless", "random@starter", "--out", tmp_path / "b.json", "--reason", "x\u202ey")
+    gated = ("--baseline", tmp_path / "b.json", "--policy", tmp_path / "p.toml")
+    said = bench("gate", "random@starter", *gated, "--json")
+    assert all(line.isprintable() for line in said.out.split("\n"))
+    assert said.json["baseline"]["reason"] == "x\u202ey"
+
+
 def test_an_edge_may_have_a_long_note(tmp_path: Path) -> None:
     path = tmp_path / "edges.tsv"
     path.write_text("dependent\tprerequisite\treason\tnote\na\tb\tresult\t" + "x" * 200_000 + "\n")

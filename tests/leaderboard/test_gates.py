@@ -98,6 +98,8 @@ def test_events_have_the_verdicts_of_bench_gate(
     assert [item[2] for item in shown[2:4]] == ["b" * 12, "c" * 12]
     assert shown[4][:2] == (2022, True)
     assert shown[5] == (2023, False, "d" * 12, "regression")
+    against = [event.against and event.against.sha256 for event in gate.events]
+    assert against == [None, None, *3 * [first.sha256], second.sha256]
     # The same as the command says of the same two, rule for rule.
     files = {}
     for name, baseline in (("first", first), ("second", second)):
@@ -123,7 +125,7 @@ def test_events_have_the_verdicts_of_bench_gate(
     assert {f"r/{name}.html" for name in numbers} <= set(page.links)
     home = site.page("index.html")
     assert "gates.html" in home.links
-    assert ": the last verdicts on baselines are 1 regression." in home.texts
+    assert ", latest verdict of each baseline: 1 regression." in home.texts
 
 
 def test_the_same_baselines_give_the_same_bytes_and_without_them_the_page_goes(
