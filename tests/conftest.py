@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import json
 import os
-import sys
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,13 +20,19 @@ import pytest
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from kit.once import Once, changed, folder_of_run, makes_once
+from kit.results import LOCKS, of_this_run
+
 from bench.__main__ import run
 
 if TYPE_CHECKING:
-    from chatserver import ChatServer
-    from searchservice import Service
+    from kit.chatserver import ChatServer
+    from kit.searchservice import Service
 
 ROOT = Path(__file__).resolve().parent.parent
+
+pytest_plugins = ["kit.selection"]
+_wrong = pytest.StashKey[list[str]]()
 
 # A test is no slower for a machine that has other things to do: time is measured in benchmarks/.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -39,26 +44,6 @@ _ENDPOINT_VARIABLES = (
     *("BENCH_LLM_CONCURRENCY", "BENCH_LLM_TIMEOUT", "BENCH_EMBEDDING_URL", "BENCH_EMBEDDING_KEY"),
     *("BENCH_EMBEDDING_PRICE", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
 )
-
-
-def shared_module(name: str) -> None:
-    """Let tests import a module of this folder by its name; in importlib mode pytest puts no folder on the path."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules[name])
-
-
-shared_module("chatserver")
-shared_module("searchservice")
-shared_module("browser")
-shared_module("tiny")
-shared_module("submit_changes")
-shared_module("watched")
-shared_module("trafficlogs")
-shared_module("programs")
-shared_module("grids")
 
 
 def mirror_folder() -> Path | None:
@@ -85,8 +70,51 @@ def mirror() -> Path:
 @pytest.fixture(scope="session")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One cache for all tests of a run, so that each text is encoded once; shared by the workers of xdist."""
-    base = tmp_path_factory.getbasetemp()
-    return (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "bench-cache"
+    return folder_of_run(tmp_path_factory) / "bench-cache"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What is shared is as it was made: a test that changes it fails the run, whichever test reads it later."""
+    factory = session.config._tmp_path_factory  # type: ignore[attr-defined]
+    if hasattr(session.config, "workerinput") or factory._basetemp is None:
+        return
+    if wrong := changed(factory.getbasetemp() / "once"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        session.config.stash[_wrong] = wrong
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name what was changed."""
+    for name in config.stash.get(_wrong, [])[:10]:
+        terminalreporter.write_line(f"FAILED: a test changed {name}, which all tests share; it must change a copy.")
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Makes a folder once in a run of the tests, for all workers (`kit/once.py`): read it, or change a copy."""
+    return makes_once(folder_of_run(tmp_path_factory) / "once")
+
+
+@pytest.fixture(scope="session")
+def starter_results(once: Once, shared_cache: Path) -> Path:
+    """Results of five methods on the embedded dataset, made once in a run: read them, or change a copy (`ready`)."""
+    methods = ["bm25", "bm25(k1=0.5)", "random", "oracle", "nearest-bundle(base=bm25)"]
+
+    def make(folder: Path) -> None:
+        words = [word for name in methods for word in ("-m", name)]
+        with of_this_run(shared_cache):
+            assert run(["run", *words, "-d", "starter", "-q", "--results", str(folder)]) == 0
+
+    return once("starter-results", make)
+
+
+@pytest.fixture
+def ready(starter_results: Path, isolated: None) -> Path:
+    """A copy of `starter_results`, as this test's own results."""
+    from bench.storage.paths import results_folder
+
+    shutil.copytree(starter_results, results_folder(), ignore=LOCKS)
+    return results_folder()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -113,7 +141,7 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path
 @pytest.fixture
 def chat_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, isolated: None) -> Iterator[ChatServer]:
     """An endpoint on loopback (`chatserver.py`), named in the environment, with a journal of this test."""
-    from chatserver import ChatServer
+    from kit.chatserver import ChatServer
 
     from bench.llm import transport
 
@@ -133,7 +161,7 @@ def chat_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, isolated: None)
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     """A search service on loopback (`searchservice.py`), which answers as a test sets it."""
-    from searchservice import Service
+    from kit.searchservice import Service
 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = Service()

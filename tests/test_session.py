@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chatserver import ChatServer
+from kit.chatserver import ChatServer
 
 from bench.errors import UnavailableError
 from bench.evaluation.plan import Plan

@@ -24,9 +24,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import trafficlogs as logs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kit import trafficlogs as logs
 
 from bench.__main__ import run
 from bench.catalogues.catalogue import Source, read_catalogue

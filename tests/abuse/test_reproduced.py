@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from searchservice import Service
+from kit.searchservice import Service
 
 from bench.__main__ import run
 from bench.cli.output import print_json

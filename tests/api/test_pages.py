@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
-from programs import program
+from kit.programs import program
 
 import bench
 from bench.cli import cli

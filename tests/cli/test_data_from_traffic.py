@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trafficlogs as logs
-from trafficlogs import ANSWER, HOURS, LETTER, SEARCH
+from kit import trafficlogs as logs
+from kit.trafficlogs import ANSWER, HOURS, LETTER, SEARCH
 
 import bench as api
 from bench.traffic.forms import TRAFFIC_FORMS

@@ -21,7 +21,7 @@ from bench.remote.servers import Server, server_of
 
 Bench = Callable[..., Any]
 
-SERVER = [sys.executable, str(Path(__file__).resolve().parents[1] / "mcpserver.py")]
+SERVER = [sys.executable, str(Path(__file__).resolve().parents[1] / "kit" / "mcpserver.py")]
 
 
 def command(*arguments: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grids import alive, files, manifests, soon
+from kit.grids import alive, files, manifests, soon
 
 from bench.results.store import Result, find_results
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grids import alive, files, manifests, soon
+from kit.grids import alive, files, manifests, soon
+from kit.searchservice import Service
 from ray.cluster_utils import Cluster
-from searchservice import Service
 
 from bench.errors import BenchError, MethodError, UsageError
 from bench.evaluation.cluster import run_cell

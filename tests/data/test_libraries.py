@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.tiny import CARD, WORDS
 from pydantic import Field
-from tiny import CARD, WORDS
 
 from bench.data.dataset import Dataset
 from bench.data.duplicates import near_duplicates

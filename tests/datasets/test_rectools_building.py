@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from chatserver import Body, ChatServer
+from kit.chatserver import Body, ChatServer
 
 from bench.__main__ import run
 from bench.data.card import Card
@@ -247,7 +247,7 @@ def test_what_cannot_work_is_said(
 
 
 def test_an_error_of_the_endpoint_ends_the_build_with_a_sentence(chat_server: ChatServer) -> None:
-    from chatserver import status
+    from kit.chatserver import status
 
     chat_server.fault = status(401, "wrong key")
     with pytest.raises(BenchError):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from watched import Watched
+from kit.watched import Watched
 
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold

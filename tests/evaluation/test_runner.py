@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from watched import Watched
+from kit.watched import Watched
 
 import bench
 from bench.data.dataset import Dataset

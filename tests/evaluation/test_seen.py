@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-import watched
-from watched import given
+from kit import watched
+from kit.watched import given
 
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold

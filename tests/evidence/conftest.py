@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from tiny import instance, notes, run, runner, tiny
+from kit.tiny import instance, notes, run, runner, tiny
 
 from bench.evidence.report import (
     Comparison,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from chatserver import ChatServer
+from kit.chatserver import ChatServer
 
 from bench.data.card import Card
 from bench.data.dataset import Dataset

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from kit.programs import program
 from numpy.typing import NDArray
-from programs import program
 
 from bench.gating.baseline import read_baseline
 

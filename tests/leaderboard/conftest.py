@@ -9,18 +9,18 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kit.results import LOCKS, edit, manifest, of_this_run, older, rehash
 
 from bench.__main__ import run as command
 from bench.storage.paths import results_folder
 
 if TYPE_CHECKING:
-    from browser import Browser
+    from kit.browser import Browser
 
 
 class Page(HTMLParser):
@@ -73,33 +73,6 @@ class Built:
         return {str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*.*")}
 
 
-@contextmanager
-def _of_this_run(shared_cache: Path) -> Iterator[None]:
-    """The cache of this test run and no network, for what is made once: such fixtures come before a test's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BENCH_CACHE", str(shared_cache))
-        patch.setenv("BENCH_OFFLINE", "1")
-        yield
-
-
-@pytest.fixture(scope="session")
-def ready_results(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Path:
-    """Results of a few methods on the embedded dataset, made once; do not touch."""
-    folder = tmp_path_factory.mktemp("ready") / "results"
-    methods = ["bm25", "bm25(k1=0.5)", "random", "oracle", "nearest-bundle(base=bm25)"]
-    asked = [word for name in methods for word in ("-m", name)]
-    with _of_this_run(shared_cache):
-        assert command(["run", *asked, "-d", "starter", "-q", "--results", str(folder)]) == 0
-    return folder
-
-
-@pytest.fixture
-def ready(ready_results: Path, isolated: None) -> Path:
-    """The same, as this test's own results."""
-    shutil.copytree(ready_results, results_folder(), ignore=shutil.ignore_patterns(".locks"))
-    return results_folder()
-
-
 @pytest.fixture
 def build(tmp_path: Path, isolated: None) -> Callable[..., Built]:
     """Build this test's results into a site; arguments as of `build_site`."""
@@ -128,68 +101,25 @@ def scored(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def _spec(folder: Path) -> str:
-    return str(json.loads((folder / "manifest.json").read_text("utf-8"))["method"]["spec"])
+    return str(manifest(folder)["method"]["spec"])
 
 
-def _older(numbers: Path, method: Path, result_id: str, created: str) -> Path:
-    """A result as of another version of a method's code: the numbers of one result, and the question of another."""
-    told = json.loads((method / "manifest.json").read_text("utf-8"))
-    folder = method.with_name(f"{method.name.rpartition('-')[0]}-{result_id}")
-    shutil.copytree(numbers, folder)
-    _edit(
-        folder,
-        metrics={"result_id": result_id},
-        result_id=result_id,
-        method=told["method"] | {"hash": result_id.ljust(64, "0")},
-        dataset=told["dataset"],
-        environment__created=created,
-        environment__commit=result_id * 3,
-    )
-    return folder
-
-
-def _edit(folder: Path, **changes: Any) -> None:
-    """Change a manifest (`method__spec="x"` for what lies deeper) and metrics (`metrics={...}`), hashes kept."""
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text("utf-8"))
-    if "metrics" in changes:
-        metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
-        metrics |= changes.pop("metrics")
-        data = json.dumps(metrics).encode()
-        (folder / "metrics.json").write_bytes(data)
-        manifest["files"]["metrics.json"] = hashlib.sha256(data).hexdigest()
-    for name, value in changes.items():
-        place = manifest
-        *outer, last = name.split("__")
-        for part in outer:
-            place = place[part]
-        place[last] = value
-    path.write_text(json.dumps(manifest), "utf-8")
-
-
-def _rehash(folder: Path, name: str) -> None:
-    """Update the manifest to the current table."""
-    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    manifest["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-
-
-@pytest.fixture
-def edit() -> Callable[..., None]:
+@pytest.fixture(name="edit")
+def _edit() -> Callable[..., None]:
     """Changes a result and keeps its hashes right, as somebody does who means to."""
-    return _edit
+    return edit
 
 
-@pytest.fixture
-def older() -> Callable[[Path, Path, str, str], Path]:
+@pytest.fixture(name="older")
+def _older() -> Callable[[Path, Path, str, str], Path]:
     """Makes a result as of another version of a method's code."""
-    return _older
+    return older
 
 
-@pytest.fixture
-def rehash() -> Callable[[Path, str], None]:
+@pytest.fixture(name="rehash")
+def _rehash() -> Callable[[Path, str], None]:
     """Updates a manifest to the current table."""
-    return _rehash
+    return rehash
 
 
 def _report(result: str) -> dict[str, Any]:
@@ -219,11 +149,11 @@ def _report(result: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Built:
+def full_site(starter_results: Path, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Built:
     """A site with something on every kind of page, in a folder below the one that is served; do not touch."""
     base = tmp_path_factory.mktemp("full")
     results = base / "results"
-    shutil.copytree(ready_results, results, ignore=shutil.ignore_patterns(".locks"))
+    shutil.copytree(starter_results, results, ignore=LOCKS)
     # Boards of datasets that do not exist, so that the overall board has columns: narrow ones and a name of two lines.
     for sign, name in (("e", "twin"), ("f", "a-twin-of-two-lines")):
         for folder in sorted((results / "starter").iterdir()):
@@ -233,7 +163,7 @@ def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory, sha
             changes = {"dataset__spec": name, "dataset__title": name, "dataset__content_hash": sign * 64}
             # An id of its own, whatever the id of the first, which changes with the code of its method.
             own = hashlib.sha256(f"{name} {told}".encode()).hexdigest()[:12]
-            _edit(twin, result_id=own, metrics={"result_id": own}, **changes)
+            edit(twin, result_id=own, metrics={"result_id": own}, **changes)
     # Larger libraries of the embedded dataset, with the numbers of the dataset itself.
     for tools in ("1000", "17749"):
         for folder in sorted((results / "starter").iterdir()):
@@ -244,11 +174,11 @@ def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory, sha
             content = hashlib.sha256(tools.encode()).hexdigest()
             spec = f"starter(distractors=mcp-servers, tools={tools})"
             changes = {"dataset__spec": spec, "dataset__content_hash": content}
-            _edit(drawn, result_id=own, metrics={"result_id": own}, dataset__tools=int(tools), **changes)
+            edit(drawn, result_id=own, metrics={"result_id": own}, dataset__tools=int(tools), **changes)
     # An older version of bm25, with other numbers: those of its other setting.
     (new,) = (path for path in results.glob("starter/bm25-*") if _spec(path) == "bm25")
     (other,) = (path for path in results.glob("starter/bm25-*") if _spec(path) == "bm25(k1=0.5)")
-    _older(other, new, "0123456789ab", "2020-01-01T00:00:00+00:00")
+    older(other, new, "0123456789ab", "2020-01-01T00:00:00+00:00")
     broken = results / "starter" / "random-000000000000"
     shutil.copytree(next(results.glob("*/random-*")), broken)
     (broken / "metrics.json").write_text("{")
@@ -259,7 +189,7 @@ def full_site(ready_results: Path, tmp_path_factory: pytest.TempPathFactory, sha
         assert command(["bless", str(blessed), "--out", str(baselines / f"{name}.json"), "--by", "a person"]) == 0
     (baselines / "gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
     site = importlib.import_module("bench.leaderboard.site")
-    with _of_this_run(shared_cache):
+    with of_this_run(shared_cache):
         made = site.build_site(results, base / "site", reproduction=base / "report.json", baselines=baselines)
     built = Built(base / "site", made)
     assert [item.where for item in built.made.rejected] == ["starter/random-000000000000"]
@@ -288,7 +218,7 @@ def _need(missing: str) -> None:
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One browser for all tests of a process: it takes longer to start than a test does."""
-    import browser
+    from kit import browser
 
     _need(browser.lacking())
     window = browser.Browser(tmp_path_factory.mktemp("profile"))
@@ -299,7 +229,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Browser]:
     """The browser as new; a word on the console or a request that leaves the site fails the test, whatever it is of."""
-    from browser import off_site
+    from kit.browser import off_site
 
     chromium.reset()
     yield chromium
@@ -313,7 +243,7 @@ def browser(chromium: Browser) -> Iterator[Browser]:
 @pytest.fixture
 def axe(browser: Browser) -> Browser:
     """The browser, with axe-core loaded."""
-    from browser import lacking
+    from kit.browser import lacking
 
     _need(lacking(axe=True))
     return browser

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from browser import KINDS, Browser
+from kit.browser import KINDS, Browser
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import KINDS, Browser
+from kit.browser import KINDS, Browser
 
 from bench.registry import load_dataset
 

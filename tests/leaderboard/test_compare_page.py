@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from browser import Browser
+from kit.browser import Browser
 
 from bench import compare
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from programs import program
+from kit.programs import program
 
 from bench.evaluation.experiment import read_experiment
 from bench.registry import load_dataset

@@ -20,7 +20,7 @@ import pytest
 from bench.results.store import PER_QUERY
 
 if TYPE_CHECKING:
-    from browser import Browser
+    from kit.browser import Browser
 
 BOARD = Path(__file__).parents[2] / "board"
 DATASETS = ("apibank", "rectools", "starter", "toolbench-i2-cat", "toolbench-i2-inst")

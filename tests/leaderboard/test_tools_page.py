@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from browser import Browser
+from kit.browser import Browser
 
 from bench.__main__ import run as command
 from bench.evidence.tools import counted, tools_report

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chatserver import ChatServer, drop, hang, message, raw, status, usage
+from kit.chatserver import ChatServer, drop, hang, message, raw, status, usage
 
 from bench.errors import UnavailableError
 from bench.llm import Failure, LanguageModel, Message, Reply, Request, client, transport

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chatserver import ChatServer, hang, message, status
+from kit.chatserver import ChatServer, hang, message, status
 
 from bench.errors import UnavailableError, UsageError
 from bench.llm import Failure, LanguageModel, Message, Reply, Request

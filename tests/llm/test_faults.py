@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chatserver import (
+from hypothesis import given
+from hypothesis import strategies as st
+from kit.chatserver import (
     ChatServer,
     Fault,
     bomb,
@@ -30,8 +32,6 @@ from chatserver import (
     status,
     usage,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bench.errors import BenchError, UnavailableError, UsageError
 from bench.llm import Failure, LanguageModel, Message, Reply, Request, transport

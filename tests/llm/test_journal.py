@@ -13,9 +13,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from chatserver import ChatServer, message, status
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.chatserver import ChatServer, message, status
 
 from bench.errors import DataError, StorageError
 from bench.llm.journal import Answer, Journal, JournalLine, JournalMessage, JournalRequest, journal_at

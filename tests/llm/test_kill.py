@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chatserver import ChatServer
+from kit.chatserver import ChatServer
 
 COUNT = 30
 PROGRAM = f"""

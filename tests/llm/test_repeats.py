@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chatserver import ChatServer
+from kit.chatserver import ChatServer
 
 from bench.errors import BenchError, UnavailableError
 from bench.evaluation.plan import Plan

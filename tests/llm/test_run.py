@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chatserver import ChatServer, message, status
+from kit.chatserver import ChatServer, message, status
 
 from bench.errors import BenchError, UnavailableError
 from bench.evaluation.plan import Plan

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from searchservice import Request, Service
+from kit.searchservice import Request, Service
 
 from bench.checks.method import check_method
 from bench.errors import UnavailableError, UsageError

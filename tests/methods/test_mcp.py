@@ -25,7 +25,7 @@ from bench.results.store import Result
 from bench.specs.spec import Spec, Value
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVER = [sys.executable, str(ROOT / "tests" / "mcpserver.py"), "finder"]
+SERVER = [sys.executable, str(ROOT / "tests" / "kit" / "mcpserver.py"), "finder"]
 
 
 def run(results: Path, server: str, limit: int = 20, **more: Value) -> Result:

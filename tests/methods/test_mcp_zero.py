@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
-from chatserver import Body, ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.chatserver import Body, ChatServer
 
 from bench.checks.method import check_method
 from bench.data.dataset import Dataset

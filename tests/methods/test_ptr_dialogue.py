@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from chatserver import Body, ChatServer
+from kit.chatserver import Body, ChatServer
 
 from bench.data.tables import Tool
 from bench.llm.client import LanguageModel

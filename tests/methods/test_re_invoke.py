@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from chatserver import Body, ChatServer
+from kit.chatserver import Body, ChatServer
 
 from bench.checks.method import check_method
 from bench.data.dataset import Dataset

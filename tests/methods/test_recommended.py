@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from programs import program
+from kit.programs import program
 
 from bench.data.dataset import Dataset
 from bench.methods.recommended import RECIPE

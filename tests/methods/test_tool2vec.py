@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
-from chatserver import Body, ChatServer
+from kit.chatserver import Body, ChatServer
 
 from bench.checks.method import check_method
 from bench.data.dataset import Dataset

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chatserver import Body, ChatServer
+from kit.chatserver import Body, ChatServer
 
 from bench.checks.method import check_method
 from bench.data.dataset import Dataset

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chatserver import ChatServer, Fault, changed, drop, raw, status
+from kit.chatserver import ChatServer, Fault, changed, drop, raw, status
 
 from bench.errors import BenchError, UnavailableError, UsageError
 from bench.llm import LanguageModel, Message, Request

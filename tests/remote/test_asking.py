@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from tiny import tiny
+from kit.tiny import tiny
 
 from bench.data.dataset import Dataset
 from bench.protocol import Library

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from searchservice import Request, Service
+from kit.searchservice import Request, Service
 
 from bench.remote.answers import Unusable
 from bench.remote.mcp import McpClient

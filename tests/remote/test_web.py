@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from searchservice import Answer, Request, Service
+from kit.searchservice import Answer, Request, Service
 
 from bench.errors import UnavailableError, UsageError
 from bench.remote import web

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from programs import program
+from kit.programs import program
 
 from bench.data.card import Card
 from bench.data.dataset import Dataset

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tiny import instance, notes, run, runner, tiny
+from kit.tiny import instance, notes, run, runner, tiny
 
 from bench.data.dataset import Dataset
 from bench.errors import UnavailableError

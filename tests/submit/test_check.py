@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from submit_changes import at, column, put, reasons
+from kit.submit_changes import at, column, put, reasons
 
 from bench.data.dataset import Dataset
 from bench.errors import UnavailableError

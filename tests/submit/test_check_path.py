@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from submit_changes import at, column, put, reasons
+from kit.submit_changes import at, column, put, reasons
 
 from bench.errors import ResultError, UsageError
 from bench.evaluation.plan import Plan

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from submit_changes import at, column, put, reasons
+from kit.submit_changes import at, column, put, reasons
 
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from submit_changes import put
+from kit.submit_changes import put
 
 from bench.data.dataset import Dataset
 from bench.errors import UsageError

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from submit_changes import at, column, everywhere, exchanged, reasons
+from kit.submit_changes import at, column, everywhere, exchanged, reasons
 
 from bench.data.dataset import Dataset
 from bench.results.store import PER_QUERY, RUN

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trafficlogs as logs
 from hypothesis import given
 from hypothesis import strategies as st
-from trafficlogs import HOURS, IMAGE, LETTER, SEARCH
+from kit import trafficlogs as logs
+from kit.trafficlogs import HOURS, IMAGE, LETTER, SEARCH
 
 from bench.errors import BenchError, DataError, UsageError
 from bench.traffic import reading, traffic

@@ -13,7 +13,7 @@ from bench.training.generated import generated_pairs, read_functions
 from bench.training.pairs import ToolPair
 
 if TYPE_CHECKING:
-    from chatserver import ChatServer
+    from kit.chatserver import ChatServer
 
 CODE = '''
 def open_account(name, email):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from chatserver import Body, ChatServer, hang, status
+from kit.chatserver import Body, ChatServer, hang, status
 
 Bench = Callable[..., Any]
 Answer: TypeAlias = Callable[[str], str | None]

@@ -20,7 +20,7 @@ DRIVER = shutil.which("chromedriver")
 #: axe-core's script: `make axe` puts it there.
 AXE = Path(
     os.environ.get("BENCH_AXE")
-    or Path(__file__).resolve().parent.parent / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+    or Path(__file__).resolve().parents[2] / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 )
 #: Of kinds with many pages, those to open; the first that fits is opened.
 _EXAMPLES = {"board": "d/starter-*.html", "method": "m/bm25.html", "explorer": "e/starter-*.html"}

@@ -1,0 +1,73 @@
+"""Results that many tests read, made once in a run; and changes to results, with their digests kept right."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Read only: bench run's own bookkeeping is not copied.
+LOCKS = shutil.ignore_patterns(".locks")
+
+
+@contextmanager
+def of_this_run(shared_cache: Path) -> Iterator[None]:
+    """The cache of this test run and no network, for what is made once: such fixtures come before a test's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCH_CACHE", str(shared_cache))
+        patch.setenv("BENCH_OFFLINE", "1")
+        yield
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a result, as it stands in its file."""
+    found: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
+    return found
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    """Change a manifest (`method__spec="x"` for what lies deeper) and metrics (`metrics={...}`), hashes kept."""
+    told = manifest(folder)
+    if "metrics" in changes:
+        metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+        metrics |= changes.pop("metrics")
+        data = json.dumps(metrics).encode()
+        (folder / "metrics.json").write_bytes(data)
+        told["files"]["metrics.json"] = hashlib.sha256(data).hexdigest()
+    for name, value in changes.items():
+        place = told
+        *outer, last = name.split("__")
+        for part in outer:
+            place = place[part]
+        place[last] = value
+    (folder / "manifest.json").write_text(json.dumps(told), "utf-8")
+
+
+def rehash(folder: Path, name: str) -> None:
+    """Update the manifest to the current table."""
+    told = manifest(folder)
+    told["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(told), "utf-8")
+
+
+def older(numbers: Path, method: Path, result_id: str, created: str) -> Path:
+    """A result as of another version of a method's code: the numbers of one result, and the question of another."""
+    told = manifest(method)
+    folder = method.with_name(f"{method.name.rpartition('-')[0]}-{result_id}")
+    shutil.copytree(numbers, folder)
+    edit(
+        folder,
+        metrics={"result_id": result_id},
+        result_id=result_id,
+        method=told["method"] | {"hash": result_id.ljust(64, "0")},
+        dataset=told["dataset"],
+        environment__created=created,
+        environment__commit=result_id * 3,
+    )
+    return folder
