@@ -1,9 +1,14 @@
 # Two commands do everything on a fresh machine with Python 3.11+, git and make:
 #   make demo   runs the main job on the embedded dataset
 #   make test   runs the tests
+# and one is for every change:
+#   make near   runs the tests near to what has changed since the last commit
 PYTHON ?= python3
 BIN := .venv/bin
+# What the demo needs, and what everything else needs besides.
+DEMO := .venv/.demo
 READY := .venv/.ready
+UV = $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 # The versions that CI uses, each with the hashes of its files; `make lock` renews it.
 LOCK := requirements.lock
@@ -12,13 +17,30 @@ TORCH := torch==2.13.0
 # The versions of the lock alone, torch's included.
 PINS := { sed -n 's/^\([^ \#]*==[^ ]*\).*/\1/p' $(LOCK); echo $(TORCH); }
 
-.PHONY: demo test check types gate light lock sbom audit site board docs axe typescript clean
+.PHONY: demo near test test-all cover check types gate light lock sbom audit site board docs axe typescript clean
 
-demo: $(READY)
+demo: $(DEMO)
 	$(BIN)/bench run
 
+# On all cores; a worker that has nothing left to do takes tests of another.
+PYTEST := $(BIN)/python -m pytest
+SIDE_BY_SIDE := -n auto --dist worksteal
+
+near: $(READY)
+	$(PYTEST) --near -q
+
 test: $(READY)
-	$(BIN)/python -m pytest -n auto
+	$(PYTEST) $(SIDE_BY_SIDE)
+
+# The slow tests too, after all others have passed.
+test-all: test
+	$(PYTEST) $(SIDE_BY_SIDE) -m slow
+
+# Lines and branches that the tests run; and tests/near.txt, from which `make near` knows which tests are near.
+cover: $(READY)
+	$(BIN)/python benchmarks/cover.py run
+	$(BIN)/python benchmarks/cover.py show
+	$(BIN)/python benchmarks/cover.py near
 
 # Tests may compare with `pytest.approx`, call what has no types, and use what returns nothing in a lambda.
 MYPY_TESTS := --explicit-package-bases --no-strict-equality --allow-untyped-calls --disable-error-code func-returns-value
@@ -148,12 +170,20 @@ typescript:
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(READY): pyproject.toml $(LOCK)
+# pip brings uv, in the lock's version, and torch, whose build pip alone is told of on some machines; uv installs the rest,
+# in seconds. Each file is held against the lock's hashes.
+$(DEMO): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "bench needs Python 3.11 or newer; name one with make PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --require-hashes --no-deps --requirement $(LOCK)
-	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/pip install --quiet --no-build-isolation --editable ".[dev]"
+	sed -n '/^uv==/,/[^\\]$$/p' $(LOCK) > .venv/uv.txt
+	$(BIN)/pip install --quiet --require-hashes --no-deps --requirement .venv/uv.txt
+	$(BIN)/pip install --quiet --no-compile --no-deps $(TORCH)
+	$(UV) --constraint $(LOCK) hatchling
+	$(UV) --constraint $(LOCK) --no-build-isolation --editable ".[models]"
+	touch $(DEMO)
+
+$(READY): $(DEMO)
+	$(UV) --require-hashes --no-deps --requirement $(LOCK)
 	touch $(READY)
 
 # The documentation as a site in build/docs. Strict: a broken link or an undocumented name of the API fails.

@@ -1,7 +1,8 @@
 """Mutation testing: small faults are planted in the code, and the tests that run the faulty line must notice.
 
-    python benchmarks/mutation.py cover                        # which test runs which line (once; minutes)
+    make cover                                                 # which test runs which line (once; minutes)
     python benchmarks/mutation.py run --mutants 300 --seed 0   # plant, test, report (resumable)
+    python benchmarks/mutation.py run --as-in OUTCOMES         # the mutants of an earlier run, where they still fit
     python benchmarks/mutation.py show                         # the mutants that survived
 
 A mutant is one change of one expression: a comparison turned or shifted, an operator swapped, a number moved by one, a
@@ -21,7 +22,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -32,25 +32,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cover import tests_by_line
+
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "mutation"
-DATA = WORK / "coverage"
-#: Code that makes numbers, verdicts, identities and pages; and the tests that are run for the map of lines to tests.
+#: Code that makes numbers, verdicts, identities and pages.
 ROOMS = (
     *("bench/metrics", "bench/stats", "bench/evidence", "bench/gating", "bench/protocol", "bench/identity"),
     *("bench/results", "bench/evaluation", "leaderboard"),
 )
-TESTS = (
-    *("tests/metrics", "tests/stats", "tests/evidence", "tests/gating", "tests/protocol", "tests/identity"),
-    *("tests/results", "tests/evaluation", "tests/leaderboard", "tests/cli/test_compare.py", "tests/cli/test_gate.py"),
-    *("tests/checks", "tests/api"),
-)
-#: Real browsers, installations and full-size data or simulations: their time buys no other line.
+#: Real browsers, installations, clusters and full-size data or simulations: their time buys no other line.
 LEFT_OUT = (
-    *("test_browser", "test_accessibility", "test_two_clicks", "test_simulation", "test_serve", "test_action"),
-    *("test_own_results", "test_packaging", "test_light"),
+    *("test_browser", "test_accessibility", "test_two_clicks", "test_tasks", "test_simulation", "test_serve"),
+    *("test_action", "test_own_results", "test_packaging", "test_light", "test_ray", "test_shards", "test_startup"),
 )
-#: So many processes run the tests for the map, and later the mutants.
+#: So many processes run mutants.
 PROCESSES = 2
 #: A mutant is run against at most so many tests: those that run the fewest lines first, as they are the nearest.
 MOST_TESTS = 25
@@ -159,116 +155,103 @@ def mutants_of(path: Path, lines: set[int]) -> list[Mutant]:
     return found
 
 
-def cover() -> None:
-    """Run the tests once, and keep which test function runs which line."""
-    WORK.mkdir(parents=True, exist_ok=True)
-    for old in WORK.glob(f"{DATA.name}.*"):
-        old.unlink()
-    settings = WORK / "coveragerc"
-    settings.write_text(
-        "[run]\ndynamic_context = test_function\ncore = ctrace\n"
-        f"data_file = {DATA}\nparallel = true\nsource = {','.join(str(ROOT / room) for room in ROOMS)}\n"
-    )
-    left_out = [f"--ignore-glob=*{name}*" for name in LEFT_OUT]
-    tests = [test for test in TESTS if (ROOT / test).exists()]
-    command = [
-        sys.executable,
-        "-m",
-        "coverage",
-        "run",
-        f"--rcfile={settings}",
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:randomly",
-    ]
-    shares = [[*command, *left_out, *tests[start::PROCESSES]] for start in range(PROCESSES)]
-    for process in [subprocess.Popen(share, cwd=ROOT) for share in shares]:
-        process.wait()
-
-
-def tests_by_line() -> dict[str, dict[int, set[str]]]:
-    """File -> line -> ids of the tests that run it."""
-    import coverage
-
-    found: dict[str, dict[int, set[str]]] = collections.defaultdict(lambda: collections.defaultdict(set))
-    for part in sorted(WORK.glob(f"{DATA.name}.*")):
-        data = coverage.CoverageData(str(part))
-        data.read()
-        for file in data.measured_files():
-            lines = found[str(Path(file).relative_to(ROOT))]
-            for line, contexts in data.contexts_by_lineno(file).items():
-                if ids := {name for name in map(test_id, contexts) if name}:
-                    lines[line] |= ids
-    return found
-
-
-def test_id(context: str) -> str:
-    """`tests.stats.test_paired.test_signs` as pytest names it; empty for what is no test of a file."""
-    parts = context.split(".")
-    for length in range(len(parts) - 1, 0, -1):
-        path = Path(*parts[:length]).with_suffix(".py")
-        if (ROOT / path).is_file():
-            return "::".join([str(path), *parts[length:]])
-    return ""
-
-
-def failing(tests: list[str], copy: Path, *options: str, seconds: float = TIMEOUT) -> list[str] | None:
-    """The tests that fail in a copy of the checkout; None if they take too long."""
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(_compiled(copy)), "PYTHONPATH": str(copy)}
-    environment.setdefault("BENCH_MIRROR", str(ROOT.parent / "shared" / "mirror"))
-    process = subprocess.Popen(
-        [*command, *options, *tests],
-        cwd=copy,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
+#: Imports what tests need of other packages, and nothing of bench, whose code is still to change; then forks a pytest
+#: for each line that it reads, `[arguments, file for its output, seconds]`, and answers with its exit code, null if it
+#: did not end in time.
+SERVER = """
+import json, os, signal, sys, time
+import click, httpx, hypothesis, jinja2, numpy, pyarrow, pyarrow.parquet, pydantic, pytest, rich.console, scipy.stats
+for line in sys.stdin:
+    arguments, out, seconds = json.loads(line)
+    child = os.fork()
+    if not child:
+        os.setsid()
+        file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number in (1, 2):
+            os.dup2(file, number)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.stdin = open(0, closefd=False)
+        code = pytest.main(arguments)
+        sys.stdout.flush()
+        os._exit(code)
+    end = time.monotonic() + seconds
+    while not (done := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < end:
+        time.sleep(0.02)
     try:
-        out, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return None
-    if process.returncode == 0:
-        return []
-    lines = [line.partition(" ")[2] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    # Without its parameters, whose text may hold blanks.
-    said = [line.partition(" - ")[0].partition("[")[0] for line in lines]
-    return said or [NO_TEST]
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    if not done[0]:
+        os.waitpid(child, 0)
+    print(json.dumps(os.waitstatus_to_exitcode(done[1]) if done[0] else None), flush=True)
+"""
 
 
-def _compiled(copy: Path) -> Path:
-    return copy.parent / "compiled"
+class Checkout:
+    """A copy of the checkout in which a file may be faulty, and a process that runs tests of it."""
 
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        shutil.copytree(ROOT, place, ignore=_not_sources, symlinks=True)
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self._compiled), "PYTHONPATH": str(place)}
+        environment.setdefault("BENCH_MIRROR", str(ROOT.parent / "shared" / "mirror"))
+        self._server = subprocess.Popen(
+            [sys.executable, "-c", SERVER],
+            cwd=place,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
-def _replace(path: Path, source: bytes, copy: Path) -> None:
-    """Write a source file and drop its compiled form, which is told from an older one by the second and size alone."""
-    path.write_bytes(source)
-    for compiled in (_compiled(copy) / path.parent.relative_to("/")).glob(f"{path.stem}.*.pyc"):
-        compiled.unlink()
+    @property
+    def _compiled(self) -> Path:
+        return self.place.parent / "compiled"
 
+    def failing(self, tests: list[str], *options: str, seconds: float = TIMEOUT) -> list[str] | None:
+        """The tests that fail; None if they take too long."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        arguments = ["-q", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
+        out = self.place.parent / "said"
+        self._server.stdin.write(json.dumps([[*arguments, *options, *tests], str(out), seconds]) + "\n")
+        self._server.stdin.flush()
+        code = json.loads(self._server.stdout.readline())
+        if not code:
+            return None if code is None else []
+        lines = [
+            line.partition(" ")[2] for line in out.read_text().splitlines() if line.startswith(("FAILED ", "ERROR "))
+        ]
+        # Without its parameters, whose text may hold blanks.
+        failed = [line.partition(" - ")[0].partition("[")[0] for line in lines]
+        return failed or [NO_TEST]
 
-def killer(mutant: Mutant, tests: list[str], copy: Path) -> str:
-    """The test that fails on the mutant; `timeout` if it hangs, empty if it survives."""
-    path = copy / mutant.file
-    original = path.read_bytes()
-    rows = original.split(b"\n")
-    row = rows[mutant.line - 1]
-    rows[mutant.line - 1] = row[: mutant.column] + mutant.new.encode() + row[mutant.end_column :]
-    _replace(path, b"\n".join(rows), copy)
-    try:
-        failed = failing(tests, copy, "-x")
-    finally:
-        _replace(path, original, copy)
-    if failed == [NO_TEST] and failing(tests, copy, "-x"):
-        # The tests do not run without the mutant, either (renamed since the map was made, say): none has killed it.
-        return ""
-    return "timeout" if failed is None else failed[0] if failed else ""
+    def killer(self, mutant: Mutant, tests: list[str]) -> str:
+        """The test that fails on the mutant; `timeout` if it hangs, empty if it survives."""
+        path = self.place / mutant.file
+        original = path.read_bytes()
+        rows = original.split(b"\n")
+        row = rows[mutant.line - 1]
+        rows[mutant.line - 1] = row[: mutant.column] + mutant.new.encode() + row[mutant.end_column :]
+        self._replace(path, b"\n".join(rows))
+        try:
+            failed = self.failing(tests, "-x")
+        finally:
+            self._replace(path, original)
+        if failed == [NO_TEST] and self.failing(tests, "-x"):
+            # The tests do not run without the mutant, either (renamed since the map was made, say): none has killed it.
+            return ""
+        return "timeout" if failed is None else failed[0] if failed else ""
+
+    def _replace(self, path: Path, source: bytes) -> None:
+        """Write a source file, and drop its compiled form: second and size alone tell it from an older one."""
+        path.write_bytes(source)
+        for compiled in (self._compiled / path.parent.relative_to("/")).glob(f"{path.stem}.*.pyc"):
+            compiled.unlink()
+
+    def close(self) -> None:
+        """End the process."""
+        self._server.communicate()
 
 
 def drawn(count: int, seed: int, covered: dict[str, dict[int, set[str]]]) -> list[Mutant]:
@@ -287,30 +270,57 @@ def drawn(count: int, seed: int, covered: dict[str, dict[int, set[str]]]) -> lis
     return found[:count]
 
 
-def run(count: int, seed: int, out: Path, only: str) -> None:
+def covering() -> dict[str, dict[int, set[str]]]:
+    """File -> line -> the tests that run it, of those that mutants are tested with."""
+    found: dict[str, dict[int, set[str]]] = {}
+    for file, lines in tests_by_line().items():
+        if file.startswith(ROOMS):
+            own = {
+                line: {test for test in tests if not any(name in test for name in LEFT_OUT)}
+                for line, tests in lines.items()
+            }
+            found[file] = {line: tests for line, tests in own.items() if tests}
+    return found
+
+
+def fitting(items: list[dict[str, Any]]) -> list[Mutant]:
+    """The mutants of an earlier report whose place still holds what they replace."""
+    mutants = [Mutant(**item["mutant"]) for item in items]
+    found = []
+    for mutant in mutants:
+        path = ROOT / mutant.file
+        rows = path.read_bytes().split(b"\n") if path.is_file() else []
+        row = rows[mutant.line - 1] if mutant.line <= len(rows) else b""
+        if row[mutant.column : mutant.end_column].decode() == mutant.old:
+            found.append(mutant)
+    if len(found) < len(mutants):
+        print(f"{len(mutants) - len(found)} of {len(mutants)} mutants no longer fit.")
+    return found
+
+
+def run(mutants: list[Mutant], covered: dict[str, dict[int, set[str]]], out: Path) -> None:
     """Test mutants, and append each outcome to a file; those that are in it already are passed over.
 
     A test that fails without any mutant kills nothing: the tests that killed are run once more on the code as it is,
     and the outcomes of those that fail are dropped and printed.
     """
-    covered = tests_by_line()
     breadth = collections.Counter(name for lines in covered.values() for tests in lines.values() for name in tests)
     seen = {json.dumps(item["mutant"]) for item in outcomes(out)}
-    waiting = [mutant for mutant in drawn(count, seed, covered) if only in mutant.file]
-    waiting = [mutant for mutant in waiting if json.dumps(asdict(mutant)) not in seen]
+    waiting = [mutant for mutant in mutants if json.dumps(asdict(mutant)) not in seen]
     writing = threading.Lock()
+    out.parent.mkdir(parents=True, exist_ok=True)
 
-    def work(copy: Path) -> None:
-        shutil.copytree(ROOT, copy, ignore=_not_sources, symlinks=True)
-        if failing(["tests/metrics"], copy):
-            raise SystemExit(f"tests/metrics fails in {copy} without a mutant: no outcome would mean anything.")
+    def work(copy: Checkout) -> None:
+        if copy.failing(["tests/metrics"]):
+            raise SystemExit(f"tests/metrics fails in {copy.place} without a mutant: no outcome would mean anything.")
         while True:
             with writing:
                 if not waiting:
                     return
                 mutant = waiting.pop(0)
-            tests = sorted(covered[mutant.file][mutant.line], key=lambda name: (breadth[name], name))[:MOST_TESTS]
-            by = killer(mutant, tests, copy)
+            there = covered.get(mutant.file, {}).get(mutant.line, set())
+            tests = sorted(there, key=lambda name: (breadth[name], name))[:MOST_TESTS]
+            by = copy.killer(mutant, tests) if tests else ""
             item = {"killed": bool(by), "by": by, "tests": len(tests), "mutant": asdict(mutant)}
             with writing, out.open("a") as file:
                 file.write(json.dumps(item) + "\n")
@@ -324,14 +334,17 @@ def run(count: int, seed: int, out: Path, only: str) -> None:
             )
 
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(PROCESSES) as pool:
-        list(pool.map(work, [Path(scratch) / str(number) / "checkout" for number in range(PROCESSES)]))
+        copies = [Checkout(Path(scratch) / str(number) / "checkout") for number in range(PROCESSES)]
+        list(pool.map(work, copies))
         killers = sorted({item["by"] for item in outcomes(out)} - {"", "timeout", NO_TEST})
         unsound: set[str] = set()
         for start in range(0, len(killers), MOST_TESTS):
             part = killers[start : start + MOST_TESTS]
-            failed = failing(part, Path(scratch) / "0" / "checkout", seconds=10 * TIMEOUT)
+            failed = copies[0].failing(part, seconds=10 * TIMEOUT)
             # Tests that do not run, or not in time, have not been seen to pass.
             unsound |= set(part if failed is None or NO_TEST in failed else failed)
+        for copy in copies:
+            copy.close()
     if unsound:
         print("fail without a mutant; run again:", *sorted(unsound), sep="\n  ")
         kept = [item for item in outcomes(out) if item["by"] not in unsound]
@@ -365,19 +378,20 @@ def show(out: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("action", choices=["cover", "run", "show"])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("action", choices=["run", "show"])
     parser.add_argument("--mutants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--as-in", type=Path, help="outcomes of an earlier run: test its mutants")
     parser.add_argument("--only", default="", help="mutants of files whose path holds this")
     parser.add_argument("--out", type=Path, default=WORK / "outcomes.jsonl")
     given = parser.parse_args()
-    if given.action == "cover":
-        cover()
-    elif given.action == "run":
-        run(given.mutants, given.seed, given.out, given.only)
-    else:
+    if given.action == "show":
         show(given.out)
+        return
+    covered = covering()
+    mutants = fitting(outcomes(given.as_in)) if given.as_in else drawn(given.mutants, given.seed, covered)
+    run([mutant for mutant in mutants if given.only in mutant.file], covered, given.out)
 
 
 if __name__ == "__main__":

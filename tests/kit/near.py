@@ -11,9 +11,9 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 #: Which tests run a function, by line: the file, a colon, the function; then a tab and the tests, the nearest first.
 MAP = Path("tests/near.txt")
@@ -25,8 +25,7 @@ MODULE = "<module>"
 MOST = 400
 
 
-@dataclass(frozen=True)
-class Near:
+class Near(NamedTuple):
     """Ids of tests, the nearest first, and a sentence about them."""
 
     tests: Sequence[str]

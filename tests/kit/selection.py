@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the slow tests out."""
-    if config.getoption("all") or config.getoption("near"):
+    if config.getoption("all") or config.getoption("near") or config.getoption("markexpr"):
         return
     named = [word.partition("::")[0] for word in config.invocation_params.args if ".py" in str(word)]
     kept, left = [], []

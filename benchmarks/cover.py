@@ -1,0 +1,193 @@
+"""Which lines and branches the tests run, and which tests are near to a function.
+
+    python benchmarks/cover.py run [TEST ...]   # tests under coverage; if none is named, all, slow ones included
+    python benchmarks/cover.py show             # lines and branches that were run, by folder
+    python benchmarks/cover.py near             # writes tests/near.txt, for `pytest --near`
+
+`make cover` does all three. Processes that tests start, such as `bench` itself, are not followed. What a fixture of a
+whole module or run executes counts for every test that asks for it, whichever came first; `mutation.py` draws its tests
+from the same data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import collections
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "build" / "cover"
+DATA = WORK / "data"
+#: What is measured.
+CODE = ("bench", "methods", "datasets", "leaderboard")
+#: So many tests of a function are kept in the map.
+NEAREST = 12
+
+
+def run(tests: list[str]) -> int:
+    """Run tests under coverage, on all cores; keeps what each test and each shared fixture ran."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    for old in WORK.glob("*"):
+        old.unlink()
+    settings = WORK / "settings"
+    source = ",".join(str(ROOT / name) for name in CODE)
+    settings.write_text(f"[run]\nbranch = true\ndata_file = {DATA}\nparallel = true\nsource = {source}\n")
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "BENCH_COVER": str(settings), "PYTHONPATH": path}
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-p", "cover", *tests]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+# In the processes that run tests ------------------------------------------------------------------------------------
+
+if "BENCH_COVER" in os.environ and "PYTEST_VERSION" in os.environ:
+    import coverage
+    import pytest
+
+    _coverage = coverage.Coverage(config_file=os.environ["BENCH_COVER"])
+    _coverage.start()
+    _contexts = [""]
+    #: Test -> the shared fixtures that it asks for.
+    _asks: dict[str, list[str]] = {}
+
+    def _name(item: pytest.Item) -> str:
+        return item.nodeid.partition("[")[0]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+        """What runs now is this test's."""
+        known = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009
+        shared = {_fixture(found[-1]) for found in known if found[-1].scope != "function"}
+        _asks[_name(item)] = sorted(shared | set(_asks.get(_name(item), ())))
+        _contexts.append(_name(item))
+        _coverage.switch_context(_contexts[-1])
+        try:
+            return (yield)
+        finally:
+            _contexts.pop()
+            _coverage.switch_context(_contexts[-1])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+        """What runs now is all those tests' that ask for the fixture."""
+        if fixturedef.scope == "function":
+            return (yield)
+        _contexts.append(_fixture(fixturedef))
+        _coverage.switch_context(_contexts[-1])
+        try:
+            return (yield)
+        finally:
+            _contexts.pop()
+            _coverage.switch_context(_contexts[-1])
+
+    def _fixture(fixturedef: pytest.FixtureDef[Any]) -> str:
+        return f"fixture {fixturedef.baseid}::{fixturedef.argname}"
+
+    def pytest_unconfigure() -> None:
+        """Keep it."""
+        _coverage.stop()
+        _coverage.save()
+        if _asks:
+            (WORK / f"asks.{os.getpid()}.json").write_text(json.dumps(_asks))
+
+
+# Afterwards ---------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def tests_by_line() -> Mapping[str, Mapping[int, frozenset[str]]]:
+    """File -> line -> ids of the tests that run it."""
+    import coverage
+
+    asking: dict[str, set[str]] = collections.defaultdict(set)
+    for part in WORK.glob("asks.*.json"):
+        for test, fixtures in json.loads(part.read_text()).items():
+            for fixture in fixtures:
+                asking[fixture].add(test)
+    found: dict[str, dict[int, set[str]]] = collections.defaultdict(lambda: collections.defaultdict(set))
+    for part in sorted(WORK.glob(f"{DATA.name}.*")):
+        data = coverage.CoverageData(str(part))
+        data.read()
+        for file in data.measured_files():
+            lines = found[str(Path(file).relative_to(ROOT))]
+            for line, contexts in data.contexts_by_lineno(file).items():
+                for context in contexts:
+                    if context:
+                        lines[line] |= asking[context] if context.startswith("fixture ") else {context}
+    return {file: {line: frozenset(tests) for line, tests in lines.items()} for file, lines in found.items()}
+
+
+def show() -> None:
+    """Print the shares of lines and of branches that were run."""
+    import coverage
+
+    whole = coverage.Coverage(config_file=str(WORK / "settings"), data_file=str(WORK / "whole"))
+    parts = sorted(WORK.glob(f"{DATA.name}.*"))
+    whole.combine([str(part) for part in parts], keep=True)
+    report = WORK / "report.json"
+    whole.json_report(outfile=str(report))
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for file, item in json.loads(report.read_text())["files"].items():
+        place = str(Path(file).resolve().relative_to(ROOT)) if Path(file).is_absolute() else file
+        parts_of_place = place.split("/")
+        room = "/".join(parts_of_place[:2]) if parts_of_place[0] == "bench" else parts_of_place[0]
+        for name in (room, "all"):
+            counts[name].update({key: value for key, value in item["summary"].items() if isinstance(value, int)})
+    print(f"{'folder':24} {'lines':>7} {'run':>7} {'share':>7}  {'branches':>8} {'run':>7} {'share':>7}")
+    for name, own in sorted(counts.items(), key=lambda pair: (pair[0] == "all", pair[0])):
+        lines, branches = own["num_statements"], own["num_branches"]
+        print(
+            f"{name:24} {lines:7} {own['covered_lines']:7} {own['covered_lines'] / max(lines, 1):7.2%}"
+            f"  {branches:8} {own['covered_branches']:7} {own['covered_branches'] / max(branches, 1):7.2%}"
+        )
+
+
+def near() -> None:
+    """Write which tests run each function: those first that run the fewest others."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from kit.near import MAP, fold, functions
+
+    runs: dict[str, set[str]] = {}
+    for file, lines in tests_by_line().items():
+        path = ROOT / file
+        if not path.is_file():
+            continue
+        for name, first, last in functions(ast.parse(path.read_bytes())):
+            # The line of `def` runs when the module is imported, which tells nothing of the function.
+            tests = frozenset().union(*(lines.get(line, ()) for line in range(first + 1, last + 1)))
+            if tests:
+                runs.setdefault(f"{file}:{name}", set()).update(tests)
+    breadth = collections.Counter(test for tests in runs.values() for test in tests)
+    rows = []
+    for name, tests in sorted(runs.items()):
+        nearest = sorted(tests, key=lambda test: (breadth[test], test))[:NEAREST]
+        rows.append(f"{name}\t{fold(nearest)}\n")
+    (ROOT / MAP).write_text("".join(rows), "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("action", choices=["run", "show", "near"])
+    parser.add_argument("tests", nargs="*")
+    given = parser.parse_args()
+    if given.action == "run":
+        sys.exit(run(given.tests or ["--all"]))
+    elif given.action == "show":
+        show()
+    else:
+        near()
+
+
+if __name__ == "__main__":
+    main()
