@@ -17,6 +17,9 @@ TORCH := torch==2.13.0
 # The versions of the lock alone, torch's included.
 PINS := { sed -n 's/^\([^ \#]*==[^ ]*\).*/\1/p' $(LOCK); echo $(TORCH); }
 
+# Compiled files are kept, whatever the environment says: uv leaves it to the first import to make them.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo near test test-all cover check types gate light lock sbom audit site board docs axe typescript clean
 
 demo: $(DEMO)

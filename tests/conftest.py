@@ -6,11 +6,18 @@ import gc
 import json
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+# Where the environment forbids to keep compiled files, as images of containers like to, every worker and every process
+# that a test starts would compile bench, its tests and all libraries anew: a third of the time of a run.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import hypothesis
 import pytest
@@ -27,6 +34,7 @@ from bench.__main__ import run
 
 if TYPE_CHECKING:
     from kit.chatserver import ChatServer
+    from kit.interpreter import Interpreter
     from kit.searchservice import Service
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,6 +104,15 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
 
 
 @pytest.fixture(scope="session")
+def interpreter() -> Iterator[Interpreter]:
+    """Runs a program as `python -c` would, without the time that Python and libraries need to start."""
+    from kit.interpreter import Interpreter
+
+    with closing(Interpreter()) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
 def starter_results(once: Once, shared_cache: Path) -> Path:
     """Results of five methods on the embedded dataset, made once in a run: read them, or change a copy (`ready`)."""
     methods = ["bm25", "bm25(k1=0.5)", "random", "oracle", "nearest-bundle(base=bm25)"]
@@ -115,6 +132,18 @@ def ready(starter_results: Path, isolated: None) -> Path:
 
     shutil.copytree(starter_results, results_folder(), ignore=LOCKS)
     return results_folder()
+
+
+@pytest.fixture(scope="session")
+def starter_baseline(once: Once, starter_results: Path, shared_cache: Path) -> Path:
+    """A baseline of bm25 on starter, blessed by "a person", made once in a run: read it, or change a copy."""
+
+    def make(folder: Path) -> None:
+        bless = ["bless", "bm25@starter", "--results", str(starter_results), "--by", "a person"]
+        with of_this_run(shared_cache):
+            assert run([*bless, "--out", str(folder / "b.json")]) == 0
+
+    return once("starter-baseline", make) / "b.json"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -176,43 +205,21 @@ _WORDS = "send a letter to post mail the weather in tomorrow rain train ticket b
 
 
 @pytest.fixture(scope="session")
-def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def tiny_models(once: Once) -> dict[str, str]:
     """Folders of three untrained models of two small layers: `encoder`, `reranker` (one output), `classifier` (two)."""
-    import torch
-    from transformers import (  # type: ignore[attr-defined]  # some names are made when they are asked for
-        BertConfig,
-        BertForSequenceClassification,
-        BertModel,
-        BertTokenizerFast,
-    )
+    kinds = {"encoder": (), "reranker": ("relevant",), "classifier": ("single", "multi")}
 
-    place = tmp_path_factory.mktemp("tiny-models")
-    signs = "abcdefghijklmnopqrstuvwxyz0123456789.,:?!'-"
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *signs, *(f"##{sign}" for sign in signs), *_WORDS.split()]
-    vocabulary = {word: code for code, word in enumerate(dict.fromkeys(words))}
-    tokenizer = BertTokenizerFast(vocab=vocabulary, model_max_length=48)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=48,
-    )
-    folders = {}
-    for name, labels in (("encoder", ()), ("reranker", ("relevant",)), ("classifier", ("single", "multi"))):
-        torch.manual_seed(7)
-        folder = place / name
-        # An untrained classifier with the usual small weights answers nearly the same to everything.
-        config.initializer_range = 0.5 if labels else 0.1
-        if labels:
-            config.id2label = dict(enumerate(labels))
-            BertForSequenceClassification(config).save_pretrained(folder)
-        else:
-            BertModel(config).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        folders[name] = str(folder)
-    return folders
+    def make(folder: Path) -> None:
+        from kit.models import untrained_bert
+
+        signs = "abcdefghijklmnopqrstuvwxyz0123456789.,:?!'-"
+        words = [*signs, *(f"##{sign}" for sign in signs), *_WORDS.split()]
+        for name, labels in kinds.items():
+            # An untrained classifier with the usual small weights answers nearly the same to everything.
+            untrained_bert(folder / name, words, labels, seed=7, initializer_range=0.5 if labels else 0.1)
+
+    folder = once("tiny-models", make)
+    return {name: str(folder / name) for name in kinds}
 
 
 @dataclass(frozen=True)
