@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import io
 import json
-import os
-import subprocess
-import sys
+import time
 import tokenize
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from kit.interpreter import Interpreter
+from kit.once import Once
+from kit.results import of_this_run
 
 from bench.identity import sources
 from bench.registry.methods import method_class, method_names
@@ -22,34 +24,40 @@ FILES = [
     path for room in ("bench", "methods", "datasets", "leaderboard") for path in sorted((ROOT / room).rglob("*.py"))
 ]
 
-#: Runs each method on a small library, as far as that goes without a model, and prints what Python imported.
+#: For each method, in a process that has imported nothing of bench: what Python imports with its module. Then, in one
+#: that has imported what the harness needs to run methods, what else is imported by running it on a small library, as
+#: far as that goes without a model. Forks for each, so that none imports for another.
 IMPORTED = """
-import importlib, json, sys
-module, name = sys.argv[1:]
-importlib.import_module(module)
-before = {key for key in sys.modules if key.startswith("bench.")}
-found = {"imported": sorted(before), "ran": []}
-if name:
-    # What the harness imports to run a method is none of the method's: only what comes after counts.
-    import numpy as np
-    from bench.data.card import Card
-    from bench.data.dataset import Dataset
-    from bench.data.tables import Edge, Query, Tables, Tool
-    from bench.protocol import History, Library, Queries
-    from bench.protocol.parts import preflight, reveal
-    from bench.registry import build_method
-    from bench.evaluation.guard import checked_facts
-    tools = [Tool(f"t{i}", word, f"Does {word}.", "c", "p") for i, word in enumerate("mail road train".split())]
-    queries = [Query(f"q{i}", f"the {tool.name}", {tool.tool_id: 1}, split)
-               for split in ("train", "dev", "test") for i, tool in enumerate(tools)]
-    queries = [Query(f"q{i}", q.text, q.gold, q.split) for i, q in enumerate(queries)]
-    card = Card(id="d", title="", summary="", licence="", redistribution=True, template="description")
-    dataset = Dataset.build("d", card, Tables(tools, queries, [Edge("t1", "t0", "result")]))
-    library = Library.of(dataset, "description")
-    rows = dataset.rows("test")
-    history = History.of(dataset, library, rows)
-    known = {key for key in sys.modules if key.startswith("bench.")}
-    method = build_method(name)
+import importlib, json, os, sys, traceback
+
+def own():
+    return {key for key in sys.modules if key.startswith("bench.")}
+
+def apart(function, *arguments):
+    reader, writer = os.pipe()
+    if not os.fork():
+        try:
+            found = function(*arguments)
+        except BaseException:
+            found = traceback.format_exc()
+        with open(writer, "w") as pipe:
+            json.dump(found, pipe)
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as pipe:
+        answer = json.load(pipe)
+    os.wait()
+    assert not isinstance(answer, str), answer
+    return answer
+
+def imported(module):
+    importlib.import_module(module)
+    return sorted(own())
+
+def ran(module, spec):
+    importlib.import_module(module)
+    known = own()
+    method = build_method(spec)
     preflight(method, library, history)
     reveal(method, dataset.gold.take(rows))
     method.fit(history)
@@ -59,9 +67,31 @@ if name:
     if hasattr(method, "recommend"):
         method.recommend(asked)
     checked_facts(method)
-    found["ran"] = sorted({key for key in sys.modules if key.startswith("bench.")} - known)
-    from bench.protocol.parts import methods_of
-    found["methods"] = sorted({type(part).__module__ for part in methods_of(method)})
+    return sorted(own() - known), sorted({type(part).__module__ for part in methods_of(method)})
+
+methods = json.loads(sys.argv[1])
+found = {name: {"imported": apart(imported, module), "ran": [], "methods": [module]} for name, module, _ in methods}
+assert not own()
+
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.tables import Edge, Query, Tables, Tool
+from bench.protocol import History, Library, Queries
+from bench.protocol.parts import methods_of, preflight, reveal
+from bench.registry import build_method
+from bench.evaluation.guard import checked_facts
+import sentence_transformers, torch  # takes long, and is none of bench
+tools = [Tool(f"t{i}", word, f"Does {word}.", "c", "p") for i, word in enumerate("mail road train".split())]
+asked = [(f"the {tool.name}", {tool.tool_id: 1}, split) for split in ("train", "dev", "test") for tool in tools]
+queries = [Query(f"q{i}", *query) for i, query in enumerate(asked)]
+card = Card(id="d", title="", summary="", licence="", redistribution=True, template="description")
+dataset = Dataset.build("d", card, Tables(tools, queries, [Edge("t1", "t0", "result")]))
+library = Library.of(dataset, "description")
+rows = dataset.rows("test")
+history = History.of(dataset, library, rows)
+for name, module, spec in methods:
+    if spec:
+        found[name]["ran"], found[name]["methods"] = apart(ran, module, spec)
 print(json.dumps(found))
 """
 #: Methods that rank without a model that must be trained first, and without something to ask.
@@ -76,18 +106,26 @@ RUNNABLE |= {
 RUNNABLE |= {"query-generation": "query-generation(base=bm25)"}
 
 
+@pytest.fixture(scope="session")
+def imports(once: Once, shared_cache: Path) -> dict[str, dict[str, list[str]]]:
+    """What each method imports, found once in a run of the tests."""
+
+    def make(folder: Path) -> None:
+        methods = [(name, method_class(name).__module__, RUNNABLE.get(name, "")) for name in method_names()]
+        with of_this_run(shared_cache), closing(Interpreter()) as interpreter:
+            (folder / "found.json").write_text(interpreter(IMPORTED, json.dumps(methods), folder=ROOT).stdout)
+
+    found: dict[str, dict[str, list[str]]] = json.loads((once("imports", make) / "found.json").read_text())
+    return found
+
+
 @pytest.mark.parametrize("name", method_names())
-def test_whatever_a_method_imports_is_hashed(name: str) -> None:
-    module = method_class(name).__module__
-    command = [sys.executable, "-c", IMPORTED, module, RUNNABLE.get(name, "")]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=300)
-    found = json.loads(done.stdout)
+def test_whatever_a_method_imports_is_hashed(imports: dict[str, dict[str, list[str]]], name: str) -> None:
+    module, found = method_class(name).__module__, imports[name]
+    assert module in found["imported"]
     # A package without an `__init__.py` has no code.
     assert {key for key in found["imported"] if sources.source_file(key)} <= sources.closure(module).keys()
-    assert {key for key in found["ran"] if sources.source_file(key)} <= sources.closure(
-        *found.get("methods", [module])
-    ).keys()
+    assert {key for key in found["ran"] if sources.source_file(key)} <= sources.closure(*found["methods"]).keys()
 
 
 @pytest.mark.parametrize("module", [method_class(name).__module__ for name in ("toolrerank", "tgr")])
@@ -225,8 +263,8 @@ def test_what_changes_the_hash_of_a_module_of_bench(tmp_path: Path, old: str, ne
 # The public face ----------------------------------------------------------------------------------------------------
 
 
-def reached(folder: Path, text: str) -> set[str]:
-    """Modules of bench beyond those that any method reaches, of a method with this text; by a process of its own."""
+def reached(interpreter: Interpreter, folder: Path, text: str) -> set[str]:
+    """Modules of bench beyond those that any method reaches, of a method with this text; found in a fresh process."""
     (folder / "method.py").write_text(text)
     (folder / "face.py").write_text(
         '_EXPORTS: dict[str, str] = {"shout": "bench.errors", "locked": "bench.search.words"}\n'
@@ -237,11 +275,7 @@ def reached(folder: Path, text: str) -> set[str]:
         "sources._exports = lambda path, stamp: exports(face, sources._stamp(face)); "
         "print(*sources.closure('method'))"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, env=environment, check=True, capture_output=True, text=True
-    )
-    return set(done.stdout.split()) & {"bench.errors", "bench.search.words"}
+    return set(interpreter(program, folder=folder).stdout.split()) & {"bench.errors", "bench.search.words"}
 
 
 @pytest.mark.parametrize(
@@ -260,14 +294,12 @@ def reached(folder: Path, text: str) -> set[str]:
     ],
 )
 def test_a_public_name_brings_in_the_module_behind_it_and_no_other(
-    tmp_path: Path, text: str, expected: set[str]
+    interpreter: Interpreter, tmp_path: Path, text: str, expected: set[str]
 ) -> None:
-    assert reached(tmp_path, text) == expected
+    assert reached(interpreter, tmp_path, text) == expected
 
 
 def test_a_method_is_hashed_fast() -> None:
-    import time
-
     sources.code_hash("bench.methods.tgr.method")
     best = 1.0
     for _ in range(5):

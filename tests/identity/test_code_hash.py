@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
+from kit.interpreter import Interpreter
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+Hashes = Callable[..., list[dict[str, str]]]
 MODULES = {
     "bm25": "bench.methods.bm25",
     "tfidf": "bench.methods.tfidf",
@@ -53,26 +51,19 @@ print(json.dumps(found))
 
 
 @pytest.fixture
-def copied(tmp_path: Path) -> Path:
-    """A source checkout of its own."""
-    folder = tmp_path / "checkout"
-    for name in ("bench", "methods"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "datasets").mkdir()
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    return folder
+def hashes(interpreter: Interpreter, copied: Path) -> Hashes:
+    """Hashes by name in a fresh process: as things are, then after each edit of a file."""
+
+    def hashes(kind: str, names: Sequence[str], edits: Iterable[str] = ()) -> list[dict[str, str]]:
+        words = json.dumps([kind, list(names), list(edits)])
+        done = interpreter(PROGRAM, words, folder=copied, PYTHONDONTWRITEBYTECODE="1")
+        found: list[dict[str, str]] = json.loads(done.stdout)
+        return found
+
+    return hashes
 
 
-def hashes(folder: Path, kind: str, names: Sequence[str], edits: Iterable[str | Path] = ()) -> list[dict[str, str]]:
-    """Hashes by name in a process of its own: as things are, then after each edit of a file."""
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", PROGRAM, json.dumps([kind, list(names), [str(path) for path in edits]])]
-    done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
-    found: list[dict[str, str]] = json.loads(done.stdout)
-    return found
-
-
-def test_a_hash_changes_with_the_method_and_with_the_search_code_it_imports(copied: Path) -> None:
+def test_a_hash_changes_with_the_method_and_with_the_search_code_it_imports(hashes: Hashes) -> None:
     edits = {
         "methods/bm25.py": {"bm25"},
         "bench/search/lexical.py": {"bm25", "tfidf"},
@@ -94,28 +85,28 @@ def test_a_hash_changes_with_the_method_and_with_the_search_code_it_imports(copi
         "bench/metrics/measures.py": set(),
         "bench/data/sources.py": set(),
     }
-    found = hashes(copied, "code", list(MODULES.values()), edits)
+    found = hashes("code", list(MODULES.values()), edits)
     assert len(set(found[0].values())) == len(MODULES)
     for before, after, (path, expected) in zip(found, found[1:], edits.items(), strict=False):
         changed = {name for name, module in MODULES.items() if before[module] != after[module]}
         assert changed == expected, path
 
 
-def test_line_ends_do_not_count(copied: Path) -> None:
+def test_line_ends_do_not_count(hashes: Hashes, copied: Path) -> None:
     path = copied / "methods" / "bm25.py"
-    before = hashes(copied, "code", ["bench.methods.bm25"])
+    before = hashes("code", ["bench.methods.bm25"])
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert hashes(copied, "code", ["bench.methods.bm25"]) == before
+    assert hashes("code", ["bench.methods.bm25"]) == before
 
 
-def test_the_hash_of_a_method_built_on_others_changes_with_theirs(copied: Path) -> None:
+def test_the_hash_of_a_method_built_on_others_changes_with_theirs(hashes: Hashes) -> None:
     # Else an old result of tgr(base=bm25) would pass for a new one after bm25 was edited.
-    before, after = hashes(copied, "method", SPECS, ["methods/bm25.py"])
+    before, after = hashes("method", SPECS, ["methods/bm25.py"])
     assert [name for name in SPECS if before[name] == after[name]] == ["rrf(methods=[tfidf, random])"]
 
 
-def test_the_hash_of_the_code_that_learns_cuts_changes_with_it(copied: Path) -> None:
+def test_the_hash_of_the_code_that_learns_cuts_changes_with_it(hashes: Hashes) -> None:
     # It is part of the id of a plan with a cut.
-    found = hashes(copied, "code", ["bench.evaluation.cut"], ["bench/evaluation/cut.py", "bench/cli/run.py"])
+    found = hashes("code", ["bench.evaluation.cut"], ["bench/evaluation/cut.py", "bench/cli/run.py"])
     before, after, same = (item["bench.evaluation.cut"] for item in found)
     assert before != after == same

@@ -5,14 +5,11 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kit.interpreter import Interpreter
 
 from bench.identity.definitions import Definition, definition_hash
 from bench.identity.measures import measure_hash
@@ -45,32 +42,31 @@ print(json.dumps(found))
 """
 EVERY = set(measures())
 Edit = tuple[str, str, str]
+Hashes = Callable[..., list[dict[str, str]]]
+Changed = Callable[..., list[set[str]]]
 
 
 @pytest.fixture
-def copied(tmp_path: Path) -> Path:
-    """A source checkout of its own."""
-    folder = tmp_path / "checkout"
-    for name in ("bench", "methods"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "datasets").mkdir()
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    return folder
+def hashes(interpreter: Interpreter, copied: Path) -> Hashes:
+    """Hashes by name in a fresh process: as things are, then with each of the edits (file, old, new)."""
+
+    def hashes(*edits: list[Edit]) -> list[dict[str, str]]:
+        done = interpreter(PROGRAM, json.dumps(edits), folder=copied, PYTHONDONTWRITEBYTECODE="1")
+        found: list[dict[str, str]] = json.loads(done.stdout)
+        return found
+
+    return hashes
 
 
-def hashes(folder: Path, *edits: list[Edit]) -> list[dict[str, str]]:
-    """Hashes by name in a process of its own: as things are, then with each of the edits (file, old, new)."""
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", PROGRAM, json.dumps(edits)]
-    done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
-    found: list[dict[str, str]] = json.loads(done.stdout)
-    return found
-
-
-def changed(folder: Path, *edits: list[Edit]) -> list[set[str]]:
+@pytest.fixture
+def changed(hashes: Hashes) -> Changed:
     """For each of the edits, the names of the hashes that it changes; those of new measures are left out."""
-    before, *after = hashes(folder, *edits)
-    return [{name for name in before if found[name] != before[name]} for found in after]
+
+    def changed(*edits: list[Edit]) -> list[set[str]]:
+        before, *after = hashes(*edits)
+        return [{name for name in before if found[name] != before[name]} for found in after]
+
+    return changed
 
 
 MEASURES = "bench/metrics/measures.py"
@@ -82,13 +78,13 @@ MEASURES += (Measure("first", "ranking", _K, "1 if the first tool is gold", "non
 """
 
 
-def test_another_measure_changes_no_hash_of_an_existing_one(copied: Path) -> None:
+def test_another_measure_changes_no_hash_of_an_existing_one(changed: Changed) -> None:
     # Reproduced: one hash of the whole folder made all results and baselines incomparable.
     end = "        reproduction_only=True,\n    ),\n)\n"
-    assert changed(copied, [(MEASURES, end, end + ADDED)]) == [set()]
+    assert changed([(MEASURES, end, end + ADDED)]) == [set()]
 
 
-def test_comments_docstrings_and_formatting_change_nothing(copied: Path) -> None:
+def test_comments_docstrings_and_formatting_change_nothing(changed: Changed) -> None:
     edits = [
         (MEASURES, '"""|G ∩ top k| / n."""', '"""Recall."""\n    # a comment'),
         (MEASURES, "return _hits(gold, k) / gold.n\n", "return (\n        _hits(gold, k,)\n        / gold.n\n    )\n"),
@@ -103,10 +99,10 @@ def test_comments_docstrings_and_formatting_change_nothing(copied: Path) -> None
         (MEASURES, '"the share of the first k tools that are gold"', '"other words"'),
         (MEASURES, r"\cap \{h_1, \dots, h_k\}|}{k}", r"\cap H|}{k}"),
     ]
-    assert changed(copied, edits) == [set()]
+    assert changed(edits) == [set()]
 
 
-def test_a_hash_changes_with_the_code_that_makes_its_values(copied: Path) -> None:
+def test_a_hash_changes_with_the_code_that_makes_its_values(changed: Changed) -> None:
     cases = {
         (MEASURES, "return _hits(gold, k) / gold.n\n", "return gold.n / _hits(gold, k)\n"): {"recall"},
         # What several use: only they change.
@@ -134,19 +130,19 @@ def test_a_hash_changes_with_the_code_that_makes_its_values(copied: Path) -> Non
         ("bench/metrics/catalogue.py", '"recall@50", ', ""): set(),
         ("bench/results/intervals.py", "BOOTSTRAP_SEED = 0", "BOOTSTRAP_SEED = 1"): set(),
     }
-    found = changed(copied, *([edit] for edit in cases))
+    found = changed(*([edit] for edit in cases))
     for edit, names in zip(cases, found, strict=True):
         assert names == cases[edit], edit
 
 
-def test_a_module_that_is_moved_keeps_its_hashes(copied: Path) -> None:
-    before = hashes(copied)
+def test_a_module_that_is_moved_keeps_its_hashes(hashes: Hashes, copied: Path) -> None:
+    before = hashes()
     (copied / "bench/metrics/goldranks.py").rename(copied / "bench/metrics/ranks.py")
     for path in copied.rglob("*.py"):
         text = path.read_text("utf-8")
         if "bench.metrics.goldranks" in text:
             path.write_text(text.replace("bench.metrics.goldranks", "bench.metrics.ranks"), "utf-8")
-    assert hashes(copied) == before
+    assert hashes() == before
 
 
 # Plug-ins -----------------------------------------------------------------------------------------------------------
@@ -175,9 +171,8 @@ HELPER = "import numpy as np\n\ndef share(gold, k):\n    return np.ones(len(k))\
 
 
 @pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
+def plugin(interpreter: Interpreter, tmp_path: Path) -> Callable[..., dict[str, str]]:
     """Hashes of the measures of a plug-in's package, which is rebuilt for each call."""
-    monkeypatch.syspath_prepend(tmp_path)
     made: list[str] = []
 
     def plugin(helper: str = HELPER, factor: str = "2.0") -> dict[str, str]:
@@ -192,9 +187,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dic
             f"import json, {package}.metrics as m\nfrom bench.identity.measures import measure_hash\n"
             "print(json.dumps({k: measure_hash(v) for k, v in vars(m).items() if type(v).__name__ == 'Measure'}))"
         )
-        environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
-        found: dict[str, str] = json.loads(done.stdout)
+        found: dict[str, str] = json.loads(interpreter(code, folder=tmp_path, path=(ROOT,)).stdout)
         return found
 
     return plugin
