@@ -9,11 +9,20 @@ a clause on standard error, says what is wrong.
 
 ROWS and CELLS (of any one column) are the most that there may be, BYTES of memory the process may take, COLUMN are
 those of strings.
+
+    python reader.py
+
+Without arguments it forks a reader, as above, for each message at the socket that is its standard input: the arguments
+as JSON, with the files that are the reader's standard streams. It answers with the reader's exit code.
 """
 
 from __future__ import annotations
 
+import gc
 import io
+import json
+import os
+import socket
 import sys
 from contextlib import suppress
 from typing import NoReturn
@@ -30,7 +39,8 @@ def _limit(size: int) -> None:
         import resource
     except ImportError:  # not on Windows
         return
-    for kind, most in ((resource.RLIMIT_AS, size), (resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_CORE, 0)):
+    limits = {resource.RLIMIT_AS: size, resource.RLIMIT_FSIZE: size, resource.RLIMIT_CPU: _SECONDS}
+    for kind, most in (*limits.items(), (resource.RLIMIT_CORE, 0)):
         # A stricter limit of the user's own stays.
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (most, most))
@@ -41,9 +51,12 @@ def _refuse(what: str) -> NoReturn:
     sys.exit(3)
 
 
-def main(rows: int, cells: int, size: int, columns: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Read, check, write."""
-    data = sys.stdin.buffer.read()
+    rows, cells, size = map(int, arguments[:3])
+    columns = arguments[3:]
+    with open(0, "rb", closefd=False) as file:
+        data = file.read()
     _limit(size)
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -85,5 +98,47 @@ def main(rows: int, cells: int, size: int, columns: list[str]) -> None:
     sys.stdout.buffer.flush()
 
 
+def serve() -> None:
+    """Fork a reader for each message, one after the other, until nobody is at the other end."""
+    import pyarrow.parquet  # noqa: F401
+
+    if len(os.listdir("/proc/self/task")) > 1:
+        sys.exit("a fork would have the locks of threads that it does not have")
+    # A reader that looks for garbage touches no page of what is here, and copies none.
+    gc.freeze()
+    asked = socket.socket(fileno=0)
+    while True:
+        message, files, _, _ = socket.recv_fds(asked, 1 << 16, 3)
+        if not message:
+            return
+        reader = os.fork()
+        if not reader:
+            _forked(json.loads(message), files)
+        for file in files:
+            os.close(file)
+        _, status = os.waitpid(reader, 0)
+        asked.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _forked(arguments: list[str], files: list[int]) -> NoReturn:
+    """A reader's whole life. The socket is closed by what takes its place."""
+    code = 1
+    try:
+        for place, file in enumerate(files):
+            os.lseek(file, 0, os.SEEK_SET)
+            os.dup2(file, place)
+            os.close(file)
+        main(arguments)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    if len(sys.argv) > 1:
+        main(sys.argv[1:])
+    else:
+        serve()

@@ -1,14 +1,10 @@
-"""Reading a submission's tables under limits (`reader.py`), and checking them against the dataset."""
+"""Reading a submission's tables under limits (`reading.py`), and checking them against the dataset."""
 
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +17,7 @@ from bench.errors import ResultError
 from bench.results.manifest import Manifest, Metrics
 from bench.results.store import PER_QUERY, PER_QUERY_SCHEMA, REPEATS, RUN
 from bench.submit.archive import quoted
+from bench.submit.reading import READ, REFUSED, read_apart
 
 #: Cells (queries x depth of the deepest ranking) that are scored at most, and values that a column may have.
 MOST_CELLS = 50_000_000
@@ -43,19 +40,15 @@ def read_table(data: bytes, name: str, required: pa.Schema, rows: int) -> pa.Tab
     Raises:
         ResultError: it is no Parquet file of these columns, or not within the limits.
     """
-    command = [sys.executable, "-P", str(Path(__file__).with_name("reader.py"))]
-    command += [str(rows), str(MOST_CELLS), str(_MEMORY), *_STRINGS[name]]
-    # Each thread of a pool would reserve a part of the memory that is allowed.
-    few = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     try:
-        done = subprocess.run(command, input=data, capture_output=True, timeout=_SECONDS, env={**os.environ, **few})
-    except subprocess.TimeoutExpired:
+        code, stream, why = read_apart(data, rows, MOST_CELLS, _MEMORY, _STRINGS[name], _SECONDS)
+    except TimeoutError:
         raise ResultError(f"{name} cannot be read in {_SECONDS:.0f} seconds.") from None
-    if done.returncode == 3:
-        raise ResultError(f"{name} {done.stderr.decode('utf-8', 'replace').strip()}.")
-    if done.returncode:
+    if code == REFUSED:
+        raise ResultError(f"{name} {why.strip()}.")
+    if code != READ:
         raise ResultError(f"{name} cannot be read within {_MEMORY >> 30} GiB: it unpacks to more, or is damaged.")
-    table = pa.ipc.open_stream(done.stdout).read_all()
+    table = pa.ipc.open_stream(stream).read_all()
     if len(set(table.column_names)) < len(table.column_names):
         raise ResultError(f"{name} has a column twice.")
     for field in required:
