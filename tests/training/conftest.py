@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from kit.once import Once
 
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Split, Tables, Tool
+from bench.models.trainingcard import TrainingCard, read_card
 from bench.training.train import trainer_class
 from bench.training.trainer import Trainer
 
@@ -59,6 +62,19 @@ def cut_off(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
         monkeypatch.setattr(found, "loss", loss)
 
     return cut_off
+
+
+@pytest.fixture
+def once_trained(once: Once) -> Callable[..., tuple[Path, TrainingCard]]:
+    """Folder and card of a model that a function trains, once in a run: read it, or change a copy."""
+
+    def once_trained(name: str, train: Callable[[Path], object]) -> tuple[Path, TrainingCard]:
+        folder = once(f"trained-{name}", lambda folder: train(folder / "model")) / "model"
+        card = read_card(folder)
+        assert card is not None
+        return folder, card
+
+    return once_trained
 
 
 @pytest.fixture(autouse=True)

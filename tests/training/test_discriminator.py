@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from kit.models import untrained_bert
+from kit.once import Once
 
 from bench.data.card import Card
 from bench.data.dataset import Dataset
@@ -32,33 +35,12 @@ from bench.training.train import train_model
 _THINGS = "order ticket parcel room lesson table flight letter car visit meal".split()
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An untrained BERT of two small layers that knows the words of the library below."""
-    import torch
-    from transformers import (  # type: ignore[attr-defined]  # some names are made when they are asked for
-        BertConfig,
-        BertModel,
-        BertTokenizerFast,
-    )
-
+@pytest.fixture(scope="session")
+def base(once: Once) -> str:
+    """An untrained model that knows the words of the library below."""
     words = [*_THINGS, *(f"{thing}s" for thing in _THINGS)]
     words += ["find", "cancel", "count", "id", "needs", "gives", "text", "total", "status", ":", ".", ","]
-    vocabulary = {word: code for code, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])}
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        hidden_dropout_prob=0.0,
-    )
-    folder = tmp_path_factory.mktemp("base")
-    BertModel(config).save_pretrained(folder)
-    BertTokenizerFast(vocab=vocabulary).save_pretrained(folder)
-    return str(folder)
+    return str(once("shop-words", lambda folder: untrained_bert(folder, words, length=64, hidden_dropout_prob=0.0)))
 
 
 def tool(thing: str, verb: str, takes: str, gives: str) -> Tool:
@@ -93,7 +75,7 @@ SETTINGS_OF_TESTS: dict[str, Value] = {
     "batch_size": 16,
     "learning_rate": 0.003,
     "precision": "float32",
-    "checkpoint_every": 1,
+    "checkpoint_every": 1000,
     "most_tokens": 48,
     "variants": 1,
     "epochs": 6,
@@ -104,6 +86,20 @@ SETTINGS_OF_TESTS: dict[str, Value] = {
 def trained(shops: Dataset, out: Path, base: str, **more: Value) -> TrainingCard:
     settings = Spec.of("discriminator", {**SETTINGS_OF_TESTS, **more})
     return train_model("discriminator", shops, out, base=base, settings=settings)
+
+
+@pytest.fixture
+def whole(
+    shops: Dataset, base: str, once_trained: Callable[..., tuple[Path, TrainingCard]]
+) -> tuple[Path, TrainingCard]:
+    """A training that nothing interrupted."""
+    return once_trained("discriminator", lambda folder: trained(shops, folder, base))
+
+
+@pytest.fixture
+def model(whole: tuple[Path, TrainingCard], tmp_path: Path) -> str:
+    """The model that came of it, to be changed."""
+    return str(shutil.copytree(whole[0], tmp_path / "model"))
 
 
 # Losses -------------------------------------------------------------------------------------------------------------
@@ -223,18 +219,24 @@ def test_it_learns_dependencies_and_keeps_the_best(shops: Dataset, tmp_path: Pat
 
 @pytest.mark.parametrize("kill_at", [3, 8, 14])
 def test_a_training_cut_off_in_either_stage_goes_on_to_the_same_model(
-    shops: Dataset, tmp_path: Path, base: str, cut_off: Callable[[str, int], None], kill_at: int
+    shops: Dataset,
+    tmp_path: Path,
+    base: str,
+    whole: tuple[Path, TrainingCard],
+    cut_off: Callable[[str, int], None],
+    kill_at: int,
 ) -> None:
-    whole = trained(shops, tmp_path / "whole", base)
     cut_off("discriminator", kill_at)
     with pytest.raises(KeyboardInterrupt):
-        trained(shops, tmp_path / "cut", base)
-    card = trained(shops, tmp_path / "cut", base)
-    assert (card.resumed, card.steps) == (1, whole.steps)
-    assert card.evaluations == whole.evaluations
-    assert (tmp_path / "cut" / SETTINGS).read_text() == (tmp_path / "whole" / SETTINGS).read_text()
+        trained(shops, tmp_path / "cut", base, checkpoint_every=1)
+    card = trained(shops, tmp_path / "cut", base, checkpoint_every=1)
+    assert (card.resumed, card.steps) == (1, whole[1].steps)
+    assert card.evaluations == whole[1].evaluations
+    assert (tmp_path / "cut" / SETTINGS).read_text() == (whole[0] / SETTINGS).read_text()
     pairs = np.array([[0, 1], [3, 5]], dtype=np.int32)
-    left, right = (Discriminator(str(tmp_path / name)).probabilities(shops.tools, pairs) for name in ("whole", "cut"))
+    left, right = (
+        Discriminator(str(folder)).probabilities(shops.tools, pairs) for folder in (whole[0], tmp_path / "cut")
+    )
     assert left == pytest.approx(right, abs=1e-5)
 
 
@@ -243,19 +245,13 @@ def test_other_pairs_are_another_training(
 ) -> None:
     cut_off("discriminator", 4)
     with pytest.raises(KeyboardInterrupt):
-        trained(shops, tmp_path / "model", base)
+        trained(shops, tmp_path / "model", base, checkpoint_every=1)
     rows = shops.rows_again()
     fewer = Dataset.build("shops", shops.card, replace(rows, edges=list(rows.edges)[:-1]))
-    assert trained(fewer, tmp_path / "model", base).resumed == 0
+    assert trained(fewer, tmp_path / "model", base, checkpoint_every=1).resumed == 0
 
 
 # In use -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def model(shops: Dataset, tmp_path: Path, base: str) -> str:
-    trained(shops, tmp_path / "model", base, epochs=1)
-    return str(tmp_path / "model")
 
 
 def test_it_does_not_matter_which_tool_is_named_first(shops: Dataset, model: str) -> None:

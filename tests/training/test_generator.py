@@ -38,7 +38,7 @@ SETTINGS: dict[str, Value] = {
     "learning_rate": 0.01,
     "retriever": parse("bm25"),
     "precision": "float32",
-    "checkpoint_every": 1,
+    "checkpoint_every": 1000,
 }
 ALIGNING: dict[str, Value] = {
     **SETTINGS,
@@ -55,18 +55,10 @@ def trained(lessons: Dataset, out: Path, base: str | None = None, **settings: Va
     return train_model("generator", lessons, out, base=base, settings=Spec.of("generator", chosen))
 
 
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Where the model of the first test that needs one is kept for the others."""
-    return {"folder": tmp_path_factory.mktemp("taught") / "model"}
-
-
 @pytest.fixture
-def generator(lessons: Dataset, taught: dict[str, Path]) -> str:
+def generator(lessons: Dataset, once_trained: Callable[..., tuple[Path, TrainingCard]]) -> str:
     """A decoder trained on the lessons."""
-    if not taught["folder"].exists():
-        trained(lessons, taught["folder"], epochs=25)
-    return str(taught["folder"])
+    return str(once_trained("generator", lambda folder: trained(lessons, folder, epochs=25))[0])
 
 
 # Targets, rewards, filters ------------------------------------------------------------------------------------------
@@ -232,20 +224,26 @@ def test_an_alignment_cut_off_goes_on_with_its_drafts_to_the_same_model(
     lessons: Dataset,
     generator: str,
     tmp_path: Path,
+    once_trained: Callable[..., tuple[Path, TrainingCard]],
     cut_off: Callable[[str, int], None],
     monkeypatch: pytest.MonkeyPatch,
     steps: int,
 ) -> None:
-    blocks = []
+    blocks: list[int] = []
     draw = GeneratorTrainer._drafts
     monkeypatch.setattr(GeneratorTrainer, "_drafts", lambda self, *args: blocks.append(1) or draw(self, *args))
-    whole = trained(lessons, tmp_path / "whole", generator)
-    made = len(blocks)
+
+    def train(folder: Path) -> None:
+        trained(lessons, folder, generator)
+        (folder / "blocks").write_text(str(len(blocks)))
+
+    folder, whole = once_trained("generator-aligned", train)
+    blocks.clear()
     cut_off("generator", steps)
     with pytest.raises(KeyboardInterrupt):
-        trained(lessons, tmp_path / "cut", generator)
-    card = trained(lessons, tmp_path / "cut", generator)
-    assert len(blocks) == 2 * made
+        trained(lessons, tmp_path / "cut", generator, checkpoint_every=1)
+    card = trained(lessons, tmp_path / "cut", generator, checkpoint_every=1)
+    assert len(blocks) == int((folder / "blocks").read_text())
     assert card.facts == whole.facts
     assert [seen.value for seen in card.evaluations] == [seen.value for seen in whole.evaluations]
     assert [seen.loss for seen in card.evaluations] == pytest.approx([seen.loss for seen in whole.evaluations])
@@ -328,6 +326,7 @@ def test_a_calibration_survives_a_kill(
     values = iter([])  # type: ignore[var-annotated]
     monkeypatch.setattr(GeneratorTrainer, "validate", lambda self: next(values))
     settings: dict[str, Any] = {"calibrate": True, "epochs": 3, "validation_queries": 4, "most_tokens": 8}
+    settings["checkpoint_every"] = 1
     # The best model is that of the first epoch; the training is cut off in the second.
     values = iter([0.9, 0.5, 0.4])
     whole = trained(lessons, tmp_path / "whole", **settings)

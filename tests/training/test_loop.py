@@ -127,32 +127,40 @@ def test_a_training_cut_off_anywhere_goes_on_to_the_same_model(tmp_path: Path, k
     assert (state.step, state.best_step) == (whole_state.step, whole_state.best_step)
 
 
-@pytest.mark.parametrize("every", [0, 1])
-def test_a_killed_process_loses_at_most_one_step(tmp_path: Path, every: int) -> None:
+def test_a_killed_process_loses_at_most_one_step(tmp_path: Path) -> None:
+    # Two at once, each in a process that is forked: one with a checkpoint after every step, and one as by default.
     script = TINY + textwrap.dedent(
         f"""
+        import os
         from bench.training.loop import run_loop
         from bench.progress import QUIET
         class Slow(Line):
             def loss(self, examples):
-                print("step", flush=True)
+                os.write(begun, b".")
                 time.sleep(0.1)
                 return super().loss(examples)
-        run_loop(Slow(Settings(epochs=30, batch_size=8, learning_rate=0.01, checkpoint_every={every})),
-                 Path({str(tmp_path / "killed")!r}), "same", QUIET)
+        for every in (0, 1):
+            if os.fork() == 0:
+                folder = Path({str(tmp_path)!r}) / str(every)
+                begun = os.open(f"{{folder}}.begun", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                settings = Settings(epochs=30, batch_size=8, learning_rate=0.01, checkpoint_every=every)
+                run_loop(Slow(settings), folder, "same", QUIET)
+                os._exit(1)
+        time.sleep(600)
         """
     )
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    begun = 0
-    for _ in process.stdout:
-        begun += 1
-        if begun == 12:
-            time.sleep(0.06)
-            os.kill(process.pid, signal.SIGKILL)
-            break
-    begun += process.stdout.read().count("step")
-    process.wait()
+    marks = {every: tmp_path / f"{every}.begun" for every in (0, 1)}
+    process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+    try:
+        until = time.monotonic() + 300
+        while not all(mark.is_file() and mark.stat().st_size >= 12 for mark in marks.values()):
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        time.sleep(0.06)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     steps = 0
 
     class Counted(Line):  # type: ignore[misc, valid-type]
@@ -161,11 +169,15 @@ def test_a_killed_process_loses_at_most_one_step(tmp_path: Path, every: int) -> 
             steps += 1
             return super().loss(examples)
 
-    state = run_loop(Counted(settings(epochs=30, checkpoint_every=every)), tmp_path / "killed", "same", QUIET)
-    assert state.step == 30 * 7
-    # What was begun and is not in the checkpoint: the step that was running, and by default, where the writing goes on
-    # next to the next step, one that was finished.
-    assert 30 * 7 - begun <= steps <= 30 * 7 - begun + (1 if every else 2)
+    for every, mark in marks.items():
+        steps = 0
+        chosen = settings(epochs=30, checkpoint_every=every)
+        state = run_loop(Counted(chosen), tmp_path / str(every), "same", QUIET)
+        assert state.step == 30 * 7
+        begun = mark.stat().st_size
+        # What was begun and is not in the checkpoint: the step that was running, and by default, where the writing
+        # goes on next to the next step, one that was finished.
+        assert 30 * 7 - begun <= steps <= 30 * 7 - begun + (1 if every else 2)
 
 
 def test_a_checkpoint_is_what_the_training_was_when_it_was_put(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ SETTINGS: dict[str, Value] = {
     "epochs": 20,
     "learning_rate": 0.003,
     "precision": "float32",
-    "checkpoint_every": 1,
+    "checkpoint_every": 1000,
     "most_tokens": 32,
     "hard_negatives": 2,
     "mining_depth": 5,
@@ -99,8 +99,8 @@ def test_a_training_cut_off_goes_on_to_the_same_model(
     trained(lessons, tmp_path / "whole", tiny_models, epochs=2, **more)
     cut_off("reranker", 5)
     with pytest.raises(KeyboardInterrupt):
-        trained(lessons, tmp_path / "cut", tiny_models, epochs=2, **more)
-    assert trained(lessons, tmp_path / "cut", tiny_models, epochs=2, **more).resumed == 1
+        trained(lessons, tmp_path / "cut", tiny_models, epochs=2, **more, checkpoint_every=1)
+    assert trained(lessons, tmp_path / "cut", tiny_models, epochs=2, **more, checkpoint_every=1).resumed == 1
     pairs = [("send mail", "send a letter"), ("rain", "the price")]
     left, right = (CrossEncoder(str(tmp_path / name)).score(pairs) for name in ("whole", "cut"))
     assert left == pytest.approx(right, abs=1e-5)
@@ -142,7 +142,7 @@ def test_distillation_brings_the_margins_to_those_of_the_retriever(
     errors = []
     for number, distillation in enumerate((0.0, 1.0)):
         folder = tmp_path / str(number)
-        card = trained(lessons, folder, tiny_models, loss="listwise", distillation=distillation, batch_size=6)
+        card = trained(lessons, folder, tiny_models, loss="listwise", distillation=distillation, batch_size=6, epochs=6)
         assert card.settings["distillation"] == distillation
         assert card.evaluations[-1].loss < card.evaluations[0].loss
         teacher = prepared(lessons, tiny_models)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,7 @@ SETTINGS: dict[str, Value] = {
     "learning_rate": 0.003,
     "mining_depth": 4,
     "precision": "float32",
-    "checkpoint_every": 1,
+    "checkpoint_every": 1000,
     "most_tokens": 24,
 }
 
@@ -140,9 +141,30 @@ def test_what_was_mined_is_kept_and_a_damaged_file_is_made_again(tmp_path: Path,
 # Training -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_loss_falls_and_dense_uses_the_model(lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]) -> None:
+@pytest.fixture
+def mined(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Gets an entry whenever negatives are mined."""
+    found: list[int] = []
+    mine = RetrieverTrainer._mine
+    monkeypatch.setattr(RetrieverTrainer, "_mine", lambda self: found.append(1) or mine(self))
+    return found
+
+
+@pytest.fixture
+def one_epoch(
+    lessons: Dataset, tiny_models: dict[str, str], once_trained: Callable[..., tuple[Path, TrainingCard]]
+) -> tuple[Path, TrainingCard]:
+    """A model of one epoch, for what does not depend on how well it has learnt."""
+    base = tiny_models["encoder"]
+    return once_trained("retriever", lambda folder: trained(lessons, folder, base, epochs=1))
+
+
+def test_the_loss_falls_and_dense_uses_the_model(
+    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str], mined: list[int]
+) -> None:
     base = tiny_models["encoder"]
     card = trained(lessons, tmp_path / "model", base)
+    assert len(mined) == 6, "once an epoch"
     losses = [seen.loss for seen in card.evaluations]
     assert losses[-1] < 0.7 * losses[0]
     assert card.evaluations[-1].value > recall(lessons, base) + 0.1
@@ -187,8 +209,8 @@ def test_what_was_learnt_step_by_step_is_found_step_by_step(
     assert found == pytest.approx(best)
 
 
-def test_the_card_says_what_it_was_trained_on(lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]) -> None:
-    card = trained(lessons, tmp_path / "model", tiny_models["encoder"], epochs=1)
+def test_the_card_says_what_it_was_trained_on(lessons: Dataset, one_epoch: tuple[Path, TrainingCard]) -> None:
+    _, card = one_epoch
     train = [query for query in lessons.queries if query.split == "train"]
     assert card.queries == sorted(text_digest(query.text) for query in train)
     by_id = {tool.tool_id: tool for tool in lessons.tools}
@@ -204,27 +226,25 @@ def test_a_training_cut_off_goes_on_to_the_same_model(
     lessons: Dataset,
     tmp_path: Path,
     tiny_models: dict[str, str],
+    once_trained: Callable[..., tuple[Path, TrainingCard]],
     cut_off: Callable[[str, int], None],
-    monkeypatch: pytest.MonkeyPatch,
+    mined: list[int],
     steps: int,
 ) -> None:
-    mined = []
-    mine = RetrieverTrainer._mine
-    monkeypatch.setattr(RetrieverTrainer, "_mine", lambda self: mined.append(1) or mine(self))
     base = tiny_models["encoder"]
-    whole = trained(lessons, tmp_path / "whole", base, epochs=3)
-    assert len(mined) == 3
+    folder, whole = once_trained("retriever-3", lambda folder: trained(lessons, folder, base, epochs=3))
+    mined.clear()
     cut_off("retriever", steps)
     with pytest.raises(KeyboardInterrupt):
-        trained(lessons, tmp_path / "cut", base, epochs=3)
+        trained(lessons, tmp_path / "cut", base, epochs=3, checkpoint_every=1)
     assert not (tmp_path / "cut").exists()
-    card = trained(lessons, tmp_path / "cut", base, epochs=3)
+    card = trained(lessons, tmp_path / "cut", base, epochs=3, checkpoint_every=1)
     assert card.resumed == 1
     # An epoch that was cut in its middle goes on with the negatives of its beginning.
-    assert len(mined) == 6
+    assert len(mined) == 3
     assert [seen.value for seen in card.evaluations] == [seen.value for seen in whole.evaluations]
     assert [seen.loss for seen in card.evaluations] == pytest.approx([seen.loss for seen in whole.evaluations])
-    left, right = (Encoder(str(tmp_path / name)).encode(["send a letter"]) for name in ("whole", "cut"))
+    left, right = (Encoder(str(found)).encode(["send a letter"]) for found in (folder, tmp_path / "cut"))
     assert left == pytest.approx(right, abs=1e-6)
 
 
@@ -237,14 +257,15 @@ def test_without_mining_the_batch_alone_gives_negatives(
 
 
 def test_a_model_trained_from_a_trained_model_has_learnt_from_both(
-    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]
+    lessons: Dataset, tmp_path: Path, one_epoch: tuple[Path, TrainingCard]
 ) -> None:
     # What is test in the second dataset was train in the first.
     rows = lessons.rows_again()
     swap: dict[str, Split] = {"train": "test", "test": "train", "dev": "train"}
     turned = [replace(query, split=swap[query.split]) for query in rows.queries]
     other = Dataset.build("turned", lessons.card, replace(rows, queries=turned))
-    first = trained(lessons, tmp_path / "first", tiny_models["encoder"], epochs=1)
+    first = one_epoch[1]
+    shutil.copytree(one_epoch[0], tmp_path / "first")
     second = trained(other, tmp_path / "second", str(tmp_path / "first"), epochs=1)
     third = trained(other, tmp_path / "third", str(tmp_path / "second"), epochs=1)
     assert (first.before, second.before, third.before) == ([], ["lessons"], ["lessons", "turned"])
@@ -290,7 +311,11 @@ def test_a_seed_that_no_generator_takes_is_refused(
 
 
 def test_what_a_training_is_identified_by_reaches_its_modules(
-    lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    lessons: Dataset,
+    tmp_path: Path,
+    tiny_models: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    cut_off: Callable[[str, int], None],
 ) -> None:
     hashed: list[str] = []
 
@@ -299,7 +324,9 @@ def test_what_a_training_is_identified_by_reaches_its_modules(
         return code_hash(*modules)
 
     monkeypatch.setattr(train, "code_hash", seen)
-    trained(lessons, tmp_path / "model", tiny_models["encoder"], epochs=1)
+    cut_off("retriever", 0)
+    with pytest.raises(KeyboardInterrupt):
+        trained(lessons, tmp_path / "model", tiny_models["encoder"], epochs=1)
     parts = ("train", "loop", "checkpoints", "trainer", "retriever", "mining", "pretrained")
     assert {f"bench.training.{part}" for part in parts} < set(closure(*hashed))
 
