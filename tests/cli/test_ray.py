@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -14,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.clusters import VARIABLES, RealCluster, StandIn, cluster, stand_in
 from kit.grids import alive, files, manifests, soon
 from kit.searchservice import Service
-from ray.cluster_utils import Cluster
 
 from bench.errors import BenchError, MethodError, UsageError
 from bench.evaluation.cluster import run_cell
@@ -30,7 +31,6 @@ from bench.registry import build_method, load_dataset
 from bench.results.store import Result, find_results
 from bench.specs.spec import parse
 
-ROOT = Path(__file__).parents[2]
 Bench = Callable[..., Any]
 #: Nothing is given away.
 HERE = Shards({"num_cpus": 1}, ahead=0, offline=True)
@@ -58,9 +58,7 @@ class Waits(Plain):
 
     def rank(self, queries, depth):
         if not (HERE / "go-on").exists():
-            import ray
-
-            (HERE / f"waiting-{os.getpid()}-{ray.get_runtime_context().get_node_id()}").touch()
+            (HERE / f"waiting-{os.getpid()}").touch()
             time.sleep(60)
         return super().rank(queries, depth)
 
@@ -85,64 +83,67 @@ class Unclear(Plain):
 
 @pytest.fixture(autouse=True)
 def _own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Methods from the working folder are forgotten after the test, and workers find bench."""
+    """Methods from the working folder are forgotten after the test."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "odd", raising=False)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    """Three nodes on this machine; all but the first have a resource `spare`."""
-    store: dict[str, Any] = {"object_store_memory": 80_000_000}
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, **store})
-    for _ in range(2):
-        made.add_node(num_cpus=1, resources={"spare": 1}, **store)
-    yield made
-    made.shutdown()
+#: Nodes of a cluster: this process has joined the first.
+FIRST, SPARE = {"CPU": 1.0}, {"CPU": 1.0, "spare": 1.0}
+
+
+@pytest.fixture(scope="module")
+def ray_cluster(shared_cache: Path) -> Iterator[RealCluster]:
+    """A cluster on this machine; tests take nodes away, and add what they need."""
+    with cluster(shared_cache, FIRST) as made:
+        yield made
+
+
+@pytest.fixture(params=["stand-in", pytest.param("ray", marks=pytest.mark.slow("a Ray cluster"))])
+def nodes(request: pytest.FixtureRequest) -> Iterator[StandIn | RealCluster]:
+    """Three nodes, of which all but the first have a resource `spare`: Ray's, or those of the stand-in."""
+    if request.param == "stand-in":
+        with stand_in(FIRST, SPARE, SPARE) as made:
+            yield made
+    else:
+        real: RealCluster = request.getfixturevalue("ray_cluster")
+        for _ in range(len(real.having("spare")), 2):
+            real.add(SPARE)
+        yield real
+
+
+def waiting() -> int:
+    """The process of a method that waits."""
+    return int(soon(lambda: [path.name for path in Path().glob("waiting-*")])[0].removeprefix("waiting-"))
 
 
 def test_a_cluster_gives_the_bytes_of_one_process_though_a_node_is_killed(
-    bench: Bench, tmp_path: Path, cluster: Cluster
+    bench: Bench, tmp_path: Path, nodes: StandIn | RealCluster
 ) -> None:
     Path("odd.py").write_text(ODD)
     Path("grid.toml").write_text(
         'methods = ["bm25", "odd:Waits", "tfidf", "random"]\ndatasets = ["starter"]\nlimit = 20\n'
     )
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "bench",
-            "run",
-            "grid.toml",
-            "--results",
-            str(tmp_path / "many"),
-            "--ray",
-            cluster.address,
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    waiting = soon(lambda: list(Path().glob("waiting-*")))[0].name
-    (node,) = [node for node in cluster.worker_nodes if node.node_id == waiting.rpartition("-")[2]]
-    cluster.remove_node(node, allow_graceful=False)
-    Path("go-on").touch()
-    out, err = process.communicate(timeout=240)
-    assert process.returncode == 0, err
-    assert "Traceback" not in err
+
+    def kill() -> None:
+        nodes.lose(waiting())
+        Path("go-on").touch()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    many = bench("run", "grid.toml", "--results", tmp_path / "many", "--ray", nodes.address)
+    killer.join()
     # The other node with the resource that the method states took the cell.
-    assert "retries remaining" in err
-    assert [line.split(":")[0] for line in err.splitlines() if "/4 " in line] == [
+    if isinstance(nodes, RealCluster):
+        assert "retries remaining" in many.err
+    assert [line.split(":")[0] for line in many.err.splitlines() if "/4 " in line] == [
         "1/4 bm25 @ starter",
         "2/4 odd",
         "3/4 tfidf @ starter",
         "4/4 random @ starter",
     ]
     alone = bench("run", "grid.toml", "--results", tmp_path / "one")
-    assert out == alone.out
+    assert many.out == alone.out
     assert files(tmp_path / "one") == files(tmp_path / "many")
     assert len(files(tmp_path / "one")) == 12
     assert manifests(tmp_path / "one") == manifests(tmp_path / "many")
@@ -151,34 +152,41 @@ def test_a_cluster_gives_the_bytes_of_one_process_though_a_node_is_killed(
         result.verify()
 
 
-def test_a_cell_that_no_node_can_take_any_more_fails_and_the_others_go_on(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+def test_cells_that_fail_or_die_or_that_no_node_can_take_end_no_other_and_what_is_done_is_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, nodes: StandIn | RealCluster
 ) -> None:
     Path("odd.py").write_text(ODD)
     monkeypatch.setattr("bench.evaluation.cluster._PATIENCE", 1.0)
+    monkeypatch.setattr("bench.evaluation.cluster._RETRIES", 2)
 
     def kill() -> None:
-        soon(lambda: list(Path().glob("waiting-*")))
-        for node in list(cluster.worker_nodes):
-            cluster.remove_node(node, allow_graceful=False)
+        waiting()
+        nodes.lose_all("spare")
 
     killer = threading.Thread(target=kill)
     killer.start()
-    grid = ["-m", "odd:Waits", "-m", "random", "-d", "starter", "--limit", 8, "--ray", cluster.address]
-    said = bench("run", *grid, code=5)
+    methods = [word for name in ("odd:Raises", "odd:Dies", "odd:Waits", "random") for word in ("-m", name)]
+    grid = [*methods, "-d", "starter", "--limit", 8, "--ray", nodes.address]
+    said = bench("run", *grid, "--json", code=5)
     killer.join()
-    assert "1/2 failed: the cluster has no result of odd:Waits @ starter (" in said.err
-    assert "2/2 random @ starter" in said.err
+    assert "1/4 failed: method odd:Raises failed while ranking the batch of 8 queries" in said.err
+    assert "2/4 failed: the cluster has no result of odd:Dies @ starter (WorkerCrashedError: " in said.err
+    assert "the same command runs this one again." in said.err
+    assert "3/4 failed: the cluster has no result of odd:Waits @ starter (" in said.err
+    assert "4/4 random @ starter" in said.err
+    (stored,) = said.json
+    assert stored["manifest"]["method"]["spec"] == "random"
+    again = bench("run", "-m", "random", "-d", "starter", "--limit", 8, "--ray", nodes.address)
+    assert "random @ starter: kept from" in again.err
 
 
-def test_a_service_is_asked_from_this_machine_and_asked_again_by_a_worker(
-    bench: Bench, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_is_asked_from_this_machine_and_asked_again_by_a_worker(bench: Bench, service: Service) -> None:
     first = load_dataset("starter").tools[0].tool_id
     service.answer = lambda request: request.reply([first])
-    monkeypatch.setattr("bench.evaluation.cluster._task", lambda demand: pytest.fail("a node would ask"))
     grid = ["-m", f'http(url="{service.url}")', "-d", "starter", "--limit", 4, "--results", "results", "--json"]
-    bench("run", *grid, "--ray", "local")
+    with stand_in(FIRST) as ray:
+        bench("run", *grid, "--ray", ray.address)
+    assert not ray.tasks, "a node would ask"
     asked = len(service.seen)
     assert asked >= 4
     again = bench("run", *grid, "--jobs", 2)
@@ -188,44 +196,36 @@ def test_a_service_is_asked_from_this_machine_and_asked_again_by_a_worker(
     assert again.json[0]["manifest"]["environment"]["hardware"]["jobs"] == 2
 
 
-def test_cells_that_fail_or_die_end_no_other_and_what_is_done_is_kept(bench: Bench, tmp_path: Path) -> None:
+def test_what_cannot_run_is_told_in_a_sentence(bench: Bench, nodes: StandIn | RealCluster) -> None:
     Path("odd.py").write_text(ODD)
-    grid = ["-m", "odd:Raises", "-m", "odd:Dies", "-m", "random", "-d", "starter", "--limit", 8, "--ray", "local"]
-    said = bench("run", *grid, "--json", code=5)
-    assert "1/3 failed: method odd:Raises failed while ranking the batch of 8 queries" in said.err
-    assert "2/3 failed: the cluster has no result of odd:Dies @ starter (WorkerCrashedError: " in said.err
-    assert "the same command runs this one again." in said.err
-    assert "3/3 random @ starter" in said.err
-    (stored,) = said.json
-    assert stored["manifest"]["method"]["spec"] == "random"
-    again = bench("run", "-m", "random", "-d", "starter", "--limit", 8, "--ray", "local")
-    assert "random @ starter: kept from" in again.err
-
-
-def test_what_cannot_run_is_told_in_a_sentence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("odd.py").write_text(ODD)
-    said = bench("run", "-m", "odd:Large", "-m", "random", "-d", "starter", "--ray", "local", code=2)
+    said = bench("run", "-m", "odd:Large", "-m", "random", "-d", "starter", "--ray", nodes.address, code=2)
     assert "odd:Large @ starter needs num_cpus 1, num_gpus 8, and no node of the cluster has that" in said.err
-    said = bench("run", "-m", "odd:Unclear", "-d", "starter", "--ray", "local", code=5)
+    said = bench("run", "-m", "odd:Unclear", "-d", "starter", "--ray", nodes.address, code=5)
     assert "`resources` is not a mapping of names to numbers" in said.err
-    said = bench("run", "-m", "random", "-d", "starter", "--ray", "local", "--jobs", 2, code=2)
+    said = bench("run", "-m", "random", "-d", "starter", "--ray", nodes.address, "--jobs", 2, code=2)
     assert "give no --jobs with it" in said.err
-    said = bench("run", "-m", "random", "-d", "starter", "--ray", "nowhere", code=4)
-    assert "cannot join the Ray cluster at 'nowhere'" in said.err
+    assert not list(Path().glob("results/*/*/manifest.json"))
+
+
+def test_an_address_where_no_cluster_is_is_told_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ["run", "-m", "random", "-d", "starter", "--ray"]
     # Ray alone would try for minutes.
-    for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"):
-        said = bench("run", "-m", "random", "-d", "starter", "--ray", address, code=4)
-        assert f"cannot join the Ray cluster at {address!r}" in said.err
+    with stand_in():
+        for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"):
+            said = bench(*run, address, code=4)
+            assert f"cannot join the Ray cluster at {address!r}" in said.err
+    said = bench(*run, "nowhere", code=4)
+    assert "cannot join the Ray cluster at 'nowhere'" in said.err
     assert not list(Path().glob("results/*/*/manifest.json"))
     monkeypatch.setattr("bench.evaluation.cluster.installed", lambda module: False)
-    said = bench("run", "-m", "random", "-d", "starter", "--ray", "local", code=4)
+    said = bench(*run, "local", code=4)
     assert '--ray needs the package ray, which is not installed; install it with `pip install "' in said.err
 
 
 @pytest.mark.parametrize("says", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["nothing", "another protocol"])
 def test_what_listens_and_is_no_cluster_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch, says: bytes) -> None:
     monkeypatch.setattr("bench.evaluation.cluster._PATIENCE", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server, stand_in():
         lines: list[socket.socket] = []
 
         def answer() -> None:
@@ -266,6 +266,7 @@ def test_a_node_with_other_code_makes_no_result(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("results/*/*/manifest.json"))
 
 
+@pytest.mark.slow("a Ray cluster")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_command_and_the_same_one_goes_on(
     bench: Bench, tmp_path: Path, sent: signal.Signals
@@ -275,12 +276,13 @@ def test_workers_end_with_the_command_and_the_same_one_goes_on(
     grid += ["--results", str(tmp_path / "results")]
     process = subprocess.Popen(
         [sys.executable, "-m", "bench", *grid],
+        env=os.environ | VARIABLES,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         # A shell in the background has its children ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    worker = int(soon(lambda: [path.name for path in Path().glob("waiting-*")])[0].split("-")[1])
+    worker = waiting()
     soon(lambda: list(tmp_path.glob("results/starter/random-*/manifest.json")))
     assert alive(worker)
     process.send_signal(sent)
@@ -289,6 +291,7 @@ def test_workers_end_with_the_command_and_the_same_one_goes_on(
     soon(lambda: not alive(worker), 60)
     assert time.monotonic() - started < 60
     Path("go-on").touch()
-    first, second = bench(*grid, "--json").json
+    with stand_in(FIRST):
+        first, second = bench(*grid, "--json").json
     assert first["manifest"]["method"]["spec"] == "random"
     assert second["manifest"]["method"]["spec"] == "odd:WaitsAnywhere"

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import ray
-from ray.cluster_utils import Cluster as RayCluster
+from kit.clusters import RealCluster, StandIn, cluster, stand_in
 
 from bench.__main__ import run
 from bench.errors import UnavailableError
@@ -30,30 +29,39 @@ from bench.search.dense import VectorIndex
 from bench.session import session, uncached_queries
 from bench.storage.vectorcache import text_key
 
-ROOT = Path(__file__).parents[2]
 TEXTS = [f"request {number}: {'a longer text ' * (number % 7)}" for number in range(40)]
 
 
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(Path(__file__).parent)]))
     with session():
         yield
 
 
-@pytest.fixture
-def cluster() -> Iterator[None]:
+@pytest.fixture(scope="module")
+def ray_cluster(shared_cache: Path) -> Iterator[RealCluster]:
     """A node for this process, and two for others."""
-    store: dict[str, Any] = {"object_store_memory": 80_000_000}
-    made = RayCluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **store})
-    for _ in range(2):
-        made.add_node(num_cpus=1, **store)
-    ray.init(address=made.address, log_to_driver=False)
-    yield
-    ray.shutdown()
-    made.shutdown()
+    with cluster(shared_cache, {"CPU": 0}, {"CPU": 1}, {"CPU": 1}) as made:
+        yield made
+        import ray
+
+        ray.shutdown()
+
+
+@pytest.fixture(params=["stand-in", pytest.param("ray", marks=pytest.mark.slow("a Ray cluster"))])
+def nodes(request: pytest.FixtureRequest) -> Iterator[StandIn | RealCluster]:
+    """Two nodes for what this process gives away; Ray's, which it has joined, or those of the stand-in."""
+    if request.param == "stand-in":
+        with stand_in({"CPU": 1}, {"CPU": 1}) as made:
+            yield made
+    else:
+        import ray
+
+        real: RealCluster = request.getfixturevalue("ray_cluster")
+        if not ray.is_initialized():  # type: ignore[no-untyped-call]
+            ray.init(address=real.address, log_to_driver=False)
+        yield real
 
 
 class Counted(CachedModel[str]):
@@ -94,7 +102,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_nodes_share_the_inputs_of_a_model(cluster: None, folder: Path) -> None:
+def test_nodes_share_the_inputs_of_a_model(nodes: object, folder: Path) -> None:
     spread = Shards({"num_cpus": 1}, ahead=2, offline=True, size=4)
     with spread_by(spread):
         rows = Counted(folder).rows()
@@ -106,10 +114,13 @@ def test_nodes_share_the_inputs_of_a_model(cluster: None, folder: Path) -> None:
     assert len(processes) >= 2
 
 
-def test_an_encoder_gives_the_vectors_that_it_gives_alone(cluster: None) -> None:
+@pytest.mark.parametrize("nodes", [pytest.param("ray", marks=pytest.mark.slow("a Ray cluster"))], indirect=True)
+def test_an_encoder_gives_the_vectors_that_it_gives_alone(nodes: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The other process imports the encoder's libraries first.
+    monkeypatch.setattr(shards, "_PATIENCE", 120)
     with session(cache=False):
         alone = Encoder(EMBEDDED).encode(TEXTS)
-        spread = Shards({"num_cpus": 1}, ahead=2, offline=True, size=8)
+        spread = Shards({"num_cpus": 1}, ahead=1, offline=True, size=8)
         with spread_by(spread):
             shared = Encoder(EMBEDDED).encode(TEXTS)
     assert spread.given >= 1
@@ -118,7 +129,7 @@ def test_an_encoder_gives_the_vectors_that_it_gives_alone(cluster: None) -> None
 
 @pytest.mark.parametrize("similarity", ["cosine", "l2"])
 def test_nodes_share_a_search_and_find_what_one_finds(
-    cluster: None, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
+    nodes: object, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dense, "_SPREAD", 1)
     monkeypatch.setattr(dense, "_SPREAD_QUERIES", 4)
@@ -140,7 +151,9 @@ def test_nodes_share_a_search_and_find_what_one_finds(
     assert np.array_equal(shared[1].tools, alone.tools[:21])
 
 
-def test_an_index_that_the_store_cannot_take_is_searched_here(cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_the_store_cannot_take_is_searched_here(nodes: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
     def full(value: object) -> None:
         raise ray.exceptions.ObjectStoreFullError
 
@@ -150,7 +163,7 @@ def test_an_index_that_the_store_cannot_take_is_searched_here(cluster: None, mon
     assert spread.given == 0
 
 
-def test_what_nobody_begins_is_computed_here(cluster: None, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_begins_is_computed_here(nodes: object, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "_PATIENCE", 0.2)
     spread = Shards({"num_cpus": 1, "absent": 1}, ahead=3, offline=True, size=4)
     with spread_by(spread):
@@ -162,7 +175,7 @@ def test_what_nobody_begins_is_computed_here(cluster: None, folder: Path, monkey
 
 @pytest.mark.parametrize("fault", ["raises", "dies", "another"])
 def test_what_fails_elsewhere_is_computed_here(
-    cluster: None, folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+    nodes: object, folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shards, "_RETRIES", 0)
     spread = Shards({"num_cpus": 1}, ahead=2, offline=True, size=4)
@@ -173,23 +186,24 @@ def test_what_fails_elsewhere_is_computed_here(
     assert spread.ahead <= 1
 
 
-def test_a_cluster_helps_the_models_of_a_process_that_trains(folder: Path) -> None:
-    made = RayCluster(initialize_head=True, head_node_args={"num_cpus": 2, "object_store_memory": 80_000_000})
-    try:
-        with Cluster(made.address, load_dataset).helps(QUIET):
-            spread = active_spreader()
-            assert isinstance(spread, Shards)
-            rows = Counted(folder).rows([str(number) for number in range(9000)])
-        assert active_spreader() is None
-    finally:
-        made.shutdown()
+def test_a_cluster_helps_the_models_of_a_process_that_trains(nodes: StandIn | RealCluster, folder: Path) -> None:
+    import ray
+
+    # It joins the cluster itself.
+    ray.shutdown()
+    with Cluster(nodes.address, load_dataset).helps(QUIET):
+        spread = active_spreader()
+        assert isinstance(spread, Shards)
+        rows = Counted(folder).rows([str(number) for number in range(9000)])
+    assert active_spreader() is None
     assert rows[:, 0].max() == 4
     assert spread.given >= 1
 
 
 def test_training_with_a_cluster_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["train", "reranker", "-d", "starter", "--out", str(tmp_path / "model"), "--ray", "127.0.0.1:1"]
-    assert run(command) == 4
+    with stand_in():
+        assert run(command) == 4
     assert "cannot join the Ray cluster at '127.0.0.1:1'" in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
 
