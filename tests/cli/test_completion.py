@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.interpreter import Interpreter
 
 Bench = Callable[..., Any]
 
@@ -28,16 +29,24 @@ def test_another_shell_is_refused(bench: Bench) -> None:
     assert "'bash', 'zsh', 'fish'" in bench("completion", "tcsh", code=2).err
 
 
-def completed(*words: str) -> set[str]:
+Completed = Callable[..., set[str]]
+
+
+@pytest.fixture
+def completed(interpreter: Interpreter, tmp_path: Path) -> Completed:
     """What the command line proposes for the last word."""
-    environment = {
-        **os.environ,
-        "_BENCH_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(("bench", *words)),
-        "COMP_CWORD": str(len(words)),
-    }
-    done = subprocess.run([sys.executable, "-m", "bench"], env=environment, capture_output=True, text=True, check=True)
-    return {line.partition(",")[2] for line in done.stdout.splitlines()}
+
+    def completed(*words: str) -> set[str]:
+        done = interpreter(
+            "import runpy; runpy.run_module('bench', run_name='__main__', alter_sys=True)",
+            folder=tmp_path,
+            _BENCH_COMPLETE="bash_complete",
+            COMP_WORDS=" ".join(("bench", *words)),
+            COMP_CWORD=str(len(words)),
+        )
+        return {line.partition(",")[2] for line in done.stdout.splitlines()}
+
+    return completed
 
 
 @pytest.mark.parametrize(
@@ -57,11 +66,11 @@ def completed(*words: str) -> set[str]:
         (["metrics", "ndcg"], {"ndcg", "ndcg_ptr"}),
     ],
 )
-def test_names_are_completed(words: list[str], expected: set[str]) -> None:
+def test_names_are_completed(completed: Completed, words: list[str], expected: set[str]) -> None:
     assert completed(*words) == expected
 
 
-def test_ids_of_results_are_completed(bench: Bench) -> None:
+def test_ids_of_results_are_completed(bench: Bench, completed: Completed) -> None:
     identifier = bench("run", "-m", "bm25", "--limit", 8, "--json").json[0]["manifest"]["result_id"]
     assert completed("show", identifier[:3]) == {identifier}
 

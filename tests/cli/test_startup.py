@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from bench.registry import load_dataset
 
 Bench = Callable[..., Any]
@@ -29,54 +27,54 @@ MODELS = [
 PROGRAM = """
 import contextlib, io, json, sys
 from bench.__main__ import run
-with contextlib.redirect_stdout(io.StringIO()) as said:
-    code = run(json.loads(sys.argv[1]))
-assert code == 0, code
-print(json.dumps([name for name in json.loads(sys.argv[2]) if name in sys.modules]))
+wanted, seen = json.loads(sys.argv[2]), set()
+for arguments in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = run(arguments)
+    assert code == 0, (arguments, code)
+    found = [name for name in wanted if name in sys.modules and name not in seen]
+    seen.update(found)
+    print(json.dumps(found))
 """
 
 
-def imported(arguments: list[str], names: list[str]) -> list[str]:
-    """Which of the modules a command imports, in a process of its own."""
-    command = [sys.executable, "-c", PROGRAM, json.dumps(arguments), json.dumps(names)]
-    done = subprocess.run(command, capture_output=True, text=True)
+def imported(commands: list[list[str]], names: list[str]) -> dict[str, list[str]]:
+    """Which of the modules each command imports; one after the other in a process of their own."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(commands), json.dumps(names)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
-    found: list[str] = json.loads(done.stdout)
-    return found
+    found = map(json.loads, done.stdout.splitlines())
+    return {" ".join(command): names for command, names in zip(commands, found, strict=True) if names}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
-def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
-    assert imported(arguments, HEAVY) == []
+def test_help_imports_nothing_heavy() -> None:
+    assert imported([["--help"], ["--version"]], HEAVY) == {}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_other_commands_import_no_model(bench: Bench) -> None:
+    bench("run", "-m", "bm25", "--limit", 8)
+    commands = [
         ["run", "--help"],
         ["list", "methods"],
         ["data", "list"],
         ["metrics", "ndcg"],
         ["run", "-m", "bm25", "--limit", "8"],
-    ],
-)
-def test_other_commands_import_no_model(bench: Bench, arguments: list[str]) -> None:
-    bench("run", "-m", "bm25", "--limit", 8)
-    assert imported(arguments, [name for name in MODELS if name != "tokenizers"]) == []
+    ]
+    assert imported(commands, [name for name in MODELS if name != "tokenizers"]) == {}
 
 
-@pytest.mark.parametrize("method", ["tgr", "dense", "nearest-query", "rrf", "nearest-bundle"])
-def test_a_run_whose_texts_are_all_in_the_cache_imports_no_model(bench: Bench, planted: Planted, method: str) -> None:
+def test_a_run_whose_texts_are_all_in_the_cache_imports_no_model(bench: Bench, planted: Planted) -> None:
     data = load_dataset("starter")
     texts = [tool.text("name_description") for tool in data.tools] + [query.text for query in data.queries]
     by_id = {tool.tool_id: tool for tool in data.tools}
     texts += ["\n".join(by_id[tool].text("name_description") for tool in sorted(query.gold)) for query in data.queries]
     planted(list(dict.fromkeys(texts)))
+    methods = ["tgr", "dense", "nearest-query", "rrf", "nearest-bundle"]
+    run = ["run", *(word for name in methods for word in ("-m", name)), "--limit", "8", "--json"]
     # The first run counts the tokens of the library; that too is kept.
-    arguments = ["run", "-m", method, "--limit", "8", "--json"]
-    first = bench(*arguments).json[0]
-    assert imported([*arguments, "--overwrite", "always"], MODELS) == []
-    again = bench(*arguments).json[0]
-    assert again["metrics"] == first["metrics"]
+    first = bench(*run).json
+    again = [["run", "-m", name, "--limit", "8", "--overwrite", "always"] for name in methods]
     # And a result that is there is read, not made.
-    assert imported(arguments, MODELS) == []
+    assert imported([*again, *(words[:-2] for words in again)], MODELS) == {}
+    assert [result["metrics"] for result in bench(*run).json] == [result["metrics"] for result in first]

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bench.__main__ import run as bench
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.errors import MethodError
@@ -336,11 +337,12 @@ class Slow(Method):
             log(f"batch {rows[0]}")
         return top_k(np.array([[float((row * code) % 7) for code in range(self.size)] for row in rows]), depth)
 '''
+COMMAND = ["run", "-m", "slow:Slow", "-d", "tiny"]
 ALL = [f"batch {start}" for start in (0, 4, 8, 12, 16, 20)]
 
 
 class Workshop:
-    """A working folder with the method and the dataset, and processes in it."""
+    """A working folder with the method and the dataset, and runs in it: in processes, or in this one."""
 
     def __init__(self, folder: Path, dataset: Dataset) -> None:
         self.folder = folder
@@ -351,19 +353,20 @@ class Workshop:
         write_dataset(dataset, folder / "data" / "datasets" / "tiny")
         self.started: list[subprocess.Popen[str]] = []
 
-    def start(self, stop_at: int | None = None, wait: bool = False, results: str = "results") -> subprocess.Popen[str]:
+    def start(self, stop_at: int | None = None, wait: bool = False) -> subprocess.Popen[str]:
         environment = {
             **os.environ,
-            "BENCH_DATA": str(self.folder / "data"),
-            "BENCH_RESULTS": str(self.folder / results),
-            "LOG": str(self.log),
             "HERE": str(self.here),
             **({} if stop_at is None else {"STOP_AT": str(stop_at)}),
             **({"GO": str(self.go)} if wait else {}),
         }
-        command = [sys.executable, "-m", "bench", "run", "-m", "slow:Slow", "-d", "tiny"]
         process = subprocess.Popen(
-            command, cwd=self.folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, "-m", "bench", *COMMAND],
+            cwd=self.folder,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         self.started.append(process)
         return process
@@ -382,19 +385,25 @@ class Workshop:
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, tiny: Dataset) -> Iterator[Workshop]:
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Dataset) -> Iterator[Workshop]:
     shop = Workshop(tmp_path, tiny)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("LOG", str(shop.log))
+    # The method is forgotten after the test.
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "slow", raising=False)
     yield shop
+    sys.modules.pop("slow", None)
     for process in shop.started:
         process.kill()
         process.communicate()
 
 
-def finished(process: subprocess.Popen[str]) -> str:
-    """Wait for a good end; returns what was said on standard error."""
+def finished(process: subprocess.Popen[str]) -> None:
+    """Wait for a good end."""
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
-    return said
 
 
 def test_a_killed_run_continues_where_it_stopped_and_ends_the_same_byte_for_byte(workshop: Workshop) -> None:
@@ -404,10 +413,10 @@ def test_a_killed_run_continues_where_it_stopped_and_ends_the_same_byte_for_byte
     assert killed.wait(60) == -signal.SIGKILL
     assert workshop.logged() == ["index", *ALL[:2]]
     assert not list((workshop.folder / "results").glob("*/*/manifest.json"))
-    finished(workshop.start())
+    assert bench(COMMAND) == 0
     # Its own index, and none of the finished batches a second time.
     assert workshop.logged() == ["index", *ALL[:2], "index", *ALL[2:]]
-    finished(workshop.start(results="uninterrupted"))
+    assert bench([*COMMAND, "--results", "uninterrupted"]) == 0
     resumed, whole = workshop.result(), workshop.result("uninterrupted")
     assert resumed.manifest.resumed
     assert not whole.manifest.resumed
@@ -425,7 +434,7 @@ def test_ctrl_c_is_told_in_a_sentence_and_the_same_command_continues(workshop: W
     # After a line end of click's, for the terminal shows ^C.
     assert said.lstrip() == "bench: interrupted; the same command resumes the run.\n"
     assert out == ""
-    finished(workshop.start())
+    assert bench(COMMAND) == 0
     assert workshop.logged() == ["index", ALL[0], "index", *ALL[1:]]
 
 
