@@ -6,11 +6,13 @@ import gc
 import json
 import os
 import shutil
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +155,14 @@ def settled() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def shared_tls() -> Iterator[None]:
+    """All clients share what a TLS connection would need: it takes 60 ms to make, and no service of a test has TLS."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path) -> None:
     """Own data and results folders for each test, a cache of this test run, no network, no mirror but by fixture."""
@@ -182,7 +192,7 @@ def chat_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, isolated: None)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("BENCH_OFFLINE")
     # A test waits for retries no longer than it must.
-    monkeypatch.setattr(transport, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(transport, "FIRST_WAIT", 0.001)
     yield server
     server.close()
 

@@ -122,6 +122,7 @@ def _operations(document: Path) -> list[dict[str, str]]:
     return [json.loads(tool.annotations) for tool in tools if tool.annotations]
 
 
+@pytest.mark.slow("real data")
 def test_the_servers_of_toucan(upstream: Path) -> None:
     with pytest.raises(DataError, match=r"two tools have the id '@samihalawa/visual-ui-debug-agent-mcp/batch_"):
         import_sources("servers", [upstream / TOUCAN])

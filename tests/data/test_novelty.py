@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.datasets import loaded
 
 from bench.data.novelty import NOVELTY, novelty, with_parent_slice, with_slice
 from bench.data.parents import parent_of
 from bench.data.tables import SPLITS, Query, Tool
-from bench.registry import load_dataset
 
 UNITS = {tool: tool.upper() for tool in "abcdef"}
 golds = st.frozensets(st.sampled_from("abcdef"), max_size=3)
@@ -80,7 +80,7 @@ def test_what_is_called_unseen_no_past_query_uses_and_what_is_called_seen_train_
 
 
 def test_starter_is_marked_and_stays_the_same_data() -> None:
-    starter = load_dataset("starter")
+    starter = loaded("starter")
     assert starter.content_hash == "8ace8bff54a2f673cb10b8dc2003b61f0b9b648e6e50201f4655540caf74cfae"
     values = [q.slices["parent"] for q in starter.queries if q.split == "test" and q.gold]
     assert {value: values.count(value) for value in NOVELTY} == {"seen": 68, "dev": 3, "mixed": 28, "unseen": 27}

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.repeatedgold import repeated_gold
-from bench.registry import load_dataset
 
 SETS = st.frozensets(st.integers(0, 4), max_size=3)
 
 
 def _starter() -> Dataset:
-    return load_dataset("starter")
+    return loaded("starter")
 
 
 def test_the_count_is_that_of_a_plain_search_of_every_past_query() -> None:

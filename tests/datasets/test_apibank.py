@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import shutil
 from collections import Counter
@@ -11,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.tables import Query, Tables, Tool
+from bench.datasets.apibank import importer, loader, parsing
 from bench.errors import DataError, UnavailableError, UsageError
-from bench.registry import dataset_entry, load_dataset
-
-loader = importlib.import_module("bench.datasets.apibank.loader")
-importer = importlib.import_module("bench.datasets.apibank.importer")
-parsing = importlib.import_module("bench.datasets.apibank.parsing")
+from bench.registry import dataset_entry
 
 UPSTREAM = "AlibabaResearch/DAMO-ConvAI/483554eae102996f5ec1f4feab4e78ef29c2a394"
 HEADER = "id,类型,应用场景,API名称,参数,路径,类名,input_parameters,expressions,api_info\n"
@@ -35,7 +32,7 @@ def sha(text: str) -> str:
 
 @pytest.fixture
 def apibank(mirror: Path) -> Dataset:
-    return load_dataset("apibank")
+    return loaded("apibank")
 
 
 def tools(dataset: Dataset) -> dict[str, Tool]:
@@ -119,7 +116,7 @@ def test_texts_of_the_whole_library(apibank: Dataset) -> None:
     ],
 )  # fmt: skip
 def test_queries_in_both_views(apibank: Dataset, query_id: str, dialogue: str, first: str, gold: set[str]) -> None:
-    short = load_dataset("apibank(query_view=first)")
+    short = loaded("apibank(query_view=first)")
     assert short.spec == "apibank(query_view=first)"
     assert sha(queries(apibank)[query_id].text) == dialogue
     assert sha(queries(short)[query_id].text) == first
@@ -143,7 +140,7 @@ def test_samples_without_gold_and_with_too_little(apibank: Dataset) -> None:
 def test_first_view_repeats_texts(apibank: Dataset) -> None:
     assert max(Counter(query.text for query in apibank.queries).values()) == 1
     groups: dict[str, list[Query]] = {}
-    for query in load_dataset("apibank(query_view=first)").queries:
+    for query in loaded("apibank(query_view=first)").queries:
         groups.setdefault(query.text, []).append(query)
     shared = [group for group in groups.values() if len(group) > 1]
     torn = [group for group in shared if len({frozenset(query.gold) for query in group}) > 1]
@@ -194,7 +191,7 @@ def test_names_and_options(mirror: Path) -> None:
     assert dataset_entry("API-Bank").card.id == "apibank"
     assert dataset_entry("api-bank-full").card.id == "apibank-full"
     with pytest.raises(UsageError, match="'query_view' of dataset apibank is 'last'"):
-        load_dataset("apibank(query_view=last)")
+        loaded("apibank(query_view=last)")
 
 
 def test_card_lists_what_the_loader_reads(mirror: Path) -> None:
@@ -405,7 +402,7 @@ def test_full_over_the_real_table(mirror: Path, tmp_path: Path) -> None:
 
 def test_full_must_be_brought() -> None:
     with pytest.raises(UnavailableError, match=r"bench data add apibank-full --from FOLDER"):
-        load_dataset("apibank-full")
+        loaded("apibank-full")
 
 
 def test_full_of_another_folder_is_nothing(tmp_path: Path) -> None:

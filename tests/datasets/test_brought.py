@@ -15,10 +15,10 @@ import bench
 from bench.__main__ import run as command
 from bench.data.dataset import Dataset
 from bench.data.tables import Tables
+from bench.datasets.toolret import importer as toolret
 from bench.errors import DataError, UnavailableError
 from bench.registry import dataset_entries, load_dataset
 
-toolret = import_module("bench.datasets.toolret.importer")
 FOLDERS = ("toolret", "taskbench", "ultratool", "mcpatlas", "skillret")
 IDS = {
     *("toolret", "toolret-instructed", "taskbench-huggingface", "taskbench-multimedia", "taskbench-dailylifeapis"),

@@ -5,28 +5,28 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.origins import synthetic
 from bench.data.queryviews import ViewOptions
+from bench.datasets.github_mcp import loader
 from bench.errors import DataError
 from bench.registry import load_dataset
 from bench.registry.datasets import dataset_entry
 
-loader = import_module("bench.datasets.github_mcp.loader")
 FOLDER = "github/github-mcp-server/64a49f34d076b6f5917dae1424521d43c7bcae84"
 OURS = dataset_entry("github-mcp").folder
 
 
 @pytest.fixture
 def github(mirror: Path) -> Dataset:
-    return load_dataset("github-mcp")
+    return loaded("github-mcp")
 
 
 def lines(name: str) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def fours(text: str) -> set[tuple[str, ...]]:
 
 def test_the_views_ask_the_searches(mirror: Path, github: Dataset) -> None:
     request = {query.query_id: query for query in github.queries}
-    search, searches = (load_dataset(f"github-mcp(view={view})") for view in ("search", "searches"))
+    search, searches = (loaded(f"github-mcp(view={view})") for view in ("search", "searches"))
     assert search.spec == "github-mcp(view=search)"
     assert len({data.content_hash for data in (github, search, searches)}) == 3
     for one, all_of_them in zip(search.queries, searches.queries, strict=True):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from kit.datasets import loaded
 
 from bench.checks.ceilings import ceilings
 from bench.evaluation.lenient import alternative_counts, lenient_gold
-from bench.registry import load_dataset
 from bench.results.comparing import lenient_mean, ordered, reversals
-from bench.results.store import Result, find_results, latest
+from bench.results.store import Result, latest
 
 ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "board" / "results"
 HEAD = "| dataset | gold tools | queries | recall@5, pass@5, ndcg@5 | bm25 | dense | tgr | changes places |"
 
 
@@ -26,19 +27,15 @@ def table() -> dict[str, str]:
     return {line.split("`")[1]: line for line in rows}
 
 
-@cache
-def kept() -> list[Result]:
-    return [item for item in find_results(ROOT / "board" / "results") if isinstance(item, Result)]
-
-
 def row_of(name: str) -> str:
     """The row as the data and the kept results have it."""
-    dataset = load_dataset(name)
+    dataset = loaded(name)
     rows = dataset.rows(dataset.card.split)
     queries, judgements = alternative_counts(lenient_gold(dataset, rows), dataset.gold.take(rows))
     gold = dataset.gold.take(rows)
     total, judged = len(gold.tools), int(np.count_nonzero(gold.counts))
-    own = [item for item in kept() if item.manifest.dataset.spec == name and item.manifest.dataset.limit is None]
+    found = [Result.read(path.parent) for path in sorted((RESULTS / name).glob("*/manifest.json"))]
+    own = [item for item in found if item.manifest.dataset.spec == name and item.manifest.dataset.limit is None]
     board = ordered(latest(own), "recall@5")
     assert board, f"no kept result on {name}"
     bounds = {item.metric: item.queries for item in ceilings(dataset).metrics}
@@ -65,5 +62,7 @@ def test_a_row_follows_from_the_data_and_the_kept_results(mirror: Path, name: st
 
 
 def test_the_table_has_every_dataset_with_kept_results() -> None:
-    specs = {item.manifest.dataset.spec for item in kept()}
-    assert set(table()) == {name for name in specs if "(" not in name}
+    manifests = RESULTS.glob("*/*/manifest.json")
+    specs = {json.loads(path.read_text("utf-8"))["dataset"]["spec"]: path.parent.parent.name for path in manifests}
+    whole = {spec: folder for spec, folder in specs.items() if "(" not in spec}
+    assert whole == {name: name for name in table()}

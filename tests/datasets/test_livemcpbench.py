@@ -5,26 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.tables import Tables
+from bench.datasets.livemcpbench import loader
 from bench.errors import DataError
-from bench.registry import load_dataset
 from bench.registry.datasets import NoOptions, dataset_entry
 
-loader = import_module("bench.datasets.livemcpbench.loader")
 FOLDER = "icip-cas/LiveMCPBench/a928e57d1ee7a25579b9a7036030faffff72d15b"
 
 
 @pytest.fixture
 def live(mirror: Path) -> Dataset:
-    return load_dataset("livemcpbench")
+    return loaded("livemcpbench")
 
 
 def read(mirror: Path, name: str) -> Any:

@@ -6,21 +6,22 @@ import json
 from pathlib import Path
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.libraries import LibraryOptions, with_library
 from bench.errors import UsageError
 from bench.evaluation.plan import Plan
-from bench.registry import load_dataset
 from bench.registry.datasets import dataset_entry
 from bench.specs.spec import parse
 
 FOLDER = "TheAgentArk/Toucan/a1976dea7688c0f36533aa6e3a3fa4c27e017b4b"
 
 
+@pytest.mark.slow("real data")
 def test_tools_are_those_that_upstream_lists_and_join_livemcpbench(mirror: Path) -> None:
     # One test: the catalogue takes a second to read.
-    servers = load_dataset("mcp-servers")
+    servers = loaded("mcp-servers")
     listed: dict[str, str] = {}
     count = 0
     for path in sorted((mirror / FOLDER / "mcp_servers").iterdir()):
@@ -36,7 +37,7 @@ def test_tools_are_those_that_upstream_lists_and_join_livemcpbench(mirror: Path)
     assert sum(not tool.description for tool in servers.tools) == 442
     with pytest.raises(UsageError, match=r"catalogue without queries.*DATASET\(distractors=mcp-servers\)"):
         Plan(parse("mcp-servers"), parse("bm25")).normal(servers)
-    among(servers, load_dataset("livemcpbench"))
+    among(servers, loaded("livemcpbench"))
 
 
 def among(servers: Dataset, own: Dataset) -> None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.derive import bundle_id
 from bench.data.files import Files
 from bench.data.tables import Tables
+from bench.datasets.metatool import loader
 from bench.errors import DataError
-from bench.registry import load_dataset
 from bench.registry.datasets import dataset_entry
-
-loader = import_module("bench.datasets.metatool.loader")
 
 PTR = "GHupppp/PTR/5d3a96faeefe5a5f084edf1c1c4a855a8ae6713f"
 METATOOL = "HowieHwong/MetaTool/35e81bb7576826e980c80fed8f8c0a2b4a1e6fbb"
@@ -34,7 +32,7 @@ def bundles(dataset: Dataset, split: str) -> list[str]:
 
 @pytest.fixture
 def metatool(mirror: Path) -> Dataset:
-    return load_dataset("metatool")
+    return loaded("metatool")
 
 
 def test_counts(metatool: Dataset) -> None:
@@ -103,14 +101,14 @@ def test_the_known_issues_are_what_the_card_says(metatool: Dataset) -> None:
     ],
 )
 def test_splits_never_change(mirror: Path, spec: str, train: int, test: int, chosen: str) -> None:
-    dataset = load_dataset(spec)
+    dataset = loaded(spec)
     assert dataset.spec == spec
     assert (len(dataset.rows("train")), len(dataset.rows("test"))) == (train, test)
     assert digest("\n".join(query.query_id for query in dataset.queries if query.split == "test")) == chosen
 
 
 def test_bundle_disjoint(mirror: Path) -> None:
-    dataset = load_dataset("metatool(split=bundle-disjoint)")
+    dataset = loaded("metatool(split=bundle-disjoint)")
     assert not set(bundles(dataset, "train")) & set(bundles(dataset, "test"))
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.tables import Tables
+from bench.datasets.metatool_single import loader
 from bench.errors import DataError
-from bench.registry import load_dataset
 from bench.registry.datasets import dataset_entry
-
-loader = import_module("bench.datasets.metatool_single.loader")
 
 
 def digest(text: str) -> str:
@@ -29,7 +27,7 @@ def gold_of(dataset: Dataset) -> list[str]:
 
 @pytest.fixture
 def single(mirror: Path) -> Dataset:
-    return load_dataset("metatool-single")
+    return loaded("metatool-single")
 
 
 def test_counts(single: Dataset) -> None:
@@ -94,13 +92,13 @@ def test_the_known_issues_are_what_the_card_says(single: Dataset) -> None:
     ],
 )
 def test_splits_never_change(mirror: Path, spec: str, train: int, chosen: str) -> None:
-    dataset = load_dataset(spec)
+    dataset = loaded(spec)
     assert len(dataset.rows("train")) == train
     assert digest("\n".join(query.query_id for query in dataset.queries if query.split == "test")) == chosen
 
 
 def test_bundle_disjoint_leaves_every_tested_tool_unseen(mirror: Path) -> None:
-    dataset = load_dataset("metatool-single(split=bundle-disjoint)")
+    dataset = loaded("metatool-single(split=bundle-disjoint)")
     assert int(dataset.seen_tools.sum()) == 159
     assert not dataset.seen_tools[dataset.gold.take(dataset.rows("test")).tools].any()
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.derive import bundle_id
 from bench.data.files import Files
 from bench.data.tables import Tables
+from bench.datasets.rectools import loader
 from bench.errors import DataError, UsageError
-from bench.registry import load_dataset
 from bench.registry.datasets import dataset_entry
-
-loader = import_module("bench.datasets.rectools.loader")
 
 
 def digest(text: str) -> str:
@@ -31,7 +29,7 @@ def bundles(dataset: Dataset, split: str) -> list[str]:
 
 @pytest.fixture
 def rectools(mirror: Path) -> Dataset:
-    return load_dataset("rectools")
+    return loaded("rectools")
 
 
 def test_counts(rectools: Dataset) -> None:
@@ -104,22 +102,22 @@ def test_the_known_issues_are_what_the_card_says(rectools: Dataset) -> None:
     ],
 )
 def test_splits_never_change(mirror: Path, spec: str, train: int, chosen: str) -> None:
-    dataset = load_dataset(spec)
+    dataset = loaded(spec)
     assert dataset.spec == spec
     assert len(dataset.rows("train")) == train
     assert digest("\n".join(query.query_id for query in dataset.queries if query.split == "test")) == chosen
 
 
 def test_bundle_disjoint(mirror: Path) -> None:
-    dataset = load_dataset("rectools(split=bundle-disjoint)")
+    dataset = loaded("rectools(split=bundle-disjoint)")
     assert not set(bundles(dataset, "train")) & set(bundles(dataset, "test"))
     assert len(set(bundles(dataset, "test"))) == 40
 
 
 def test_alias_and_options(mirror: Path) -> None:
-    assert load_dataset("RecTools(seed=0)").spec == "rectools"
+    assert loaded("RecTools(seed=0)").spec == "rectools"
     with pytest.raises(UsageError, match="parameter 'test_share' of dataset rectools is 1"):
-        load_dataset("rectools(test_share=1)")
+        loaded("rectools(test_share=1)")
 
 
 def small(folder: Path, **changed: str) -> Tables:

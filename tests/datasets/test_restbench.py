@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.files import Files
 from bench.data.tables import Tables
+from bench.datasets.restbench import loader
 from bench.errors import DataError
-from bench.registry import load_dataset
 from bench.registry.datasets import NoOptions, dataset_entry
 
-loader = import_module("bench.datasets.restbench.loader")
 FOLDER = "Yifan-Song793/RestGPT/d99012860cb45323975bf5780152d7aa44f390f5"
 METHODS = {"get", "post", "put", "delete", "patch"}
 ABSENT = {"tmdb": ("098", "GET /person/{movie_id}/movie_credits"), "spotify": ("039", "GET /track/{id}")}
@@ -27,7 +26,7 @@ def read(mirror: Path, name: str) -> Any:
 
 @pytest.mark.parametrize(("api", "tools", "queries"), [("tmdb", 54, 100), ("spotify", 40, 57)])
 def test_an_api_is_that_of_upstream(mirror: Path, api: str, tools: int, queries: int) -> None:
-    dataset = load_dataset(f"restbench-{api}")
+    dataset = loaded(f"restbench-{api}")
     operations = {
         f"{method.upper()} {path}": operation["operationId"]
         for path, item in read(mirror, f"specs/{api}_oas.json")["paths"].items()

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.tables import Parameter, Tables
+from bench.datasets.sealtools import loader
 from bench.errors import DataError
-from bench.registry import load_dataset
 from bench.registry.datasets import NoOptions, dataset_entry
 
-loader = import_module("bench.datasets.sealtools.loader")
 FOLDER = "fairyshine/Seal-Tools/ce753ecd60ed08dd376984035de531ab8421f1c6/Seal-Tools_Dataset"
 
 
@@ -28,7 +27,7 @@ def lines(mirror: Path, name: str) -> list[Any]:
 
 @pytest.fixture
 def sealtools(mirror: Path) -> Dataset:
-    return load_dataset("sealtools")
+    return loaded("sealtools")
 
 
 def test_counts(sealtools: Dataset) -> None:

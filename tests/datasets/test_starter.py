@@ -6,7 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
-from bench.registry import load_dataset
+from kit.datasets import loaded
+
 from bench.registry.datasets import dataset_entry
 
 OURS = dataset_entry("starter").folder
@@ -17,7 +18,7 @@ def review() -> list[dict[str, Any]]:
 
 
 def test_decisions_of_the_review_name_gold_and_another_tool() -> None:
-    starter = load_dataset("starter")
+    starter = loaded("starter")
     queries = {query.query_id: query for query in starter.queries}
     assert len({(row["query_id"], row["gold"], row["tool"]) for row in review()}) == len(review())
     for row in review():
@@ -30,7 +31,7 @@ def test_decisions_of_the_review_name_gold_and_another_tool() -> None:
 
 
 def test_reviewed_gold_has_alternatives_and_is_otherwise_the_same() -> None:
-    starter, reviewed = load_dataset("starter"), load_dataset("starter(gold=reviewed)")
+    starter, reviewed = loaded("starter"), loaded("starter(gold=reviewed)")
     found = {(row["query_id"], row["gold"], row["tool"]) for row in review() if row["meets"]}
     alternatives = {
         (query.query_id, gold, other)
@@ -44,4 +45,4 @@ def test_reviewed_gold_has_alternatives_and_is_otherwise_the_same() -> None:
         (q.query_id, q.gold, q.split, q.slices) for q in starter.queries
     ]
     assert reviewed.content_hash != starter.content_hash
-    assert load_dataset("starter(gold=annotated)").content_hash == starter.content_hash
+    assert loaded("starter(gold=annotated)").content_hash == starter.content_hash

@@ -4,20 +4,18 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.tables import Parameter, Tables
+from bench.datasets.toolbench import loader
 from bench.errors import DataError, UnavailableError, UsageError
-from bench.registry import load_dataset
 from bench.registry.datasets import NoOptions, dataset_entries, dataset_entry
-
-loader = import_module("bench.datasets.toolbench.loader")
 
 COMMIT = "THUNLP-MT/StableToolBench/aa4ed9f4737ad98bd706663f01d63623c3427812"
 # id -> upstream's file, aliases, {gold size: queries}, (query_id, length, start of the text's sha256) of the first,
@@ -81,7 +79,7 @@ def apis_of(upstream: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", CARDS)
 def test_counts_and_records(mirror: Path, name: str) -> None:
-    dataset = load_dataset(name)
+    dataset = loaded(name)
     _, _, sizes, records = CARDS[name]
     assert len(dataset.tools) == 2490
     assert len({(tool.category, tool.parent) for tool in dataset.tools}) == 814
@@ -95,13 +93,13 @@ def test_counts_and_records(mirror: Path, name: str) -> None:
 
 
 def test_the_query_counts_of_the_design(mirror: Path) -> None:
-    sizes = [len(load_dataset(name).queries) for name in CARDS]
+    sizes = [len(loaded(name).queries) for name in CARDS]
     assert sizes == [163, 158, 153, 106, 124, 61]
-    assert sum(sizes) == len({query.query_id for name in CARDS for query in load_dataset(name).queries})
+    assert sum(sizes) == len({query.query_id for name in CARDS for query in loaded(name).queries})
 
 
 def test_all_six_share_one_library(mirror: Path) -> None:
-    libraries = [load_dataset(name).tools for name in CARDS]
+    libraries = [loaded(name).tools for name in CARDS]
     assert all(library == libraries[0] for library in libraries)
     found = [libraries[0][row] for row in (0, 9, 1245, -1)]
     texts = [tool.text("toolbench") for tool in found]
@@ -115,7 +113,7 @@ def test_all_six_share_one_library(mirror: Path) -> None:
 
 def test_the_text_is_that_of_upstreams_retriever(mirror: Path, upstream: dict[str, Any]) -> None:
     """By the rule of `process_retrieval_ducoment`, for every API of every record: so no two records differ either."""
-    tools = {tool.tool_id: tool for tool in load_dataset("toolbench-i1-inst").tools}
+    tools = {tool.tool_id: tool for tool in loaded("toolbench-i1-inst").tools}
     checked = 0
     for api in apis_of(upstream):
         names = [api[key] for key in ("category_name", "tool_name", "api_name")]
@@ -132,16 +130,16 @@ def test_the_text_is_that_of_upstreams_retriever(mirror: Path, upstream: dict[st
 
 def test_gold_is_upstreams(mirror: Path, upstream: dict[str, Any]) -> None:
     for name, (file, *_) in CARDS.items():
-        tools = {tool.tool_id: tool for tool in load_dataset(name).tools}
+        tools = {tool.tool_id: tool for tool in loaded(name).tools}
         gold = {
             query.query_id: {(tools[tool].parent, tools[tool].name) for tool in query.gold}
-            for query in load_dataset(name).queries
+            for query in loaded(name).queries
         }
         assert gold == {str(r["query_id"]): {(p, n) for p, n in r["relevant APIs"]} for r in upstream[file]}
 
 
 def test_defaults_and_responses_are_json_text(mirror: Path) -> None:
-    tools = load_dataset("toolbench-i2-cat").tools
+    tools = loaded("toolbench-i2-cat").tools
     defaults = [p.default for tool in tools for p in tool.parameters]
     assert None not in defaults
     assert {type(json.loads(value)) for value in defaults if value} == {str, int, float, bool, list}
@@ -162,13 +160,13 @@ def test_cards() -> None:
         assert dataset_entry(name[-2:].upper()).card is cards[name]
         assert not cards[name].files()
         with pytest.raises(UnavailableError, match=rf"data\.zip.*`bench data add {name} --from FOLDER`"):
-            load_dataset(name)
+            loaded(name)
     assert {card.template for card in cards.values()} == {"toolbench"}
 
 
 def test_there_are_no_options() -> None:
     with pytest.raises(UsageError, match="no parameter 'split'"):
-        load_dataset("toolbench-i1-inst(split=random)")
+        loaded("toolbench-i1-inst(split=random)")
 
 
 # Small files of our own making.

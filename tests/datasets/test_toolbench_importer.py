@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import csv
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,9 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Tables
+from bench.datasets.toolbench import importer
 from bench.errors import DataError
 from bench.registry.datasets import dataset_entry
-
-importer = import_module("bench.datasets.toolbench.importer")
 
 EXAMPLE = "OpenBMB/ToolBench/d56fdd89faf8c91fa135090b212bb9057ee5cfc2/data_example"
 

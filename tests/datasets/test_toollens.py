@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from importlib import import_module
 from pathlib import Path
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.tables import Parameter, Tables
+from bench.datasets.toollens import loader
 from bench.errors import DataError
-from bench.registry import load_dataset
 from bench.registry.datasets import NoOptions, dataset_entry
-
-loader = import_module("bench.datasets.toollens.loader")
 
 NAMES = ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv", "qrels/test.tsv")
 TEXT = (
@@ -32,7 +30,7 @@ def digest(text: str) -> str:
 
 @pytest.fixture
 def toollens(mirror: Path) -> Dataset:
-    return load_dataset("toollens")
+    return loaded("toollens")
 
 
 def test_counts(toollens: Dataset) -> None:

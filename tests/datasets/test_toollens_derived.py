@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from kit.datasets import loaded
 
 from bench.checks.dataset import audit
 from bench.data.dataset import Dataset
@@ -17,7 +18,7 @@ from bench.data.tables import Query
 from bench.errors import DataError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.registry import build_method, load_dataset
+from bench.registry import build_method
 from bench.registry.datasets import dataset_entry
 from bench.results.slices import by_slice
 from bench.results.store import Result
@@ -30,12 +31,12 @@ def digest(text: str) -> str:
 
 @pytest.fixture
 def unseen(mirror: Path) -> Dataset:
-    return load_dataset("toollens-unseen")
+    return loaded("toollens-unseen")
 
 
 @pytest.fixture
 def domains(mirror: Path) -> Dataset:
-    return load_dataset("toollens-domains")
+    return loaded("toollens-domains")
 
 
 def of(dataset: Dataset, *splits: str, **slices: str) -> list[Query]:
@@ -67,7 +68,7 @@ def records(dataset: Dataset, places: Iterable[int]) -> list[tuple[object, ...]]
 
 
 def test_unseen_has_the_whole_library_and_upstreams_test_queries(unseen: Dataset) -> None:
-    whole = load_dataset("toollens")
+    whole = loaded("toollens")
     assert unseen.tools == whole.tools
     assert [len(unseen.rows(split)) for split in ("train", "dev", "test")] == [10015, 600, 1877]
     before, after = ({q.query_id: (q.text, q.gold) for q in of(d, "test")} for d in (whole, unseen))
@@ -101,10 +102,10 @@ def test_no_parent_of_an_unseen_query_was_met_before(unseen: Dataset) -> None:
 
 
 def test_the_known_issues_of_unseen_are_what_the_card_says(unseen: Dataset) -> None:
-    whole = load_dataset("toollens")
+    whole = loaded("toollens")
     train = of(whole, "train")
     lost = {q.query_id for q in train} - {q.query_id for q in unseen.queries}
-    without_dev = of(load_dataset("toollens-unseen(dev=0)"), "train")
+    without_dev = of(loaded("toollens-unseen(dev=0)"), "train")
     assert (len(lost), len(train) - len(without_dev)) == (6278, 4809)
     assert len({parent_of(tool) for tool in unseen.tools} - parents(unseen, of(unseen, "train"))) == 104
     uses = Counter(parent for query in train for parent in parents(whole, [query]))
@@ -162,14 +163,14 @@ def test_the_slices_differ_for_a_method_that_learns_nothing(unseen: Dataset, tmp
     ],
 )
 def test_splits_never_change(mirror: Path, spec: str, sizes: list[int], chosen: str) -> None:
-    dataset = load_dataset(spec)
+    dataset = loaded(spec)
     assert dataset.spec == spec
     assert [len(dataset.rows(split)) for split in ("train", "dev", "test")] == sizes
     assert digest("\n".join(query.query_id for query in of(dataset, "train"))) == chosen
 
 
 def test_categories_are_held_out_whole(mirror: Path) -> None:
-    dataset = load_dataset("toollens-unseen(by=category, common=0.15)")
+    dataset = loaded("toollens-unseen(by=category, common=0.15)")
     known = {parent[0] for parent in parents(dataset, of(dataset, "train", "dev"))}
     new = {parent[0] for parent in parents(dataset, of(dataset, "test"))} - known
     assert len(new) == 4
@@ -197,7 +198,7 @@ def test_domains_records(domains: Dataset) -> None:
 
 
 def test_domains_keep_what_the_paper_keeps(domains: Dataset) -> None:
-    whole = load_dataset("toollens")
+    whole = loaded("toollens")
     kept = {t.tool_id for t in domains.tools}
     assert [t for t in whole.tools if 5 <= len(t.description.split()) <= 50] == list(domains.tools)
     assert all(1 <= len(q.gold) <= 3 and q.gold.keys() <= kept for q in domains.queries)
@@ -215,7 +216,7 @@ def test_no_tool_or_parent_leaks_from_the_out_of_domain_test(domains: Dataset) -
 
 
 def test_the_known_issues_of_domains_are_what_the_card_says(domains: Dataset) -> None:
-    whole = load_dataset("toollens")
+    whole = loaded("toollens")
     before = {query.query_id: query.split for query in whole.queries}
     past = of(domains, "train", "dev")
     inside, out = (of(domains, "test", domain=name) for name in ("in", "out"))
@@ -244,13 +245,13 @@ def test_each_card_has_its_own_options() -> None:
     assert dataset_entry("toollens-unseen").own_options() is HoldOutOptions
     assert dataset_entry("ToolLens-domains").own_options() is DomainOptions
     with pytest.raises(UsageError, match=r"dataset toollens has no parameter 'share'; its parameters: distractors"):
-        load_dataset("toollens(share=0.1)")
+        loaded("toollens(share=0.1)")
     with pytest.raises(UsageError, match=r"dataset toollens-domains has no parameter 'by'; its parameters: share"):
-        load_dataset("toollens-domains(by=category)")
+        loaded("toollens-domains(by=category)")
 
 
 def test_what_cannot_be_held_out_is_told(mirror: Path) -> None:
     with pytest.raises(DataError, match=r"nothing can be held out: .* raise `common`"):
-        load_dataset("toollens-unseen(by=category)")
+        loaded("toollens-unseen(by=category)")
     with pytest.raises(DataError, match=r"cannot move 20000 of 12084 train queries to dev"):
-        load_dataset("toollens-unseen(dev=20000)")
+        loaded("toollens-unseen(dev=20000)")

@@ -8,9 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from kit.datasets import loaded
 
 from bench.data.units import judged_units, unit_codes, unit_sizes
-from bench.registry import dataset_entries, load_dataset
+from bench.registry import dataset_entries
 
 RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
 #: Those with queries: a catalogue has nothing that could be dependent.
@@ -71,7 +72,7 @@ def test_a_card_names_its_unit_and_says_why(name: str) -> None:
 
 @pytest.mark.parametrize("spec", sorted(UNITS))
 def test_the_units_are_those_that_were_looked_at(mirror: Path, spec: str) -> None:
-    dataset = load_dataset(spec)
+    dataset = loaded(spec)
     sizes = unit_sizes(judged_units(dataset))
     assert (dataset.unit, (sizes.queries, sizes.units, sizes.largest, sizes.effective)) == UNITS[spec]
     if spec in BUILT_IN:
@@ -85,7 +86,7 @@ def test_groups_change_no_content_hash(mirror: Path, spec: str) -> None:
     folder = RESULTS / re.sub(r"[(=]", "-", spec).rstrip(")")
     identities = [json.loads(path.read_text("utf-8"))["dataset"] for path in folder.glob("*/manifest.json")]
     assert identities
-    assert {identity["content_hash"] for identity in identities} == {load_dataset(spec).content_hash}
+    assert {identity["content_hash"] for identity in identities} == {loaded(spec).content_hash}
 
 
 def test_datasets_with_the_same_queries_have_one_source() -> None:
@@ -99,12 +100,12 @@ def test_datasets_with_the_same_queries_have_one_source() -> None:
 
 
 def test_derived_datasets_have_the_source_of_their_base(mirror: Path) -> None:
-    assert load_dataset("rectools(split=bundle-disjoint)").source == "rectools"
-    assert load_dataset("toollens-unseen").source == load_dataset("toollens").source == "toollens"
+    assert loaded("rectools(split=bundle-disjoint)").source == "rectools"
+    assert loaded("toollens-unseen").source == loaded("toollens").source == "toollens"
 
 
 def test_dialogues_of_api_bank_come_from_scripts(mirror: Path) -> None:
-    dataset = load_dataset("apibank")
+    dataset = loaded("apibank")
     judged = [query for query in dataset.queries if query.gold]
     scripts = Counter(query.group for query in judged)
     # The 8 samples of level 3 have a script each, and so no group.
@@ -117,7 +118,7 @@ def test_dialogues_of_api_bank_come_from_scripts(mirror: Path) -> None:
 
 
 def test_requests_of_toolbench_come_from_lists_of_candidates(mirror: Path) -> None:
-    dataset = load_dataset("toolbench-i3-inst")
+    dataset = loaded("toolbench-i3-inst")
     lists = Counter(query.group for query in dataset.queries)
     assert "" not in lists
     assert (len(lists), max(lists.values())) == (15, 20)

@@ -1,27 +1,22 @@
-"""An MCP server of the official SDK that a test starts, and makes misbehave: `python mcpserver.py NAME [OPTIONS]`."""
+"""An MCP server that a test starts, and makes misbehave: `python mcpserver.py NAME [OPTIONS]`.
+
+On its pipes it speaks by itself, and so starts at once; with `--sdk`, and over HTTP, the official SDK speaks for it.
+"""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcp.server import Server, ServerRequestContext
-from mcp.server.stdio import stdio_server
-from mcp.shared.exceptions import MCPError
-from mcp.types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    Tool,
-)
+if TYPE_CHECKING:
+    from mcp.server import Server
+
+Json = dict[str, Any]
 
 #: The output as messages use it: the SDK points the descriptor 1 elsewhere.
 WIRE = os.dup(1)
@@ -32,69 +27,116 @@ def flood(size: int) -> None:
         size -= os.write(WIRE, b"y" * 65536)
 
 
-def described(name: str) -> Tool:
-    schema = {"type": "object", "properties": {"place": {"type": "string", "default": None}}}
-    return Tool(name=name, description=f"It does {name}.", input_schema=schema)
+class Offer:
+    """What the server has: a search that ranks tools by shared words, as docs/examples/search.py does, and its faults.
 
+    Each method gives the result of a question as MCP words it; None for one that is never answered.
+    """
 
-class Search:
-    """Ranks tools by shared words, as docs/examples/search.py does, and counts the calls."""
-
-    def __init__(self, file: str) -> None:
-        tools = [json.loads(line) for line in Path(file).read_text("utf-8").splitlines()] if file else []
-        self.words = {tool["id"]: set(tool["text"].lower().split()) for tool in tools}
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+        lines = Path(given.search).read_text("utf-8").splitlines() if given.search else []
+        self.words = {tool["id"]: set(tool["text"].lower().split()) for tool in map(json.loads, lines)}
+        self.names = given.tools.split(",") if given.tools else ["search"]
         self.calls = 0
 
-    def __call__(self, query: str, limit: int) -> list[str]:
-        self.calls += 1
-        asked = set(query.lower().split())
-        return sorted(self.words, key=lambda tool: (-len(asked & self.words[tool]), tool))[:limit]
-
-
-def server(given: argparse.Namespace) -> Server[Any]:
-    search = Search(given.search)
-    names = given.tools.split(",") if given.tools else ["search"]
-
-    async def listed(context: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-        if given.fault == "hang-listing":
-            await asyncio.sleep(60)
-        if given.fault == "die-listing":
+    def listing(self, cursor: str | None) -> Json | None:
+        """One page of `tools/list`."""
+        if self.given.fault == "hang-listing":
+            return None
+        if self.given.fault == "die-listing":
             sys.stderr.write("the key is not \x1b[31mset\n")
             sys.stderr.flush()
             os._exit(3)
-        at = int(params.cursor) if params is not None and params.cursor else 0
-        after = at + given.page
-        last = after >= len(names) and given.fault != "endless"
-        page = [described(name) for name in names[at % len(names) : after]]
-        return ListToolsResult(tools=page, next_cursor=None if last else str(after))
+        at = int(cursor or 0)
+        after = at + self.given.page
+        last = after >= len(self.names) and self.given.fault != "endless"
+        schema = {"type": "object", "properties": {"place": {"type": "string", "default": None}}}
+        page = [
+            {"name": name, "description": f"It does {name}.", "inputSchema": schema}
+            for name in self.names[at % len(self.names) : after]
+        ]
+        return {"tools": page, **({} if last else {"nextCursor": str(after)})}
 
-    async def called(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        if params.name != "search":
-            raise MCPError(-32602, f"no tool {params.name}")
-        asked = params.arguments or {}
-        found = search(asked["query"], asked["limit"])
-        fault = given.fault if search.calls % 3 == 2 else ""
+    def called(self, asked: Json) -> Json | None:
+        """The result of `tools/call` for the tool `search`; every third one is what `--fault` says."""
+        self.calls += 1
+        words = set(asked["query"].lower().split())
+        found = sorted(self.words, key=lambda tool: (-len(words & self.words[tool]), tool))[: asked["limit"]]
+        fault = self.given.fault if self.calls % 3 == 2 else ""
         if fault == "hang":
-            await asyncio.sleep(60)
-        elif fault == "die":
+            return None
+        if fault == "die":
             os._exit(5)
-        elif fault == "error":
-            return CallToolResult(content=[TextContent(text="the index is gone")], is_error=True)
-        elif fault == "garbage":
-            return CallToolResult(content=[TextContent(text="Here is what I found!")])
-        elif fault == "flood":
+        if fault == "error":
+            return {**texts("the index is gone"), "isError": True}
+        if fault == "garbage":
+            return texts("Here is what I found!")
+        if fault == "flood":
             flood(12 << 20)
         elif fault == "huge":
-            return CallToolResult(content=[TextContent(text="[" + " " * (12 << 20) + "]")])
-        if given.answer == "text":
-            return CallToolResult(content=[TextContent(text=json.dumps(found))])
-        if given.answer == "told":
-            texts = [TextContent(text="word " * 50), TextContent(text="word " * 50)]
-            return CallToolResult(content=texts, structured_content={"tools": found})
-        content = {"result": found} if given.answer == "wrapped" else {"tools": found}
-        return CallToolResult(content=[], structured_content=content)
+            return texts("[" + " " * (12 << 20) + "]")
+        if self.given.answer == "text":
+            return texts(json.dumps(found))
+        structured = {"result": found} if self.given.answer == "wrapped" else {"tools": found}
+        told = ["word " * 50] * 2 if self.given.answer == "told" else []
+        return {**texts(*told), "structuredContent": structured}
 
-    return Server(given.name, version=given.version, on_list_tools=listed, on_call_tool=called)
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def texts(*content: str) -> Json:
+    return {"content": [{"type": "text", "text": text} for text in content]}
+
+
+def speak(name: str, version: str, offer: Offer) -> None:
+    """Answer on the pipes, line by line."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "id" not in asked:
+            continue
+        about = asked.get("params") or {}
+        result, error = None, None
+        if asked["method"] == "initialize":
+            result = {"capabilities": {"tools": {}}, "serverInfo": {"name": name, "version": version}}
+            result["protocolVersion"] = about["protocolVersion"]
+        elif asked["method"] == "tools/list":
+            result = offer.listing(about.get("cursor"))
+        elif asked["method"] == "tools/call" and about["name"] == "search":
+            result = offer.called(about["arguments"])
+        else:
+            error = {"code": -32601, "message": f"no {about.get('name', asked['method'])}"}
+        if result is not None or error is not None:
+            answer = {"error": error} if error else {"result": result}
+            say(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}))
+
+
+def made_by_sdk(name: str, version: str, offer: Offer) -> Server[Any]:
+    """The same server, made with the official SDK."""
+    import asyncio
+
+    from mcp.server import Server
+    from mcp.shared.exceptions import MCPError
+    from mcp.types import CallToolResult, ListToolsResult
+
+    async def listed(context: object, params: Any) -> ListToolsResult:
+        page = offer.listing(params.cursor if params is not None else None)
+        while page is None:
+            await asyncio.sleep(60)
+        return ListToolsResult.model_validate(page)
+
+    async def called(context: object, params: Any) -> CallToolResult:
+        if params.name != "search":
+            raise MCPError(-32602, f"no tool {params.name}")
+        result = offer.called(params.arguments or {})
+        while result is None:
+            await asyncio.sleep(60)
+        return CallToolResult.model_validate(result)
+
+    return Server(name, version=version, on_list_tools=listed, on_call_tool=called)
 
 
 def main() -> None:
@@ -106,6 +148,7 @@ def main() -> None:
     parser.add_argument("--search", default="")
     parser.add_argument("--answer", default="tools")
     parser.add_argument("--fault", default="")
+    parser.add_argument("--sdk", action="store_true")
     parser.add_argument("--port", type=int)
     parser.add_argument("--pid", default="", help="file that gets the process's id")
     given = parser.parse_args()
@@ -115,21 +158,28 @@ def main() -> None:
         time.sleep(60)
     if given.fault == "flood-start":
         flood(1 << 40)
-    made = server(given)
-    if given.port is None:
-        if given.fault == "noise":
-            sys.stdout.write("Welcome to the server!\n")
-            sys.stdout.flush()
+    offer = Offer(given)
+    if given.port is not None:
+        import uvicorn
 
-        async def serve() -> None:
-            async with stdio_server() as (incoming, outgoing):
-                await made.run(incoming, outgoing, made.create_initialization_options())
-
-        asyncio.run(serve())
+        app = made_by_sdk(given.name, given.version, offer).streamable_http_app()
+        uvicorn.run(app, port=given.port, log_level="error")
         return
-    import uvicorn
+    if given.fault == "noise":
+        say("Welcome to the server!")
+    if not given.sdk:
+        speak(given.name, given.version, offer)
+        return
+    import asyncio
 
-    uvicorn.run(made.streamable_http_app(), port=given.port, log_level="error")
+    from mcp.server.stdio import stdio_server
+
+    async def serve() -> None:
+        made = made_by_sdk(given.name, given.version, offer)
+        async with stdio_server() as (incoming, outgoing):
+            await made.run(incoming, outgoing, made.create_initialization_options())
+
+    asyncio.run(serve())
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from kit.chatserver import ChatServer, hang, message, status
+from kit.forked import Forked
 
 from bench.errors import UnavailableError, UsageError
 from bench.llm import Failure, LanguageModel, Message, Reply, Request
@@ -394,7 +395,7 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_ends_at_once_and_loses_nothing_that_was_answered(
-    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, ask: Ask, journal: Path, process: Any
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, ask: Ask, journal: Path
 ) -> None:
     import signal
 
@@ -402,16 +403,16 @@ def test_ctrl_c_ends_at_once_and_loses_nothing_that_was_answered(
     # Three are answered; the others hang, much longer than a test may.
     chat_server.faults.extend([None] * 3)
     chat_server.fault = hang()
-    running: subprocess.Popen[str] = process(INTERRUPTED)
+    running = Forked(INTERRUPTED)
     until = time.monotonic() + 30
     while not (journal.is_file() and journal.read_bytes().count(b"\n") == 3 and len(chat_server.requests) == 7):
         assert time.monotonic() < until
         time.sleep(0.01)
     started = time.monotonic()
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=30)
+    running.signal(signal.SIGINT)
+    code, out, err = running.wait()
     assert time.monotonic() - started < 5
-    assert (out, running.returncode) == ("interrupted\n", 0), err
+    assert (out, code) == ("interrupted\n", 0), err
     chat_server.fault = None
     before = len(chat_server.requests)
     answers = ask(*(f"p{i}" for i in range(8)))

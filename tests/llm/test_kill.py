@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit.chatserver import ChatServer
+from kit.forked import Forked
 
 COUNT = 30
 PROGRAM = f"""
@@ -25,7 +23,7 @@ print(json.dumps([[reply.text for reply in replies], model.usage.calls]))
 
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_after_a_kill_only_what_was_not_answered_is_asked_again(
-    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, journal: Path, process: Any, concurrency: int
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, journal: Path, concurrency: int
 ) -> None:
     if not hasattr(signal, "SIGKILL"):
         pytest.skip("no SIGKILL on this system")
@@ -33,22 +31,20 @@ def test_after_a_kill_only_what_was_not_answered_is_asked_again(
     chat_server.answer = lambda body: time.sleep(0.01) or f"to {body['messages'][0]['content']}"
     # Killed twice, at moments that hang on the machine.
     for stop_at in (4, 17):
-        running: subprocess.Popen[str] = process(PROGRAM)
-        until = time.monotonic() + 30
+        running = Forked(PROGRAM)
+        until = time.monotonic() + 60
         while len(set(chat_server.prompts)) < stop_at:
             assert time.monotonic() < until
-            assert running.poll() is None
+            assert not running.ended
             time.sleep(0.001)
-        os.kill(running.pid, signal.SIGKILL)
-        running.communicate()
-        assert running.returncode == -signal.SIGKILL
+        running.signal(signal.SIGKILL)
+        assert running.wait()[0] == -signal.SIGKILL
         # The calls that were under way have reached the server.
         time.sleep(0.1)
     recorded = journal.read_bytes().count(b"\n")
     before = len(chat_server.prompts)
-    running = process(PROGRAM)
-    out, err = running.communicate(timeout=60)
-    assert running.returncode == 0, err
+    code, out, err = Forked(PROGRAM).wait()
+    assert code == 0, err
     assert out.strip().startswith('[["to p0", "to p1", "to p2"')
     assert out.strip().endswith(f'"to p{COUNT - 1}"], {COUNT - recorded}]')
     assert len(chat_server.prompts) - before == COUNT - recorded
@@ -57,6 +53,6 @@ def test_after_a_kill_only_what_was_not_answered_is_asked_again(
     assert sum(asked.values()) - COUNT <= 2 * concurrency
     # And then all is there.
     before = len(chat_server.prompts)
-    again, _ = process(PROGRAM).communicate(timeout=60)
+    _, again, _ = Forked(PROGRAM).wait()
     assert again == out.replace(f", {COUNT - recorded}]", ", 0]")
     assert len(chat_server.prompts) == before

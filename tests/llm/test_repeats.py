@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import signal
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -15,13 +14,15 @@ from typing import Any
 
 import pytest
 from kit.chatserver import ChatServer
+from kit.datasets import loaded
+from kit.forked import Forked
 
 from bench.errors import BenchError, UnavailableError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.llm import LanguageModel, Message, Request
 from bench.llm.messages import request_key
-from bench.registry import build_method, load_dataset
+from bench.registry import build_method
 from bench.results.costs import money_per_query
 from bench.results.store import Result
 from bench.session import session
@@ -38,7 +39,7 @@ def run(tmp_path: Path) -> Callable[..., Result]:
     """Run query generation on a few queries of starter, into a folder of results."""
 
     def run(folder: str, repeats: int = 3) -> Result:
-        runner = Runner(tmp_path / folder, load=load_dataset, build=build_method)
+        runner = Runner(tmp_path / folder, load=lambda spec: loaded(str(spec)), build=build_method)
         (outcome,) = runner.run([Plan(parse("starter"), parse(METHOD), limit=LIMIT, repeats=repeats)])
         if isinstance(outcome, BenchError):
             raise outcome
@@ -128,7 +129,6 @@ print(result.manifest.result_id)
 
 def test_after_a_kill_in_a_later_repeat_only_what_lacks_is_asked(
     chat_server: ChatServer,
-    process: Callable[..., subprocess.Popen[str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     run: Callable[..., Result],
@@ -143,14 +143,14 @@ def test_after_a_kill_in_a_later_repeat_only_what_lacks_is_asked(
         return moody(body)
 
     chat_server.answer = slowly
-    running = process(PROGRAM, str(tmp_path / "killed"))
+    running = Forked(PROGRAM, str(tmp_path / "killed"))
     until = time.monotonic() + 60
     while len(chat_server.prompts) < LIMIT + 4:
         assert time.monotonic() < until
-        assert running.poll() is None
+        assert not running.ended
         time.sleep(0.002)
-    running.kill()
-    running.communicate()
+    running.signal(signal.SIGKILL)
+    running.wait()
     time.sleep(0.1)
     result = run("killed")
     # At most the call under way was made twice.

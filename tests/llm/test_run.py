@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.chatserver import ChatServer, message, status
+from kit.datasets import loaded
 
 from bench.errors import BenchError, UnavailableError
 from bench.evaluation.plan import Plan
@@ -18,7 +19,7 @@ from bench.evaluation.runner import Runner
 from bench.llm import Failure, LanguageModel, Message, Request
 from bench.llm.replies import json_array
 from bench.protocol import Context, Library, Method, Queries, Ranking
-from bench.registry import build_method, load_dataset
+from bench.registry import build_method
 from bench.results.store import Result
 from bench.search.topk import top_k
 from bench.specs.spec import Spec, parse
@@ -68,7 +69,7 @@ def run(tmp_path: Path) -> Callable[[str], Result]:
         return method
 
     def run(folder: str) -> Result:
-        runner = Runner(tmp_path / folder, load=load_dataset, build=build)
+        runner = Runner(tmp_path / folder, load=lambda spec: loaded(str(spec)), build=build)
         (outcome,) = runner.run([Plan(parse("starter"), parse("asked"), limit=40)])
         if isinstance(outcome, BenchError):
             raise outcome

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from kit.once import Once
+from kit.results import of_this_run
+from kit.runs import ran
 
 from bench.data.card import Card
 from bench.data.dataset import Dataset
@@ -15,6 +19,8 @@ from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import History, Library, Method
 from bench.protocol.parts import preflight
 from bench.registry import build_method
+from bench.results.store import Result
+from bench.specs.spec import Spec
 from bench.storage.vectorcache import VectorCache, text_key
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
@@ -67,3 +73,21 @@ def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Mappin
         cache.close()
 
     return plant
+
+
+@pytest.fixture(scope="session")
+def example() -> str:
+    """The command line of the example of a program that searches."""
+    return f"{sys.executable} {Path(__file__).resolve().parents[2] / 'docs' / 'examples' / 'search.py'}"
+
+
+@pytest.fixture(scope="session")
+def expected(example: str, once: Once, shared_cache: Path) -> Result:
+    """What it answers, as other programs and services must."""
+
+    def make(folder: Path) -> None:
+        with of_this_run(shared_cache):
+            ran(folder, Spec.of("command", {"run": example}))
+
+    (path,) = once("search-py", make).glob("*/*/manifest.json")
+    return Result.read(path.parent)

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from kit.datasets import loaded
+from kit.runs import ran
 
 from bench.checks.method import check_method
 from bench.errors import UnavailableError, UsageError
-from bench.evaluation.plan import Plan
-from bench.evaluation.runner import Runner
-from bench.registry import build_method, load_dataset
+from bench.registry import build_method
 from bench.results.store import RUN, Result
 from bench.specs.spec import Spec, Value
 
@@ -27,36 +27,31 @@ PYTHON = (EXAMPLES / "search.py").read_text("utf-8")
 
 
 def run(results: Path, command: str, limit: int = 20, **more: Value) -> Result:
-    runner = Runner(results, load=lambda spec: load_dataset(str(spec)), build=build_method)
-    spec = Spec.of("command", {"run": command, **more})
-    found = next(runner.run([Plan(Spec.of("starter"), spec, limit=limit)]))
-    if not isinstance(found, Result):
-        raise found
-    return found
+    return ran(results, Spec.of("command", {"run": command, **more}), limit)
 
 
-@pytest.fixture
-def program() -> str:
-    return f"{sys.executable} {EXAMPLES / 'search.py'}"
+def assert_same(expected: Result, other: Result) -> None:
+    """The same run file, of another method."""
+    assert expected.folder.name != other.folder.name
+    assert (expected.folder / RUN).read_bytes() == (other.folder / RUN).read_bytes()
 
 
-def test_a_program_ranks_the_tools_that_it_is_given(program: str, tmp_path: Path) -> None:
-    result = run(tmp_path / "r", program)
-    assert result.metrics.n_failed == 0
-    assert result.metrics.metrics["recall@10"].mean > 0.2
-    assert [mark.text for mark in result.manifest.marks] == ["remote"]
-    named = run(tmp_path / "r", program, revision="abc")
-    assert named.manifest.method.revisions == {program: "abc"}
+def test_a_program_ranks_the_tools_that_it_is_given(example: str, expected: Result, tmp_path: Path) -> None:
+    assert expected.metrics.n_failed == 0
+    assert expected.metrics.metrics["recall@10"].mean > 0.2
+    assert [mark.text for mark in expected.manifest.marks] == ["remote"]
+    named = run(tmp_path / "r", example, revision="abc")
+    assert named.manifest.method.revisions == {example: "abc"}
     assert named.manifest.marks == []
 
 
 @pytest.mark.parametrize(("language", "file"), [("node", "search.js"), ("bash", "search.sh")])
-def test_a_program_in_another_language_gives_the_same(program: str, tmp_path: Path, language: str, file: str) -> None:
+def test_a_program_in_another_language_gives_the_same(
+    expected: Result, tmp_path: Path, language: str, file: str
+) -> None:
     if shutil.which(language) is None:
         pytest.skip(f"no {language}")
-    one, other = run(tmp_path / "r", program), run(tmp_path / "r", f"{language} {EXAMPLES / file}")
-    assert one.folder != other.folder
-    assert (one.folder / RUN).read_bytes() == (other.folder / RUN).read_bytes()
+    assert_same(expected, run(tmp_path / "r", f"{language} {EXAMPLES / file}"))
 
 
 @pytest.fixture
@@ -71,12 +66,12 @@ def typescript() -> Path:
     return found
 
 
-def test_a_program_in_typescript_gives_the_same(program: str, typescript: Path, tmp_path: Path) -> None:
-    one, other = run(tmp_path / "r", program), run(tmp_path / "r", f"{typescript / 'tsx'} {EXAMPLES / 'search.ts'}")
-    assert one.folder != other.folder
-    assert (one.folder / RUN).read_bytes() == (other.folder / RUN).read_bytes()
+@pytest.mark.slow("Node and Go")
+def test_a_program_in_typescript_gives_the_same(expected: Result, typescript: Path, tmp_path: Path) -> None:
+    assert_same(expected, run(tmp_path / "r", f"{typescript / 'tsx'} {EXAMPLES / 'search.ts'}"))
 
 
+@pytest.mark.slow("Node and Go")
 def test_the_program_in_typescript_is_typed(typescript: Path, tmp_path: Path) -> None:
     source = (EXAMPLES / "search.ts").read_text("utf-8")
     types = ["--types", "node", "--typeRoots", str(NODE_MODULES / "@types")]
@@ -110,6 +105,7 @@ def test_a_program_in_bash_reads_and_writes_any_json(tmp_path: Path) -> None:
     assert told.stderr == ""
 
 
+@pytest.mark.slow("Node and Go")
 def test_a_program_in_go_ranks_the_tools_that_it_is_given(tmp_path: Path) -> None:
     if shutil.which("go") is None:
         if os.environ.get("BENCH_REQUIRE_GO"):
@@ -121,7 +117,7 @@ def test_a_program_in_go_ranks_the_tools_that_it_is_given(tmp_path: Path) -> Non
     assert result.metrics.n_failed == 0
     assert result.metrics.metrics["recall@10"].mean > 0.1
     spec = Spec.of("command", {"run": str(tmp_path / "search")})
-    found = check_method(lambda: build_method(spec), load_dataset("starter"))
+    found = check_method(lambda: build_method(spec), loaded("starter"))
     assert [check for check in found if check.problem] == []
 
 
@@ -134,15 +130,14 @@ def test_an_example_is_short(file: str) -> None:
     assert max(map(len, lines)) <= 120
 
 
-def test_the_tokens_of_an_answer_are_those_of_the_line_that_came_back(program: str, tmp_path: Path) -> None:
-    result = run(tmp_path / "r", program)
+def test_the_tokens_of_an_answer_are_those_of_the_line_that_came_back(expected: Result, tmp_path: Path) -> None:
     search = tmp_path / "search.py"
     search.write_text(PYTHON.replace("print(json.dumps({", 'print(json.dumps({"note": "word " * 100, '))
     more = run(tmp_path / "r", f"{sys.executable} {search}")
     # The same tools, and a hundred words beside them.
-    assert (result.folder / RUN).read_bytes() == (more.folder / RUN).read_bytes()
-    assert 100 <= more.metrics.tokens["answer"] - result.metrics.tokens["answer"] <= 110
-    assert {**more.metrics.tokens, "answer": 0} == {**result.metrics.tokens, "answer": 0}
+    assert_same(expected, more)
+    assert 100 <= more.metrics.tokens["answer"] - expected.metrics.tokens["answer"] <= 110
+    assert {**more.metrics.tokens, "answer": 0} == {**expected.metrics.tokens, "answer": 0}
 
 
 def test_a_program_that_dies_fails_its_query_alone_and_is_not_started_for_ever(tmp_path: Path) -> None:
@@ -156,9 +151,9 @@ def test_a_program_that_dies_fails_its_query_alone_and_is_not_started_for_ever(t
         run(tmp_path / "s", f"{sys.executable} {tmp_path / 'search.py'}")
 
 
-def test_a_program_passes_the_conformance_kit(program: str) -> None:
-    spec = Spec.of("command", {"run": program})
-    found = check_method(lambda: build_method(spec), load_dataset("starter"))
+def test_a_program_passes_the_conformance_kit(example: str) -> None:
+    spec = Spec.of("command", {"run": example})
+    found = check_method(lambda: build_method(spec), loaded("starter"))
     assert [check for check in found if check.problem] == []
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.datasets import loaded
 
 from bench.checks.method import check_method
 from bench.data.dataset import Dataset
@@ -16,7 +17,7 @@ from bench.data.tables import Tool
 from bench.errors import UsageError
 from bench.evaluation.guard import checked_facts
 from bench.protocol import Library, Method, Queries
-from bench.registry import build_method, load_dataset
+from bench.registry import build_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -93,6 +94,6 @@ def test_a_tool_stands_once_and_behind_what_needs_it(edges: set[tuple[int, int]]
 
 
 def test_it_keeps_the_protocol_with_edges() -> None:
-    data = load_dataset("starter")
+    data = loaded("starter")
     found = list(check_method(lambda: build_method("graph-rag-tool-fusion(base=bm25)"), data))
     assert {check.name: check.problem for check in found if check.problem} == {}

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.datasets import loaded
+from kit.runs import ran
 from kit.searchservice import Request, Service
 
 from bench.checks.method import check_method
 from bench.errors import UnavailableError, UsageError
-from bench.evaluation.plan import Plan
-from bench.evaluation.runner import Runner
-from bench.registry import build_method, load_dataset
+from bench.registry import build_method
 from bench.results.store import RUN, Result
 from bench.specs.spec import Spec, Value
 
@@ -52,15 +52,6 @@ class Search:
             request.reply({"hits": [{"id": tool, "score": -score} for score, tool in found]})
 
 
-def run(results: Path, spec: Spec, **more: object) -> Result:
-    """The first 20 test queries of the embedded dataset."""
-    runner = Runner(results, load=lambda spec: load_dataset(str(spec)), build=build_method, **more)  # type: ignore[arg-type]
-    found = next(runner.run([Plan(Spec.of("starter"), spec, limit=20)]))
-    if not isinstance(found, Result):
-        raise found
-    return found
-
-
 def method(service: Service, **more: Value) -> Spec:
     return Spec.of("http", {"url": service.url, **more})
 
@@ -76,9 +67,9 @@ def at(service: Service, path: str) -> str:
 
 
 def test_a_service_is_given_the_tools_and_asked_each_query(service: Service, search: Search, tmp_path: Path) -> None:
-    result = run(tmp_path / "r", method(service, catalogue=at(service, "/tools"), version=at(service, "/version")))
+    result = ran(tmp_path / "r", method(service, catalogue=at(service, "/tools"), version=at(service, "/version")))
     ((sent, tools),) = search.libraries.items()
-    assert (len(sent), len(tools)) == (64, len(load_dataset("starter").tools))
+    assert (len(sent), len(tools)) == (64, len(loaded("starter").tools))
     assert result.metrics.n_failed == 0
     assert result.metrics.metrics["recall@10"].mean > 0.2
     assert result.manifest.method.revisions == {service.url: "v7"}
@@ -86,7 +77,7 @@ def test_a_service_is_given_the_tools_and_asked_each_query(service: Service, sea
     assert result.manifest.facts["asked_at_once"] == 1
     # Ties are broken by the protocol, because the service gives scores.
     assert result.metrics.metrics["recall@10"].tie_low is not None
-    at_once = run(
+    at_once = ran(
         tmp_path / "s", method(service, catalogue=at(service, "/tools"), version=at(service, "/version"), concurrency=8)
     )
     assert (at_once.folder / RUN).read_bytes() == (result.folder / RUN).read_bytes()
@@ -95,10 +86,10 @@ def test_a_service_is_given_the_tools_and_asked_each_query(service: Service, sea
 
 def test_a_service_without_a_version_is_marked(service: Service, search: Search, tmp_path: Path) -> None:
     catalogue = at(service, "/tools")
-    (mark,) = run(tmp_path, method(service, catalogue=catalogue)).manifest.marks
+    (mark,) = ran(tmp_path, method(service, catalogue=catalogue)).manifest.marks
     assert mark.text == "remote"
     assert "not reproducible by hash" in mark.why
-    named = run(tmp_path, method(service, catalogue=catalogue, revision="2026-11-01"))
+    named = ran(tmp_path, method(service, catalogue=catalogue, revision="2026-11-01"))
     assert named.manifest.marks == []
     assert named.manifest.method.revisions == {service.url: "2026-11-01"}
 
@@ -110,9 +101,9 @@ def test_an_unusable_answer_is_a_failed_query_and_named(service: Service, search
         (b"<html>",),
         ({"hits": ["crateful.get_catalogue"] * 2},),
     ]
-    failing = {query.text: faults[i % 4] for i, query in enumerate(load_dataset("starter").queries) if i % 3 == 0}
+    failing = {query.text: faults[i % 4] for i, query in enumerate(loaded("starter").queries) if i % 3 == 0}
     search.fault = lambda query: failing.get(query)
-    result = run(tmp_path, method(service, catalogue=at(service, "/tools"), tries=1, concurrency=4))
+    result = ran(tmp_path, method(service, catalogue=at(service, "/tools"), tries=1, concurrency=4))
     assert 0 < result.metrics.n_failed < 20
     assert "not in the library" in str(result.manifest.facts["failures"])
 
@@ -130,11 +121,11 @@ def test_a_service_that_is_down_ends_the_run_and_the_run_goes_on(
     search.fault = fault
     spec = method(service, catalogue=at(service, "/tools"))
     with pytest.raises(UnavailableError, match=r"failed 10 queries in a row, the last with the status 400"):
-        run(tmp_path, spec)
+        ran(tmp_path, spec)
     assert not list(tmp_path.glob("*/*/manifest.json"))
     search.fault = asked.append
     before = len(asked)
-    result = run(tmp_path, spec)
+    result = ran(tmp_path, spec)
     assert result.manifest.resumed
     # Three batches of five were finished. Their queries are asked once more, for the latency, and the others twice.
     assert 5 <= result.metrics.n_failed <= 3 + 5  # not all queries have gold
@@ -144,7 +135,7 @@ def test_a_service_that_is_down_ends_the_run_and_the_run_goes_on(
 def test_twenty_at_once_with_every_fault_give_what_one_after_another_gives(
     service: Service, search: Search, tmp_path: Path
 ) -> None:
-    queries = sorted(query.text for query in load_dataset("starter").queries)
+    queries = sorted(query.text for query in loaded("starter").queries)
     faults: list[tuple[Any, ...]] = [([], 500), (b"{",), ([None],), (b"[" + b" " * (9 << 20) + b"]",)]
     failing = {text: faults[i % 4] for i, text in enumerate(queries) if i % 4 == 1}
 
@@ -155,8 +146,8 @@ def test_twenty_at_once_with_every_fault_give_what_one_after_another_gives(
     search.fault = fault
     # A second try: on a loaded machine a connection that the service just closed may break under the next request.
     spec: dict[str, Value] = {"catalogue": at(service, "/tools"), "tries": 2, "timeout": 20.0}
-    one = run(tmp_path / "one", method(service, **spec))
-    many = run(tmp_path / "many", method(service, concurrency=20, **spec))
+    one = ran(tmp_path / "one", method(service, **spec))
+    many = ran(tmp_path / "many", method(service, concurrency=20, **spec))
     assert (one.folder / RUN).read_bytes() == (many.folder / RUN).read_bytes()
     assert one.metrics.n_failed == many.metrics.n_failed > 0
     assert service.most_open > 1
@@ -164,12 +155,14 @@ def test_twenty_at_once_with_every_fault_give_what_one_after_another_gives(
 
 def test_a_service_passes_the_conformance_kit(service: Service, search: Search) -> None:
     spec = method(service, catalogue=at(service, "/tools"), concurrency=4)
-    found = check_method(lambda: build_method(spec), load_dataset("starter"))
+    found = check_method(lambda: build_method(spec), loaded("starter"))
     assert [check for check in found if check.problem] == []
 
 
 @pytest.mark.parametrize("server", ["server.py", "server.js"])
-def test_the_examples_of_services_give_what_the_example_of_a_command_gives(server: str, tmp_path: Path) -> None:
+def test_the_examples_of_services_give_what_the_example_of_a_command_gives(
+    server: str, expected: Result, tmp_path: Path
+) -> None:
     program = sys.executable if server.endswith(".py") else shutil.which("node")
     if program is None:
         pytest.skip("no node")
@@ -181,12 +174,11 @@ def test_the_examples_of_services_give_what_the_example_of_a_command_gives(serve
         while socket.socket().connect_ex(("127.0.0.1", port)) and time.monotonic() < deadline:
             time.sleep(0.05)
         address = f"http://127.0.0.1:{port}"
-        result = run(tmp_path, Spec.of("http", {"url": f"{address}/search", "catalogue": f"{address}/tools"}))
+        result = ran(tmp_path, Spec.of("http", {"url": f"{address}/search", "catalogue": f"{address}/tools"}))
     finally:
         process.kill()
         process.wait()
     assert result.metrics.n_failed == 0
-    expected = run(tmp_path, Spec.of("command", {"run": f"{sys.executable} {EXAMPLES / 'search.py'}"}))
     # One gives scores, the other none.
     assert result.run["tool_id"].equals(expected.run["tool_id"])
 
@@ -197,19 +189,19 @@ def test_a_token_in_the_version_of_a_service_is_masked_however_it_is_spelt(
     monkeypatch.setenv("SEARCH_TOKEN", "tok-of-the-test")
     answers = {"/version": b'{"version": "v1 \\u0074ok-of-the-test"}', "/search": b"[]"}
     service.answer = lambda request: request.reply(answers[request.path])
-    found = run(tmp_path, method(service, version=at(service, "/version"), token="SEARCH_TOKEN"))
+    found = ran(tmp_path, method(service, version=at(service, "/version"), token="SEARCH_TOKEN"))
     assert list(found.manifest.method.revisions.values()) == ["v1 [the key]"]
 
 
 def test_what_cannot_work_is_said_before_the_run(service: Service, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs an address"):
-        run(tmp_path, Spec.of("http"))
+        ran(tmp_path, Spec.of("http"))
     with pytest.raises(UsageError, match="not a URL of HTTP"):
         build_method(Spec.of("http", {"url": "ftp://somewhere"}))
     with pytest.raises(UsageError, match="JMESPath"):
-        run(tmp_path, method(service, answer="a["))
+        ran(tmp_path, method(service, answer="a["))
     service.answer = lambda request: request.reply({"error": "no"}, 403)
     with pytest.raises(UnavailableError, match="did not take the tools: the status 403"):
-        run(tmp_path, method(service, catalogue=at(service, "/tools")))
+        ran(tmp_path, method(service, catalogue=at(service, "/tools")))
     with pytest.raises(UnavailableError, match="did not say its version"):
-        run(tmp_path, method(service, version=at(service, "/version")))
+        ran(tmp_path, method(service, version=at(service, "/version")))

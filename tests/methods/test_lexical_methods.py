@@ -8,13 +8,14 @@ from math import log, sqrt
 import bm25s
 import numpy as np
 import pytest
+from kit.datasets import loaded
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from bench.data.tables import Tool
 from bench.protocol import Library, Queries, Ranking
-from bench.registry import build_method, load_dataset
+from bench.registry import build_method
 from bench.search.words import whitespace, words
 
 Scores = NDArray[np.float64]
@@ -91,7 +92,7 @@ def scikit_learn(texts: Sequence[str], query: str) -> Scores:
 def test_rankings_of_starter_are_the_reference_s(
     spec: str, reference: Callable[[Sequence[str], str], Scores], drops_zero: bool
 ) -> None:
-    dataset = load_dataset("starter")
+    dataset = loaded("starter")
     texts = Library.of(dataset, "name_description").texts
     queries = [dataset.queries[row].text for row in dataset.rows("test")[::12]]
     found = ranked(spec, texts, queries)

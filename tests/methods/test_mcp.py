@@ -1,4 +1,4 @@
-"""The method `mcp`, end to end with servers of the official SDK, on pipes and over HTTP."""
+"""The method `mcp`, end to end with servers on pipes and over HTTP, also of the official SDK."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kit.datasets import loaded
+from kit.runs import ran
 
 from bench.checks.method import check_method
 from bench.errors import UnavailableError, UsageError
-from bench.evaluation.plan import Plan
-from bench.evaluation.runner import Runner
 from bench.protocol import Library
-from bench.registry import build_method, load_dataset
+from bench.registry import build_method
 from bench.remote.catalogue import as_lines
 from bench.results.store import Result
 from bench.specs.spec import Spec, Value
@@ -33,18 +33,10 @@ def run(results: Path, server: str, limit: int = 20, **more: Value) -> Result:
     return ran(results, spec, limit)
 
 
-def ran(results: Path, spec: Spec, limit: int = 20) -> Result:
-    runner = Runner(results, load=lambda spec: load_dataset(str(spec)), build=build_method)
-    found = next(runner.run([Plan(Spec.of("starter"), spec, limit=limit)]))
-    if not isinstance(found, Result):
-        raise found
-    return found
-
-
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tools of the embedded dataset as the example of a command gets them."""
-    data = load_dataset("starter")
+    data = loaded("starter")
     file = tmp_path_factory.mktemp("mcp") / "tools.jsonl"
     file.write_text(as_lines(Library.of(data, data.card.template)), "utf-8")
     return file
@@ -53,13 +45,6 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def server(tools: Path) -> list[str]:
     return [*SERVER, "--search", str(tools)]
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """What docs/examples/search.py answers."""
-    program = ROOT / "docs" / "examples" / "search.py"
-    return ran(tmp_path_factory.mktemp("expected"), Spec.of("command", {"run": f"{sys.executable} {program}"}))
 
 
 @pytest.fixture
@@ -91,7 +76,7 @@ def gone(pid: int) -> bool:
 def test_a_process_gives_what_the_example_of_a_command_gives_and_ends(
     server: list[str], expected: Result, tmp_path: Path
 ) -> None:
-    command = shlex.join([*server, "--answer", "wrapped", "--pid", str(tmp_path / "pid")])
+    command = shlex.join([*server, "--sdk", "--answer", "wrapped", "--pid", str(tmp_path / "pid")])
     result = run(tmp_path / "r", command)
     assert result.metrics.n_failed == 0
     assert result.run["tool_id"].equals(expected.run["tool_id"])
@@ -155,7 +140,7 @@ def test_a_process_that_dies_fails_its_query_alone_and_is_not_started_for_ever(
 
 def test_a_process_passes_the_conformance_kit(server: list[str]) -> None:
     spec = Spec.of("mcp", {"server": shlex.join(server), "tool": "search"})
-    found = check_method(lambda: build_method(spec), load_dataset("starter"))
+    found = check_method(lambda: build_method(spec), loaded("starter"))
     assert [check for check in found if check.problem] == []
 
 

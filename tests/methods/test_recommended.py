@@ -8,6 +8,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from kit.datasets import loaded
 from kit.programs import program
 
 from bench.data.dataset import Dataset
@@ -15,7 +16,7 @@ from bench.methods.recommended import RECIPE
 from bench.protocol import History, Library, Method, Queries
 from bench.protocol.learning import learns
 from bench.protocol.parts import has_chance, methods_of, needs_history, needs_llm
-from bench.registry import build_method, load_dataset
+from bench.registry import build_method
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Make = Callable[..., Dataset]
@@ -28,7 +29,7 @@ def choice() -> ModuleType:
 
 
 def test_it_ranks_as_its_recipe(prepared: Prepared) -> None:
-    data = load_dataset("starter")
+    data = loaded("starter")
     queries = Queries.of(data, data.rows("test")[:20])
     found, recipe = (prepared(spec, data).rank(queries, 10) for spec in ("recommended", RECIPE))
     assert found.tools.tobytes() == recipe.tools.tobytes()
@@ -63,7 +64,7 @@ def test_past_queries_change_nothing(make: Make, prepared: Prepared) -> None:
 
 
 def test_it_was_chosen_on_past_queries_alone(choice: ModuleType) -> None:
-    data = load_dataset("starter")
+    data = loaded("starter")
     rows = choice.past_rows(data, 300)
     test = set(data.rows("test").tolist())
     assert len(rows) > 100
@@ -74,7 +75,7 @@ def test_it_was_chosen_on_past_queries_alone(choice: ModuleType) -> None:
 
 
 def test_the_values_are_those_of_a_method_without_history(choice: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = load_dataset("starter")
+    data = loaded("starter")
     rows = choice.past_rows(data, 30)
     library = Library.of(data, data.card.template)
     seen: list[int] = []

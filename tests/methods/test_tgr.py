@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kit.datasets import loaded
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
@@ -214,9 +215,8 @@ def test_the_content_of_the_graph_file_is_part_of_the_revision(graph_file: Path)
 
 
 def test_the_graph_of_rules_follows_most_producers(prepared: Prepared) -> None:
-    from bench.registry import load_dataset
 
-    made = load_dataset("starter")
+    made = loaded("starter")
     few, many = (prepared(f"tgr(base=bm25, most_producers={most})", made).facts()["edges"] for most in (1, 3))
     assert 0 < int(few) < int(many)
 

@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from kit.datasets import loaded
 
 from bench.data.tables import Parameter, Tool
 from bench.methods.tgr.candidates import candidate_pairs, parent_pairs, schema_pairs, text_pairs
 from bench.methods.tgr.documents import document
-from bench.registry import load_dataset
 
 
 def tool(name: str, takes: str = "", gives: str = "", *, parent: str = "", category: str = "c") -> Tool:
@@ -76,7 +76,7 @@ def test_an_empty_library_has_no_candidates() -> None:
 
 
 def test_schemas_and_parents_alone_keep_seven_of_eight_edges_of_starter_in_four_percent_of_its_pairs() -> None:
-    dataset = load_dataset("starter")
+    dataset = loaded("starter")
     codes = dataset.tool_codes
     pairs = {(int(a), int(b)) for a, b in candidate_pairs(dataset.tools, np.zeros((len(codes), 1), np.float32), 0)}
     edges = {tuple(sorted((codes[edge.dependent], codes[edge.prerequisite]))) for edge in dataset.edges}

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Tool
 from bench.methods.tgr.rules import name_words, rule_edges
-from bench.registry import load_dataset
 
 
 def tool(
@@ -228,19 +228,19 @@ def precision_and_recall(dataset: Dataset) -> tuple[float, float]:
 
 
 def test_the_rules_agree_with_the_annotated_edges_of_starter() -> None:
-    precision, recall = precision_and_recall(load_dataset("starter"))
+    precision, recall = precision_and_recall(loaded("starter"))
     assert precision >= 0.9
     assert recall >= 0.45
 
 
 def test_the_rules_agree_with_the_annotated_edges_of_apibank(mirror: Path) -> None:
-    precision, recall = precision_and_recall(load_dataset("apibank"))
+    precision, recall = precision_and_recall(loaded("apibank"))
     assert precision >= 0.9
     assert recall >= 0.5
 
 
 def test_edges_do_not_depend_on_the_order_of_the_library() -> None:
-    tools = load_dataset("starter").tools
+    tools = loaded("starter").tools
     turned = tools[::-1]
     assert {(tools[a].tool_id, tools[b].tool_id) for a, b in rule_edges(tools)} == {
         (turned[a].tool_id, turned[b].tool_id) for a, b in rule_edges(turned)

@@ -31,7 +31,7 @@ METRICS = parse_metrics(
     ]
 )
 Judgement = tuple[list[int], int]
-checked = settings(deadline=None, derandomize=True, max_examples=150)
+checked = settings(deadline=None, derandomize=True, max_examples=80)
 
 
 @dataclass(frozen=True)

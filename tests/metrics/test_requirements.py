@@ -23,7 +23,7 @@ METRICS = parse_metrics(
     [f"{name}@{k}" for name in ("recall", "ndcg", "pass", "hit", "map", "mrr", "mmrr", "tracc") for k in (1, 2, 3, 5)]
 )
 Requirement = tuple[list[int], int]
-checked = settings(deadline=None, derandomize=True, max_examples=120)
+checked = settings(deadline=None, derandomize=True, max_examples=60)
 
 
 def judged(*queries: Sequence[Requirement], forbidden: Sequence[Sequence[int]] = ()) -> Gold:

@@ -110,20 +110,21 @@ def test_the_cases_hold_every_hard_case() -> None:
     assert sum(not case.is_tied for case in cases) > 10
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_low_and_high_are_the_worst_and_best_of_all_orders(metric: str) -> None:
-    column = METRICS.index(metric)
-    for case, band in compared():
-        values = case.values[:, column]
-        assert band.low[column] == pytest.approx(values.min(), abs=1e-12), case
-        assert band.high[column] == pytest.approx(values.max(), abs=1e-12), case
+def wrong(within: NDArray[np.bool_]) -> list[str]:
+    """The metrics of which something does not hold."""
+    return [METRICS[column] for column in np.flatnonzero(~within)]
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_the_expected_value_lies_within_the_band(metric: str) -> None:
-    column = METRICS.index(metric)
+def test_low_and_high_are_the_worst_and_best_of_all_orders() -> None:
     for case, band in compared():
-        assert band.low[column] - 1e-12 <= band.expected[column] <= band.high[column] + 1e-12, case
+        assert wrong(np.isclose(band.low, case.values.min(axis=0), rtol=0, atol=1e-12)) == [], case
+        assert wrong(np.isclose(band.high, case.values.max(axis=0), rtol=0, atol=1e-12)) == [], case
+
+
+def test_the_expected_value_lies_within_the_band() -> None:
+    for case, band in compared():
+        within = (band.low - 1e-12 <= band.expected) & (band.expected <= band.high + 1e-12)
+        assert wrong(within) == [], case
 
 
 def test_the_expected_value_is_the_mean_of_all_orders_within_its_error() -> None:
@@ -144,7 +145,7 @@ def test_many_queries_average_to_the_mean_of_their_own_bands() -> None:
     random = np.random.default_rng(1)
     cases = [
         Case(tuple(random.integers(0, 3, size=5).astype(float).tolist()), {int(random.integers(5)): 1, 4: 2}, 3)
-        for _ in range(1500)
+        for _ in range(400)
     ]
     band = band_of(cases)
     low, high, mean = (

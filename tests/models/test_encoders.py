@@ -356,10 +356,19 @@ def test_vectors_of_different_lengths_are_told(folder: Path, model: Counting, mo
 # Backends -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("backend", "tolerance"), [("openvino", 1e-5), ("openvino-bf16", 0.02)])
-def test_a_backend_gives_nearly_the_same_vectors_under_an_identity_of_its_own(backend: Any, tolerance: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "backend", "tolerance"),
+    [
+        ("tiny", "openvino", 1e-5),
+        pytest.param(EMBEDDED, "openvino-bf16", 0.02, marks=pytest.mark.slow("trained models")),
+    ],
+)
+def test_a_backend_gives_nearly_the_same_vectors_under_an_identity_of_its_own(
+    name: str, backend: Any, tolerance: float, tiny_models: dict[str, str]
+) -> None:
+    name = tiny_models["encoder"] if name == "tiny" else name
     texts = ["find a room", "book a seat on a train " * 20, "a", ""]
-    torch_encoder, other = Encoder(EMBEDDED), Encoder(EMBEDDED, backend=backend)
+    torch_encoder, other = Encoder(name), Encoder(name, backend=backend)
     other.preflight()
     expected, vectors = torch_encoder.encode(texts), other.encode(texts)
     np.testing.assert_allclose(vectors, expected, atol=tolerance)

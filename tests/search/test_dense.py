@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -30,22 +31,19 @@ def vectors(seed: int, count: int, size: int, dtype: Any = np.float32) -> NDArra
 def reference(queries: NDArray[Any], tools: NDArray[Any], similarity: Similarity) -> NDArray[np.float64]:
     left, right = queries.astype(np.float64), tools.astype(np.float64)
     if similarity == "dot":
-        return np.array(
-            [[sum(a * b for a, b in zip(q, t, strict=True)) for t in right.tolist()] for q in left.tolist()]
-        )
+        return np.array([(query * right).sum(axis=1) for query in left])
     if similarity == "cosine":
         return np.array(1 - cdist(left, right, "cosine"))
     return np.array(-cdist(left, right, "cityblock" if similarity == "l1" else "euclidean"))
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
-@pytest.mark.parametrize(("queries", "tools", "size"), SHAPES)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_similarities_equal_scipy_s(similarity: Similarity, queries: int, tools: int, size: int, dtype: Any) -> None:
-    left, right = vectors(1, queries, size, dtype), vectors(2, tools, size, dtype)
-    found = similarities(left, right, similarity)
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, reference(left, right, similarity), rtol=0, atol=1e-10)
+def test_similarities_equal_scipy_s(similarity: Similarity) -> None:
+    for (queries, tools, size), dtype in itertools.product(SHAPES, (np.float32, np.float64)):
+        left, right = vectors(1, queries, size, dtype), vectors(2, tools, size, dtype)
+        found, expected = similarities(left, right, similarity), reference(left, right, similarity)
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10, err_msg=f"{queries} {tools} {size} {dtype}")
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)

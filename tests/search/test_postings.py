@@ -7,11 +7,12 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.datasets import loaded
 
 import bench.search.lexical as lexical
 from bench.protocol import Library, Queries, Ranking
 from bench.protocol.ranking import Violation
-from bench.registry import build_method, load_dataset
+from bench.registry import build_method
 from bench.search.postings import rank_postings
 from bench.search.topk import top_k
 
@@ -40,7 +41,7 @@ def searches(draw: st.DrawFn) -> tuple[sp.csr_matrix, sp.csr_matrix, int, bool]:
     return matrix(documents), matrix(queries), draw(st.integers(1, 45)), draw(st.booleans())
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=120)
 @given(searches())
 def test_postings_rank_as_products_do(search: tuple[sp.csr_matrix, sp.csr_matrix, int, bool]) -> None:
     weights, queries, depth, shared = search
@@ -92,7 +93,7 @@ def test_a_score_that_is_no_number_is_named() -> None:
 
 @pytest.mark.parametrize("method", ["bm25", "bm25-fields", "bm25-okapi", "tfidf", "tfidf(sublinear=true)"])
 def test_methods_rank_large_libraries_as_small_ones(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    starter = load_dataset("starter")
+    starter = loaded("starter")
     queries = Queries.of(starter, starter.rows("test"))
     searching = build_method(method)
     searching.index(Library.of(starter, starter.card.template))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench.errors import UsageError
 from bench.specs.spec import Spec, Value, format_value, parse, parse_value
 
-checked = settings(deadline=None, derandomize=True, max_examples=200)
+checked = settings(deadline=None, derandomize=True, max_examples=100)
 
 names = st.from_regex(r"[\w./:+\-@%~*]+", fullmatch=True)
 keys = st.from_regex(r"[A-Za-z_]\w*", fullmatch=True)
@@ -94,7 +94,7 @@ def test_arguments_laid_over_replace_and_add(spec: Spec, more: dict[str, Value])
 
 
 @given(st.text(st.sampled_from('ab1.e-_ ()[]=,"\\\n٣\ud83d')) | st.text())
-@settings(deadline=None, derandomize=True, max_examples=500)
+@settings(deadline=None, derandomize=True, max_examples=250)
 def test_any_text_is_a_spec_with_one_canonical_form_or_refused_in_a_sentence(text: str) -> None:
     try:
         spec = parse(text)
