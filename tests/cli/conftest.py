@@ -1,15 +1,20 @@
-"""What commands are run on: vectors planted in the cache, and results."""
+"""What commands are run on: vectors planted in the cache, a small dataset, and results made once in a run."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from kit.once import Once
+from kit.results import LOCKS, of_this_run
 
+from bench.__main__ import run
 from bench.models.encoders import EMBEDDED, Encoder
+from bench.storage.paths import results_folder
 from bench.storage.vectorcache import VectorCache, text_key
 
 
@@ -49,3 +54,22 @@ def folder(tmp_path: Path) -> Path:
     (made / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tcrm.find\t2\nq3\tmap.route\t1\n")
     (made / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq2\tcrm.find\t1\nq2\tpost.send\t1\n")
     return made
+
+
+@pytest.fixture(scope="session")
+def lexical_results(once: Once, shared_cache: Path) -> Path:
+    """Results of three lexical methods and of chance on starter, made once in a run: read them, or change a copy."""
+    words = [word for name in ("bm25", "tfidf", "bm25-okapi", "random") for word in ("-m", name)]
+
+    def make(folder: Path) -> None:
+        with of_this_run(shared_cache):
+            assert run(["run", *words, "-d", "starter", "-q", "--results", str(folder)]) == 0
+
+    return once("lexical-results", make)
+
+
+@pytest.fixture
+def lexical(lexical_results: Path, isolated: None) -> Path:
+    """A copy of `lexical_results`, as this test's own results."""
+    shutil.copytree(lexical_results, results_folder(), ignore=LOCKS)
+    return results_folder()

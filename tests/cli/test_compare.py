@@ -40,12 +40,7 @@ def run_file(folder: Path, name: str, dataset: Dataset, right: Callable[[int], b
     return path
 
 
-@pytest.fixture
-def lexical(bench: Bench) -> None:
-    bench("run", "-q", "-d", "starter", "-m", "bm25", "-m", "tfidf", "-m", "bm25-okapi")
-
-
-def test_differences_are_those_of_the_stored_values(bench: Bench, lexical: None) -> None:
+def test_differences_are_those_of_the_stored_values(bench: Bench, lexical: Path) -> None:
     said = bench("compare", "bm25@starter", "tfidf@starter", "--json").json
     first, second = (find_result(Path("../results"), f"{name}@starter") for name in ("bm25", "tfidf"))
     for metric in said["datasets"][0]["metrics"]:
@@ -73,7 +68,7 @@ def test_differences_are_those_of_the_stored_values(bench: Bench, lexical: None)
     assert said["family"] == f"{len(every)} comparisons with bm25: 1 system x {len(every)} metrics"
 
 
-def test_results_folders_and_run_files_are_equal_citizens(bench: Bench, lexical: None, starter: Dataset) -> None:
+def test_results_folders_and_run_files_are_equal_citizens(bench: Bench, lexical: Path, starter: Dataset) -> None:
     path = run_file(Path.cwd(), "mine", starter, lambda i: True)
     identifier = find_result(Path("../results"), "bm25@starter").manifest.result_id
     folder = find_result(Path("../results"), "tfidf@starter").folder
@@ -122,7 +117,7 @@ def test_the_queries_that_moved_most_come_with_their_texts(bench: Bench, starter
     )
 
 
-def test_slices_part_the_queries(bench: Bench, lexical: None) -> None:
+def test_slices_part_the_queries(bench: Bench, lexical: Path) -> None:
     said = bench("compare", "bm25@starter", "tfidf@starter", "--by", "gold", "--by", "prerequisite", "--json").json
     slices = said["datasets"][0]["slices"]
     for name in ("gold", "prerequisite"):
@@ -132,7 +127,7 @@ def test_slices_part_the_queries(bench: Bench, lexical: None) -> None:
     assert "has no slice 'colour'" in bench("compare", "bm25@starter", "tfidf@starter", "--by", "colour", code=2).err
 
 
-def test_several_datasets_are_compared_by_ranks_and_means(bench: Bench, lexical: None, mirror: Path) -> None:
+def test_several_datasets_are_compared_by_ranks_and_means(bench: Bench, lexical: Path, mirror: Path) -> None:
     methods = ("bm25", "tfidf", "bm25-okapi")
     bench("run", "-q", "-d", "apibank", *(word for name in methods for word in ("-m", name)))
     said = bench("compare", *methods, "-d", "starter", "-d", "apibank", "--json").json
@@ -160,7 +155,7 @@ def test_several_datasets_are_compared_by_ranks_and_means(bench: Bench, lexical:
     assert "apibank has bm25, and starter has bm25, tfidf: name the same methods on each dataset" in err
 
 
-def test_what_is_not_on_the_same_queries_is_refused_and_says_why(bench: Bench, lexical: None) -> None:
+def test_what_is_not_on_the_same_queries_is_refused_and_says_why(bench: Bench, lexical: Path) -> None:
     bench("run", "-q", "-d", "starter", "--limit", 20, "-m", "bm25", "--results", "short")
     short = next(path.parent for path in Path("short").glob("*/*/manifest.json"))
     err = bench("compare", "tfidf@starter", short, code=6).err
@@ -171,13 +166,13 @@ def test_what_is_not_on_the_same_queries_is_refused_and_says_why(bench: Bench, l
     assert "recall@77" in bench("compare", "bm25@starter", "tfidf@starter", "-m", "recall@77", code=2).err
 
 
-def test_a_run_file_without_a_dataset_is_refused(bench: Bench, lexical: None, starter: Dataset) -> None:
+def test_a_run_file_without_a_dataset_is_refused(bench: Bench, lexical: Path, starter: Dataset) -> None:
     path = run_file(Path.cwd(), "mine", starter, lambda i: True)
     assert "name its dataset" in bench("compare", "bm25@starter", path, code=2).err
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "csv", "latex", "json"])
-def test_every_form_names_every_system(bench: Bench, lexical: None, form: str) -> None:
+def test_every_form_names_every_system(bench: Bench, lexical: Path, form: str) -> None:
     said = bench("compare", "bm25@starter", "tfidf@starter", "bm25-okapi@starter", "--format", form)
     assert all(name in said.out for name in ("bm25", "tfidf", "bm25-okapi"))
     again = bench("compare", "bm25@starter", "tfidf@starter", "bm25-okapi@starter", "--format", form)
@@ -188,19 +183,19 @@ def test_every_form_names_every_system(bench: Bench, lexical: None, form: str) -
         assert max(map(len, said.out.splitlines())) <= 100
 
 
-def test_a_picture_is_written_whole(bench: Bench, lexical: None) -> None:
+def test_a_picture_is_written_whole(bench: Bench, lexical: Path) -> None:
     bench("compare", "bm25@starter", "tfidf@starter", "--picture", "out/picture.svg")
     assert Path("out/picture.svg").read_text("utf-8").startswith("<svg")
 
 
-def test_what_steers_a_terminal_does_not_reach_it(bench: Bench, lexical: None, starter: Dataset) -> None:
+def test_what_steers_a_terminal_does_not_reach_it(bench: Bench, lexical: Path, starter: Dataset) -> None:
     path = run_file(Path.cwd(), "a\x1b[31mred", starter, lambda i: True)
     said = bench("compare", "bm25@starter", f"{path}@starter", "-m", "recall@5")
     assert "\x1b" not in said.out
     assert "a\N{REPLACEMENT CHARACTER}[31mred" in said.out
 
 
-def test_a_name_too_long_for_a_file_is_no_error_of_ours(bench: Bench, lexical: None) -> None:
+def test_a_name_too_long_for_a_file_is_no_error_of_ours(bench: Bench, lexical: Path) -> None:
     long = f"dense(encoder={'x' * 300})@starter"
     assert "there is no result" in bench("compare", "bm25@starter", long, code=2).err
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.processes import Command, forked
 
 from bench.errors import EXIT_CODES, UsageError
 from bench.registry import dataset_entry
@@ -324,21 +325,16 @@ def test_a_reader_that_goes_away_is_no_error(bench: Bench) -> None:
     assert said == ""
 
 
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_check_whose_reader_goes_away_still_comes_to_its_exit_code(bench: Bench, form: list[str]) -> None:
+def test_a_check_whose_reader_goes_away_still_comes_to_its_exit_code(bench: Bench) -> None:
     bench("run", "-m", "random", "-d", "starter", "--limit", 4)
     (metrics,) = results_folder().glob("*/*/metrics.json")
     metrics.write_text(metrics.read_text().replace("0.", "1."))
     Path("hasty.py").write_text(METHODS)
-    for command in (["submit", "check", str(results_folder())], ["check", "method", "hasty:Twice"]):
-        reading, writing = os.pipe()
-        os.close(reading)
-        done = subprocess.run(
-            [sys.executable, "-m", "bench", *command, *form], stdout=writing, stderr=subprocess.PIPE, check=False
-        )
-        os.close(writing)
-        assert done.returncode == 1, (command, done.stderr)
-        assert b"Traceback" not in done.stderr
+    checks = (["submit", "check", str(results_folder())], ["check", "method", "hasty:Twice"])
+    commands = [Command([*check, *form], "closed") for check in checks for form in ([], ["--json"])]
+    for command, done in zip(commands, forked(commands, "bench.checks.method"), strict=True):
+        assert done.code == 1, (command, done.err)
+        assert "Traceback" not in done.err
 
 
 def test_the_exit_codes_are_those_of_the_documents_and_of_the_help(bench: Bench) -> None:

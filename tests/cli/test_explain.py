@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
+from bench.results.store import find_result
+
 Bench = Callable[..., Any]
 
 
 @pytest.fixture
-def results(bench: Bench) -> list[str]:
+def results(lexical: Path) -> list[str]:
     """Ids of runs of bm25 and tfidf on starter."""
-    stored = bench("run", "-m", "bm25", "-m", "tfidf", "--json").json
-    return [str(item["manifest"]["result_id"]) for item in stored]
+    return [find_result(lexical, f"{method}@starter").manifest.result_id for method in ("bm25", "tfidf")]
 
 
 def test_a_query_is_shown_with_its_gold_and_what_stood_above_it(bench: Bench, results: list[str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
-import sys
 import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from kit.processes import Command, forked
 
 from bench.errors import UsageError
 from bench.gating.baseline import read_baseline, write_baseline
@@ -28,12 +29,10 @@ POLICY = 'margin = 0.02\n[[rule]]\nmetric = "recall@5"\n[[rule]]\nmetric = "ndcg
 
 
 @pytest.fixture
-def blessed(bench: Bench) -> Path:
-    """A baseline of bm25 on starter, a policy next to it, and results of bm25 and random, in the working folder."""
-    bench("run", "-q", "-m", "bm25", "-m", "random", "-d", "starter")
+def blessed(bench: Bench, ready: Path, starter_baseline: Path) -> Path:
+    """A baseline of bm25 on starter and a policy in the working folder, and results of bm25 and random among others."""
     Path("gate.toml").write_text(POLICY)
-    bench("bless", "bm25@starter", "--out", "b.json", "--by", "a person")
-    return Path("b.json")
+    return Path(shutil.copy(starter_baseline, "b.json"))
 
 
 def gate(bench: Bench, candidate: str, *more: object, code: int) -> Any:
@@ -130,7 +129,7 @@ def test_what_is_missing_or_damaged_was_not_run_and_has_its_report(
 
 
 def test_a_damaged_result_was_not_run(bench: Bench, blessed: Path, tmp_path: Path) -> None:
-    (table,) = (tmp_path / "results").glob("*/bm25-*/per_query.parquet")
+    table = find_result(tmp_path / "results", "bm25@starter").folder / "per_query.parquet"
     table.write_bytes(table.read_bytes()[:100])
     assert "truncated or changed" in gate(bench, "bm25@starter", code=3).out
 
@@ -156,33 +155,25 @@ def test_a_report_that_cannot_be_written_is_no_pass(bench: Bench, blessed: Path)
 
 
 def test_the_code_does_not_hang_on_whether_somebody_reads_the_report(bench: Bench, blessed: Path) -> None:
-    """`bench gate ... | true`: a regression is one, and the files are there."""
+    """`bench gate ... | true`: a regression is one, and the files are there. On a full disk nothing is a pass."""
+    judged = ["--baseline", "b.json", "--policy", "gate.toml"]
+    commands, codes = [], []
     for candidate, code in (("random@starter", 1), ("nothing@starter", 3), ("bm25@starter", 0)):
         for more in ([], ["--json"], ["--github"], ["--json", "--github"]):
-            reading, writing = os.pipe()
-            os.close(reading)
-            files = ["--junit", "x.xml", "--markdown", "x.md"]
-            options = ["--baseline", "b.json", "--policy", "gate.toml", *files, *more]
-            done = subprocess.run(
-                [sys.executable, "-m", "bench", "gate", candidate, *options],
-                stdout=writing,
-                stderr=writing if more else subprocess.PIPE,
-                text=True,
-                check=False,
-            )
-            os.close(writing)
-            assert done.returncode == code, (candidate, more, done.stderr)
-            assert not done.stderr
-            for name in ("x.xml", "x.md"):
-                Path(name).unlink()
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_report_that_the_disk_has_no_room_for_is_no_pass(bench: Bench, blessed: Path) -> None:
-    for candidate, code in (("bm25@starter", 3), ("random@starter", 1)):
-        command = [sys.executable, "-m", "bench", "gate", candidate, "--baseline", "b.json", "--policy", "gate.toml"]
-        with Path("/dev/full").open("w") as full:
-            assert subprocess.run(command, stdout=full, check=False).returncode == code
+            files = ["--junit", f"{len(codes)}.xml", "--markdown", f"{len(codes)}.md"]
+            commands.append(Command(["gate", candidate, *judged, *files, *more], "closed", "closed" if more else ""))
+            codes.append(code)
+    written = len(codes)
+    if Path("/dev/full").exists():
+        for candidate, code in (("bm25@starter", 3), ("random@starter", 1)):
+            commands.append(Command(["gate", candidate, *judged], "/dev/full"))
+            codes.append(code)
+    ended = forked(commands, "bench.cli.gate", "bench.gating.judge", "bench.registry")
+    assert [done.code for done in ended] == codes
+    assert not [done.err for done in ended[:written] if done.err]
+    for number in range(written):
+        assert Path(f"{number}.xml").is_file()
+        assert Path(f"{number}.md").is_file()
 
 
 def test_a_place_of_results_that_cannot_be_was_not_run(

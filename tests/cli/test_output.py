@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.processes import Command, forked
 
 Bench = Callable[..., Any]
 
@@ -24,13 +25,13 @@ def process(*arguments: str, shell: str = "", **environment: str) -> subprocess.
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("arguments", [("list", "metrics"), ("list", "metrics", "--json"), ("schema", "manifest")])
-def test_a_full_disk_under_standard_output_is_told(arguments: tuple[str, ...]) -> None:
-    done = process(*arguments, shell="> /dev/full")
-    assert done.returncode == 7
-    assert done.stderr == (
-        "bench: cannot write what was asked for: No space left on device. Stored results are not touched by it.\n"
-    )
+def test_a_full_disk_under_standard_output_is_told() -> None:
+    asked = [("list", "metrics"), ("list", "metrics", "--json"), ("schema", "manifest")]
+    for done in forked([Command(arguments, str(FULL)) for arguments in asked]):
+        assert done.code == 7
+        assert done.err == (
+            "bench: cannot write what was asked for: No space left on device. Stored results are not touched by it.\n"
+        )
 
 
 def test_closed_streams_do_not_break_a_run(tmp_path: Path) -> None:
@@ -82,8 +83,7 @@ def test_a_dataset_without_judged_queries_is_no_crash(bench: Bench, folder: Path
     assert "0 judged queries (test)" in bench("show", "bm25@mine").out
 
 
-def test_a_run_file_is_marked_in_a_comparison(bench: Bench) -> None:
-    bench("run", "-m", "bm25")
+def test_a_run_file_is_marked_in_a_comparison(bench: Bench, lexical: Path) -> None:
     Path("mine.trec").write_text(bench("show", "bm25@starter", "--format", "trec").out)
     said = bench("score", "mine.trec", "-d", "starter").out
     assert "; from a run file" in " ".join(said.split())

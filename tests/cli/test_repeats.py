@@ -4,27 +4,55 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from kit.once import Once
+from kit.results import LOCKS, of_this_run
 
 import bench as library
+from bench.__main__ import run
 from bench.errors import UsageError
 from bench.gating.baseline import answers_digest
 from bench.results.store import Result, find_result
 from bench.session import session
 
 Bench = Callable[..., Any]
+Beside = Callable[[str], None]
+
+
+@pytest.fixture(scope="session")
+def repeated_results(once: Once, shared_cache: Path) -> Path:
+    """Three random orders of starter, made once in a run."""
+
+    def make(folder: Path) -> None:
+        with of_this_run(shared_cache):
+            command = ["run", "-m", "random", "-d", "starter", "-q", "--repeats", "3"]
+            assert run([*command, "--results", str(folder)]) == 0
+
+    return once("repeated-results", make)
 
 
 @pytest.fixture
-def repeated(bench: Bench, tmp_path: Path) -> Result:
-    """Three random orders of starter."""
-    bench("run", "-m", "random", "-d", "starter", "-q", "--repeats", "3")
+def repeated(repeated_results: Path, tmp_path: Path) -> Result:
+    """A copy of them, as this test's own results."""
+    shutil.copytree(repeated_results, tmp_path / "results", ignore=LOCKS)
     return find_result(tmp_path / "results", "random@starter")
+
+
+@pytest.fixture
+def beside(repeated: Result, lexical_results: Path, tmp_path: Path) -> Beside:
+    """Put a result without repeats beside them."""
+
+    def beside(method: str) -> None:
+        folder = find_result(lexical_results, f"{method}@starter").folder
+        shutil.copytree(folder, tmp_path / "results" / "starter" / folder.name)
+
+    return beside
 
 
 def test_run_and_show_tell_the_variance_and_what_more_repeats_bring(bench: Bench, repeated: Result) -> None:
@@ -83,7 +111,7 @@ def test_a_run_is_written_repeat_by_repeat(bench: Bench, repeated: Result) -> No
     assert "--repeat goes with" in bench("show", "random@starter", "--repeat", "2", code=2).err
 
 
-def test_explain_shows_the_first_repeat_and_any_other(bench: Bench, repeated: Result) -> None:
+def test_explain_shows_the_first_repeat_and_any_other(bench: Bench, repeated: Result, beside: Beside) -> None:
     query = repeated.per_query["query_id"][0].as_py()
     first = bench("explain", "random@starter", query)
     assert "repeat 1 of 3 (--repeat N shows another)" in first.out
@@ -97,16 +125,18 @@ def test_explain_shows_the_first_repeat_and_any_other(bench: Bench, repeated: Re
     # The method that is made again draws as in that repeat: its ranks agree.
     assert found["why"] is not None or "gives no" in (found["missing"] or "")
     assert "there is no repeat 4" in bench("explain", "random@starter", query, "--repeat", "4", code=2).err
-    bench("run", "-m", "bm25", "-d", "starter", "-q")
+    beside("bm25")
     assert (
         "has no repeats; there is no repeat 2" in bench("explain", "bm25@starter", query, "--repeat", "2", code=2).err
     )
-    beside = bench("explain", "bm25@starter", query, "--against", "random@starter", "--repeat", "2").out
-    assert "repeat 2 of 3" in beside
+    both = bench("explain", "bm25@starter", query, "--against", "random@starter", "--repeat", "2").out
+    assert "repeat 2 of 3" in both
 
 
-def test_a_result_with_repeats_compares_with_one_without_and_says_so(bench: Bench, repeated: Result) -> None:
-    bench("run", "-m", "bm25", "-d", "starter", "-q")
+def test_a_result_with_repeats_compares_with_one_without_and_says_so(
+    bench: Bench, repeated: Result, beside: Beside
+) -> None:
+    beside("bm25")
     said = bench("compare", "bm25@starter", "random@starter", "--metric", "recall@5")
     assert "random: synthetic queries, 3 repeats" in said.out
     report = bench("compare", "bm25@starter", "random@starter", "--metric", "recall@5", "--format", "json").json
@@ -115,7 +145,7 @@ def test_a_result_with_repeats_compares_with_one_without_and_says_so(bench: Benc
     means = {item["system"]: item["mean"] for item in report["datasets"][0]["metrics"][0]["standings"]}
     assert means["random"] == pytest.approx(repeated.metrics.metrics["recall@5"].mean)
     # Of one method with and without, each is named by its id.
-    bench("run", "-m", "random", "-d", "starter", "-q")
+    beside("random")
     assert "3 repeats" in bench("show", "random@starter", code=2).err
 
 
@@ -169,8 +199,9 @@ def test_python_takes_and_shows_repeats(tmp_path: Path) -> None:
             library.run("random", "starter", repeats=wrong)  # type: ignore[arg-type]
 
 
-def test_the_site_shows_repeats(bench: Bench, repeated: Result, tmp_path: Path) -> None:
-    bench("run", "-m", "random", "-m", "bm25", "-d", "starter", "-q")
+def test_the_site_shows_repeats(bench: Bench, repeated: Result, beside: Beside, tmp_path: Path) -> None:
+    beside("random")
+    beside("bm25")
     bench("leaderboard", "build", "--out", tmp_path / "site", "--downloads")
     site = tmp_path / "site"
     result_id = repeated.manifest.result_id

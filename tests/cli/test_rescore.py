@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,16 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from bench.results.store import MANIFEST, PER_QUERY, RUN, Result
+from bench.results.store import MANIFEST, PER_QUERY, RUN, Result, find_result
 
 Bench = Callable[..., Any]
 
 
 @pytest.fixture
-def fresh(bench: Bench, tmp_path: Path) -> list[Path]:
-    """Two results of today."""
-    bench("run", "-m", "bm25", "-m", "tfidf", "-d", "starter", "-q", "--results", tmp_path / "r")
-    return sorted((tmp_path / "r" / "starter").iterdir())
+def fresh(lexical_results: Path, tmp_path: Path) -> list[Path]:
+    """Copies of two results of today."""
+    made = (find_result(lexical_results, f"{method}@starter").folder for method in ("bm25", "tfidf"))
+    return [Path(shutil.copytree(folder, tmp_path / "r" / "starter" / folder.name)) for folder in made]
 
 
 def as_of_protocol_1(folder: Path) -> None:

@@ -13,8 +13,8 @@ Bench = Callable[..., Any]
 
 @pytest.mark.parametrize("form", ["trec", "jsonl"])
 @pytest.mark.parametrize("method", ["bm25", "random", "nearest-bundle(base=bm25)"])
-def test_a_run_that_was_written_scores_as_it_did(bench: Bench, method: str, form: str) -> None:
-    (result,) = bench("run", "-m", method, "--json").json
+def test_a_run_that_was_written_scores_as_it_did(bench: Bench, ready: Path, method: str, form: str) -> None:
+    result = bench("show", f"{method}@starter", "--json").json
     Path(f"mine.{form}").write_text(bench("show", result["manifest"]["result_id"], "--format", form).out, "utf-8")
     again = bench("score", f"mine.{form}", "--dataset", "starter", "--json").json
     assert again["manifest"]["method"]["spec"] == "mine"

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
+from bench.results.store import find_result
+
 Bench = Callable[..., Any]
 
 
 @pytest.fixture
-def result(bench: Bench) -> str:
+def result(lexical: Path) -> str:
     """The id of a run of bm25 on starter, whose 134 test queries are 126 judged ones and 8 without gold."""
-    (stored,) = bench("run", "-m", "bm25", "--json").json
-    return str(stored["manifest"]["result_id"])
+    return find_result(lexical, "bm25@starter").manifest.result_id
 
 
 def rows(table: str) -> dict[str, list[str]]:

@@ -24,8 +24,7 @@ def valid(report: dict[str, Any]) -> dict[str, Any]:
     return report
 
 
-def test_the_worst_tools_come_first_with_what_decides(bench: Bench) -> None:
-    bench("run", "-m", "bm25", "-d", "starter")
+def test_the_worst_tools_come_first_with_what_decides(bench: Bench, lexical: Path) -> None:
     said = bench("tools", "bm25@starter").out
     lines = said.splitlines()
     assert lines[0] == "bm25 @ starter (test)"
@@ -39,8 +38,7 @@ def test_the_worst_tools_come_first_with_what_decides(bench: Bench) -> None:
     assert max(map(len, lines)) <= 100
 
 
-def test_json_has_every_tool_and_follows_its_schema(bench: Bench) -> None:
-    bench("run", "-m", "bm25", "-d", "starter")
+def test_json_has_every_tool_and_follows_its_schema(bench: Bench, lexical: Path) -> None:
     report = valid(bench("tools", "bm25@starter", "--k", "10", "--json").json)
     recall = bench("show", "bm25@starter", "--json").json["metrics"]["metrics"]["recall@10"]
     assert (report["k"], len(report["tools"]), recall["n"]) == (10, 179, report["judged"])
@@ -64,8 +62,7 @@ def test_what_must_be_known_of_a_result_is_said(bench: Bench, tmp_path: Path) ->
     assert note in (tmp_path / "page.html").read_text("utf-8")
 
 
-def test_one_tool_is_shown_with_its_queries(bench: Bench) -> None:
-    bench("run", "-m", "bm25", "-d", "starter")
+def test_one_tool_is_shown_with_its_queries(bench: Bench, lexical: Path) -> None:
     said = bench("tools", "bm25@starter", "--tool", "rolobox.find_contact").out
     assert "Wanted by 14 queries, found in the first 5 of 0. Median rank 96, not ranked at all in 6." in said
     assert "Missed: queries that want it, and what they show (14)" in said
@@ -168,8 +165,7 @@ class Alone(HTMLParser):
         self.asked += [value or "" for name, value in attrs if name in {"src", "href"}]
 
 
-def test_a_page_needs_no_other_file(bench: Bench, tmp_path: Path) -> None:
-    bench("run", "-m", "bm25", "-d", "starter")
+def test_a_page_needs_no_other_file(bench: Bench, lexical: Path, tmp_path: Path) -> None:
     page = tmp_path / "tools.html"
     said = bench("tools", "bm25@starter", "--html", page)
     assert said.out.strip() == f"written to {page}"
@@ -224,13 +220,11 @@ def test_texts_from_outside_are_neither_obeyed_nor_run(bench: Bench, folder: Pat
         (("--k", "0"), "0 is not in the range x>=1"),
     ],
 )
-def test_what_cannot_be_reported_is_refused(bench: Bench, more: tuple[str, ...], message: str) -> None:
-    bench("run", "-m", "bm25", "-d", "starter")
+def test_what_cannot_be_reported_is_refused(bench: Bench, lexical: Path, more: tuple[str, ...], message: str) -> None:
     assert message in " ".join(bench("tools", "bm25@starter", *more, code=2).err.split())
 
 
-def test_a_page_that_cannot_be_written_is_a_sentence(bench: Bench, tmp_path: Path) -> None:
-    bench("run", "-m", "bm25", "-d", "starter")
+def test_a_page_that_cannot_be_written_is_a_sentence(bench: Bench, lexical: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said = bench("tools", "bm25@starter", "--html", tmp_path / "file" / "page.html", code=7)
     assert "page.html" in said.err
