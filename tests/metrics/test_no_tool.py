@@ -59,7 +59,7 @@ def test_the_means_are_the_statistics(rows: list[tuple[float, bool, bool]]) -> N
     assert found[:, 1].mean() == pytest.approx(float(np.mean(risks)), abs=1e-12)
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(deadline=None, derandomize=True, max_examples=20)
 @given(st.lists(st.tuples(SCORES, st.booleans(), st.booleans()), min_size=4, max_size=12), st.integers(0, 11))
 def test_the_values_are_influences(rows: list[tuple[float, bool, bool]], which: int) -> None:
     """A value less the mean is the derivative by the query's weight: here, of weights that are numbers of copies."""
