@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.interpreter import Interpreter
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -68,6 +68,8 @@ class BaseFinder:
     def find_distributions(context):
         return (one for one in PathFinder.find_distributions(context) if canonicalize_name(one.name) in base)
 sys.meta_path = [BaseFinder if finder is PathFinder else finder for finder in sys.meta_path]
+for name in [name for name in sys.modules if name.partition(".")[0] in hidden]:
+    del sys.modules[name]
 """
 
 
@@ -81,13 +83,11 @@ def parts() -> str:
 
 
 @pytest.fixture
-def light_python(parts: str, tmp_path: Path) -> Light:
+def light_python(interpreter: Interpreter, parts: str, tmp_path: Path) -> Light:
     """Run a program in an interpreter, in an empty folder, to which nothing but the base is installed."""
 
-    def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", FINDER + program, parts, *arguments]
-        wide = {**os.environ, "COLUMNS": "250", **environment}
-        return subprocess.run(command, cwd=tmp_path, env=wide, capture_output=True, text=True)
+    def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return interpreter(FINDER + program, parts, *arguments, folder=tmp_path, code=None, COLUMNS="250")
 
     return run
 

@@ -12,8 +12,11 @@ import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from kit.interpreter import Interpreter
+from kit.once import Once
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -22,12 +25,10 @@ FOLDERS = ("bench", "datasets", "leaderboard", "methods")
 OWN_NAMES = ("methods", "datasets", "leaderboard")
 
 
-def run(program: str, cwd: Path, *before: Path, options: tuple[str, ...] = ()) -> str:
+def run(program: str, cwd: Path, *before: Path) -> str:
     """What a program prints in a fresh interpreter, with folders first on its path."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder) for folder in before)}
-    done = subprocess.run(
-        [sys.executable, *options, "-c", program], cwd=cwd, env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=cwd, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -41,9 +42,17 @@ def test_the_folder_of_datasets_is_no_package_of_its_own() -> None:
     assert list((ROOT / "datasets").glob("__init__.*")) == []
 
 
-def test_datasets_is_hugging_faces_package_in_the_checkouts_root() -> None:
-    program = 'import sys, datasets; assert sys.path[0] == ""; print(datasets.__file__); datasets.load_dataset'
-    assert not Path(run(program, ROOT)).is_relative_to(ROOT / "datasets")
+def test_datasets_is_hugging_faces_package_in_the_checkouts_root_beside_those_of_bench() -> None:
+    program = """
+import sys
+assert sys.path[0] == ""
+import bench.datasets.starter.loader, datasets, bench.methods.tgr.method
+datasets.load_dataset
+print(datasets.__name__, bench.datasets.starter.loader.__name__, datasets.__file__)
+"""
+    foreign, own, file = run(program, ROOT).split()
+    assert (foreign, own) == ("datasets", "bench.datasets.starter.loader")
+    assert not Path(file).is_relative_to(ROOT / "datasets")
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -65,39 +74,32 @@ print(spec.origin if spec else None)
         assert origin == "None"  # a namespace at most: it hides no real package
 
 
-@pytest.mark.parametrize(
-    "module", ["bench.methods.tgr.method", "bench.datasets.apibank.loader", "bench.datasets.starter.loader"]
-)
 @pytest.mark.parametrize("where", ["root", "elsewhere"])
-def test_methods_and_datasets_are_imported_below_bench(module: str, where: str, tmp_path: Path) -> None:
-    folder, name = module.split(".")[1:3]
-    program = f"import {module}; print({module}.__file__)"
-    printed = run(program, ROOT) if where == "root" else run(program, tmp_path, ROOT)
-    assert Path(printed).is_relative_to(ROOT / folder)
-    assert name in printed
-
-
-def test_own_and_foreign_datasets_live_side_by_side() -> None:
-    program = """
-import bench.datasets.starter.loader, datasets, bench.methods.tgr.method
-print(datasets.__name__, bench.datasets.starter.loader.__name__, hasattr(datasets, "load_dataset"))
-"""
-    assert run(program, ROOT) == "datasets bench.datasets.starter.loader True"
+def test_methods_and_datasets_are_imported_below_bench(
+    interpreter: Interpreter, where: Literal["root", "elsewhere"], tmp_path: Path
+) -> None:
+    modules = ("bench.methods.tgr.method", "bench.datasets.apibank.loader", "bench.datasets.starter.loader")
+    program = "".join(f"import {module}; print({module}.__file__)\n" for module in modules)
+    printed = interpreter(program, folder=ROOT if where == "root" else tmp_path, path=(ROOT,)).stdout.splitlines()
+    for module, file in zip(modules, printed, strict=True):
+        folder, name = module.split(".")[1:3]
+        assert Path(file).is_relative_to(ROOT / folder / name)
 
 
 # Built --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+packages = pytest.mark.slow("packages built and installed")
+
+
+def copied(folder: Path) -> Path:
     """A copy of the checkout as git has it: building leaves no trace in it, and takes no trace of earlier builds."""
-    copy = tmp_path_factory.mktemp("source") / "checkout"
     left_out = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", ".*cache")
     for name in FOLDERS:
-        shutil.copytree(ROOT / name, copy / name, ignore=left_out)
+        shutil.copytree(ROOT / name, folder / name, ignore=left_out)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy / name)
-    return copy
+        shutil.copy(ROOT / name, folder / name)
+    return folder
 
 
 def build(source: Path, out: Path, *options: str) -> Path:
@@ -107,20 +109,12 @@ def build(source: Path, out: Path, *options: str) -> Path:
     return out
 
 
-@pytest.fixture(scope="module")
-def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel built from the checkout."""
-    (built,) = build(source, tmp_path_factory.mktemp("wheel"), "--wheel").glob("*.whl")
+@pytest.fixture(scope="session")
+def wheel(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from the checkout, once in a run."""
+    source = tmp_path_factory.mktemp("source") / "checkout"
+    (built,) = once("wheel", lambda folder: build(copied(source), folder, "--wheel")).glob("*.whl")
     return built
-
-
-@pytest.fixture(scope="module")
-def both(source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """An sdist, and the wheel built from it."""
-    out = build(source, tmp_path_factory.mktemp("both"))
-    (sdist,) = out.glob("*.tar.gz")
-    (wheel,) = out.glob("*.whl")
-    return sdist, wheel
 
 
 def in_wheel(wheel: Path) -> set[str]:
@@ -141,6 +135,7 @@ def expected() -> set[str]:
     return files
 
 
+@packages
 def test_a_wheel_holds_every_source_and_data_file_below_bench_and_nothing_else(wheel: Path) -> None:
     names = in_wheel(wheel)
     about = {name for name in names if name.split("/")[0].endswith(".dist-info")}
@@ -149,6 +144,7 @@ def test_a_wheel_holds_every_source_and_data_file_below_bench_and_nothing_else(w
     assert names - about == expected()
 
 
+@packages
 @pytest.mark.parametrize(
     ("pattern", "least"),
     [
@@ -175,9 +171,9 @@ def test_the_data_files_of_a_wheel_are_those_of_the_checkout(wheel: Path, patter
             assert archive.read(name) == path.read_bytes()
 
 
-def test_the_same_source_gives_the_same_wheel_to_the_last_byte(source: Path, wheel: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "elsewhere"
-    shutil.copytree(source, copy)
+@packages
+def test_the_same_source_gives_the_same_wheel_to_the_last_byte(wheel: Path, tmp_path: Path) -> None:
+    copy = copied(tmp_path / "elsewhere")
     for path in copy.rglob("*"):
         # Another time, as of another checkout.
         os.utime(path, (1_600_000_000, 1_600_000_000))
@@ -186,9 +182,9 @@ def test_the_same_source_gives_the_same_wheel_to_the_last_byte(source: Path, whe
     assert again.read_bytes() == wheel.read_bytes()
 
 
-def test_a_new_dataset_and_a_new_method_are_packed_without_a_list(source: Path, tmp_path: Path) -> None:
-    changed = tmp_path / "changed"
-    shutil.copytree(source, changed)
+@packages
+def test_a_new_dataset_and_a_new_method_are_packed_without_a_list(tmp_path: Path) -> None:
+    changed = copied(tmp_path / "changed")
     shutil.copytree(changed / "datasets/starter", changed / "datasets/brand_new")
     (changed / "methods/brand_new").mkdir()
     (changed / "methods/brand_new/method.py").write_text('"""New."""\n')
@@ -198,6 +194,7 @@ def test_a_new_dataset_and_a_new_method_are_packed_without_a_list(source: Path, 
     assert "bench/methods/brand_new/method.py" in names
 
 
+@packages
 def test_a_wheel_says_what_it_needs_and_what_it_offers(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (about,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
@@ -214,6 +211,7 @@ def test_a_wheel_says_what_it_needs_and_what_it_offers(wheel: Path) -> None:
         assert target.partition(":")[0].replace(".", "/") + ".py" in in_wheel(wheel)
 
 
+@packages
 def test_an_installed_wheel_works_from_any_folder(wheel: Path, tmp_path: Path) -> None:
     target = tmp_path / "installed"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-compile"]
@@ -247,8 +245,11 @@ print(datasets.__file__)
     assert (target / "bin" / "bench").is_file()
 
 
-def test_an_sdist_builds_the_same_wheel_as_the_checkout(wheel: Path, both: tuple[Path, Path]) -> None:
-    sdist, from_sdist = both
+@packages
+def test_an_sdist_builds_the_same_wheel_as_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    out = build(copied(tmp_path / "checkout"), tmp_path / "out")
+    (sdist,) = out.glob("*.tar.gz")
+    (from_sdist,) = out.glob("*.whl")
     with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(from_sdist) as other:
         assert sorted(one.namelist()) == sorted(other.namelist())
         differing = [name for name in one.namelist() if one.read(name) != other.read(name)]

@@ -13,6 +13,8 @@ from bench.registry import build_method, load_dataset
 from bench.results.store import Result
 from bench.specs.spec import parse
 
+pytestmark = pytest.mark.slow("real data")
+
 
 def run(folder: Path, dataset: str, method: str, **plan: Any) -> Result:
     runner = Runner(folder / "results", load=load_dataset, build=build_method)
