@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shutil
@@ -11,9 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from bench.leaderboard.pages.registry import pages
+
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
     from selenium.webdriver.remote.webelement import WebElement
+
+    from kit.sites import Built
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -25,10 +28,7 @@ AXE = Path(
 #: Of kinds with many pages, those to open; the first that fits is opened.
 _EXAMPLES = {"board": "d/starter-*.html", "method": "m/bm25.html", "explorer": "e/starter-*.html"}
 #: Every kind of page, by what its path fits.
-KINDS = {
-    page.name: _EXAMPLES.get(page.name, page.path)
-    for page in importlib.import_module("bench.leaderboard.pages.registry").pages()
-}
+KINDS = {page.name: _EXAMPLES.get(page.name, page.path) for page in pages()}
 #: The rules of WCAG 2.2 A and AA, and those that axe-core calls best practices.
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 #: Seconds to wait for what a page does at once on any machine.
@@ -149,9 +149,19 @@ class Browser:
         ]
 
 
-def off_site(address: str) -> bool:
+def address(site: Built, kind: str) -> str:
+    """A page's address as a file: of the first page of its kind."""
+    return str(sorted(site.folder.glob(KINDS[kind]))[0].as_uri())
+
+
+def on_server(site: Built, served: str, kind: str) -> str:
+    """The same page's address on a server."""
+    return f"{served}/{sorted(site.folder.glob(KINDS[kind]))[0].relative_to(site.folder)}"
+
+
+def off_site(link: str) -> bool:
     """Whether an address is neither a file nor on this machine's own server."""
-    parts = urlsplit(address)
+    parts = urlsplit(link)
     return parts.scheme not in {"file", "about", "data"} and parts.hostname != "127.0.0.1"
 
 

@@ -31,6 +31,26 @@ def manifest(folder: Path) -> dict[str, Any]:
     return found
 
 
+def folder_of(results: Path, spec: str) -> Path:
+    """The folder of the only result of a method, by its spec."""
+    folders = [path.parent for path in results.glob("[!.]*/*/manifest.json")]
+    (found,) = (folder for folder in folders if manifest(folder)["method"]["spec"] == spec)
+    return found
+
+
+def id_of(name: str) -> str:
+    """An id for a result that a test makes, by a name that it has for it."""
+    return hashlib.sha256(name.encode()).hexdigest()[:12]
+
+
+def another(folder: Path, result_id: str, dataset: str = "", **changes: Any) -> Path:
+    """A copy of a result by another id, changed as `edit` does; in the folder of another dataset where one is named."""
+    copy = (folder.parent.with_name(dataset) if dataset else folder.parent) / f"{folder.name[:-12]}{result_id}"
+    shutil.copytree(folder, copy)
+    edit(copy, result_id=result_id, metrics=changes.pop("metrics", {}) | {"result_id": result_id}, **changes)
+    return copy
+
+
 def edit(folder: Path, **changes: Any) -> None:
     """Change a manifest (`method__spec="x"` for what lies deeper) and metrics (`metrics={...}`), hashes kept."""
     told = manifest(folder)

@@ -1,76 +1,59 @@
-"""Results to build sites from, a reader of pages, and helpers that edit results."""
+"""Sites that are built once in a run, results to build others from, and a browser."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
+import pickle
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from kit.results import LOCKS, edit, manifest, of_this_run, older, rehash
+from kit.once import Once
+from kit.results import LOCKS, another, edit, folder_of, id_of, manifest, of_this_run, older, rehash
+from kit.sites import Built
 
 from bench.__main__ import run as command
+from bench.leaderboard import site as site_module
+from bench.leaderboard.boards import standings
+from bench.leaderboard.buildcache import BuildCache
+from bench.leaderboard.serve import open_server
+from bench.leaderboard.site import build_site
+from bench.results.store import PER_QUERY
 from bench.storage.paths import results_folder
 
 if TYPE_CHECKING:
     from kit.browser import Browser
 
 
-class Page(HTMLParser):
-    """A page's tags, attributes, links and texts."""
+@pytest.fixture(scope="session")
+def site_of(once: Once, shared_cache: Path) -> Callable[..., Built]:
+    """Builds a site once in a run, to be read: `prepare(results)` makes its results, and gives options of `build_site`.
 
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.path = path
-        self.tags: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.texts: list[str] = []
-        self.text = path.read_text("utf-8")
-        self.feed(self.text)
+    Its folder has the `results`, the `site` and, where datasets are added, their `data`. A `quick` site (below) is
+    built in a third of the time.
+    """
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        for name, value in attrs:
-            self.attributes.append((name, value or ""))
-            if name in {"src", "href"}:
-                self.links.append(value or "")
-            if name == "id":
-                self.ids.append(value or "")
+    def site_of(name: str, prepare: Callable[[Path], dict[str, Any]], quick: bool = False) -> Built:
+        def make(folder: Path) -> None:
+            with of_this_run(shared_cache), pytest.MonkeyPatch.context() as patch:
+                patch.setenv("BENCH_RESULTS", str(folder / "results"))
+                patch.setenv("BENCH_DATA", str(folder / "data"))
+                if quick:
+                    _hurry(patch)
+                made = build_site(folder / "results", folder / "site", **prepare(folder / "results"))
+            (folder / "made.pickle").write_bytes(pickle.dumps(made))
 
-    def handle_data(self, data: str) -> None:
-        if data.strip():
-            self.texts.append(" ".join(data.split()))
+        folder = once(name, make)
+        return Built(folder / "site", pickle.loads((folder / "made.pickle").read_bytes()))
 
-
-class Built:
-    """A site that was built."""
-
-    def __init__(self, folder: Path, made: Any) -> None:
-        self.folder = folder
-        self.made = made
-
-    def page(self, path: str) -> Page:
-        return Page(self.folder / path)
-
-    def only(self, pattern: str) -> Page:
-        """The one page whose path fits, but for those that only lead to another."""
-        (found,) = (path for path in self.folder.glob(pattern) if 'http-equiv="refresh"' not in path.read_text("utf-8"))
-        return Page(found)
-
-    def pages(self) -> list[Page]:
-        return [Page(path) for path in sorted(self.folder.rglob("*.html"))]
-
-    def bytes(self) -> dict[str, bytes]:
-        return {str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*.*")}
+    return site_of
 
 
 @pytest.fixture
@@ -78,11 +61,66 @@ def build(tmp_path: Path, isolated: None) -> Callable[..., Built]:
     """Build this test's results into a site; arguments as of `build_site`."""
 
     def made(out: str = "site", **options: Any) -> Built:
-        site = importlib.import_module("bench.leaderboard.site")
         folder = tmp_path / out
-        return Built(folder, site.build_site(results_folder(), folder, **options))
+        return Built(folder, build_site(results_folder(), folder, **options))
 
     return made
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sites are built in a third of the time, as of large boards: tests in the limit of many groups, no downloads."""
+    _hurry(monkeypatch)
+
+
+def _hurry(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(standings, "_FLIPPED", 0)
+    patch.setattr(site_module, "MOST_DOWNLOADED", 0)
+
+
+@pytest.fixture
+def few(starter_results: Path, isolated: None, quick: None) -> Path:
+    """Results of bm25 and random as this test's own: they make a site in much less time than those of `ready`."""
+    _copy(starter_results, results_folder())
+    return results_folder()
+
+
+@pytest.fixture(scope="session")
+def ready_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
+    """The site of `starter_results`."""
+
+    def prepare(results: Path) -> dict[str, Any]:
+        shutil.copytree(starter_results, results, ignore=LOCKS)
+        return {}
+
+    return site_of("ready-site", prepare)
+
+
+@pytest.fixture(scope="session")
+def begun_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
+    """The site of bm25 and random."""
+
+    def prepare(results: Path) -> dict[str, Any]:
+        _copy(starter_results, results)
+        return {}
+
+    return site_of("begun-site", prepare)
+
+
+@pytest.fixture
+def begun(begun_site: Built, isolated: None, tmp_path: Path) -> Built:
+    """A copy of `begun_site`, of its results and of what its build remembers: `build()` goes on from there."""
+    _copy(begun_site.folder.with_name("results"), results_folder())
+    shutil.copytree(begun_site.folder, tmp_path / "site")
+    first, second = (BuildCache(place)._folder for place in (begun_site.folder, tmp_path / "site"))
+    shutil.copytree(first, second)
+    return Built(tmp_path / "site", begun_site.made)
+
+
+def _copy(starter: Path, results: Path) -> None:
+    for spec in ("bm25", "random"):
+        folder = folder_of(starter, spec)
+        shutil.copytree(folder, results / "starter" / folder.name)
 
 
 @pytest.fixture
@@ -98,28 +136,6 @@ def scored(tmp_path: Path) -> Callable[[str], Path]:
         return found
 
     return score
-
-
-def _spec(folder: Path) -> str:
-    return str(manifest(folder)["method"]["spec"])
-
-
-@pytest.fixture(name="edit")
-def _edit() -> Callable[..., None]:
-    """Changes a result and keeps its hashes right, as somebody does who means to."""
-    return edit
-
-
-@pytest.fixture(name="older")
-def _older() -> Callable[[Path, Path, str, str], Path]:
-    """Makes a result as of another version of a method's code."""
-    return older
-
-
-@pytest.fixture(name="rehash")
-def _rehash() -> Callable[[Path, str], None]:
-    """Updates a manifest to the current table."""
-    return rehash
 
 
 def _report(result: str) -> dict[str, Any]:
@@ -149,58 +165,114 @@ def _report(result: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def full_site(starter_results: Path, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Built:
-    """A site with something on every kind of page, in a folder below the one that is served; do not touch."""
-    base = tmp_path_factory.mktemp("full")
-    results = base / "results"
-    shutil.copytree(starter_results, results, ignore=LOCKS)
-    # Boards of datasets that do not exist, so that the overall board has columns: narrow ones and a name of two lines.
-    for sign, name in (("e", "twin"), ("f", "a-twin-of-two-lines")):
+def full_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
+    """A site with something on every kind of page, in a folder below the one that is served."""
+
+    def prepare(results: Path) -> dict[str, Any]:
+        shutil.copytree(starter_results, results, ignore=LOCKS)
+        new, other = folder_of(results, "bm25"), folder_of(results, "bm25(k1=0.5)")
         for folder in sorted((results / "starter").iterdir()):
-            twin = results / name / folder.name
-            shutil.copytree(folder, twin)
-            told = json.loads((twin / "manifest.json").read_text("utf-8"))["result_id"]
-            changes = {"dataset__spec": name, "dataset__title": name, "dataset__content_hash": sign * 64}
-            # An id of its own, whatever the id of the first, which changes with the code of its method.
-            own = hashlib.sha256(f"{name} {told}".encode()).hexdigest()[:12]
-            edit(twin, result_id=own, metrics={"result_id": own}, **changes)
-    # Larger libraries of the embedded dataset, with the numbers of the dataset itself.
-    for tools in ("1000", "17749"):
-        for folder in sorted((results / "starter").iterdir()):
-            drawn = results / f"starter-{tools}" / folder.name
-            shutil.copytree(folder, drawn)
-            told = json.loads((drawn / "manifest.json").read_text("utf-8"))["result_id"]
-            own = hashlib.sha256(f"{tools} {told}".encode()).hexdigest()[:12]
-            content = hashlib.sha256(tools.encode()).hexdigest()
-            spec = f"starter(distractors=mcp-servers, tools={tools})"
-            changes = {"dataset__spec": spec, "dataset__content_hash": content}
-            edit(drawn, result_id=own, metrics={"result_id": own}, dataset__tools=int(tools), **changes)
-    # An older version of bm25, with other numbers: those of its other setting.
-    (new,) = (path for path in results.glob("starter/bm25-*") if _spec(path) == "bm25")
-    (other,) = (path for path in results.glob("starter/bm25-*") if _spec(path) == "bm25(k1=0.5)")
-    older(other, new, "0123456789ab", "2020-01-01T00:00:00+00:00")
-    broken = results / "starter" / "random-000000000000"
-    shutil.copytree(next(results.glob("*/random-*")), broken)
-    (broken / "metrics.json").write_text("{")
-    shown = json.loads(next(results.glob("*/bm25-*/manifest.json")).read_text("utf-8"))["result_id"]
-    (base / "report.json").write_text(json.dumps(_report(shown)))
-    baselines = base / "baselines"
-    for name, blessed in (("search", other), ("older", new)):
-        assert command(["bless", str(blessed), "--out", str(baselines / f"{name}.json"), "--by", "a person"]) == 0
-    (baselines / "gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
-    site = importlib.import_module("bench.leaderboard.site")
-    with of_this_run(shared_cache):
-        made = site.build_site(results, base / "site", reproduction=base / "report.json", baselines=baselines)
-    built = Built(base / "site", made)
+            # Boards of datasets that do not exist, so that the overall board has columns: narrow ones and a name of
+            # two lines. And larger libraries of the embedded dataset, with the numbers of the dataset itself.
+            for name in ("twin", "a-twin-of-two-lines", "1000", "17749"):
+                content = hashlib.sha256(name.encode()).hexdigest()
+                changes: dict[str, Any] = {"dataset__spec": name, "dataset__title": name}
+                if name.isdecimal():
+                    spec = f"starter(distractors=mcp-servers, tools={name})"
+                    changes = {"dataset__spec": spec, "dataset__tools": int(name)}
+                another(folder, id_of(f"{name} {folder.name}"), name, dataset__content_hash=content, **changes)
+        # An older version of bm25, with other numbers: those of its other setting.
+        older(other, new, "0123456789ab", "2020-01-01T00:00:00+00:00")
+        broken = results / "starter" / "random-000000000000"
+        shutil.copytree(next(results.glob("starter/random-*")), broken)
+        (broken / "metrics.json").write_text("{")
+        report, baselines = results.with_name("report.json"), results.with_name("baselines")
+        report.write_text(json.dumps(_report(manifest(new)["result_id"])))
+        for name, blessed in (("search", other), ("older", new)):
+            assert command(["bless", str(blessed), "--out", str(baselines / f"{name}.json"), "--by", "a person"]) == 0
+        (baselines / "gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
+        return {"reproduction": report, "baselines": baselines}
+
+    built = site_of("full-site", prepare)
     assert [item.where for item in built.made.rejected] == ["starter/random-000000000000"]
     return built
 
 
 @pytest.fixture(scope="session")
+def marked_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
+    """A site of results with something to say of each: rows by the name of what it is, and boards beside the first."""
+
+    def prepare(results: Path) -> dict[str, Any]:
+        shutil.copytree(starter_results, results, ignore=LOCKS)
+        _marked(results)
+        return {}
+
+    return site_of("marked-site", prepare, quick=True)
+
+
+#: Calls of a paid model.
+USE = {"requests": 10, "from_journal": 4, "failures": 0, "input_tokens": 5000, "output_tokens": 100, "cost": 0.25}
+
+
+def _marked(results: Path) -> None:
+    bm25, other, random, oracle, bundle = (
+        folder_of(results, spec) for spec in ("bm25", "bm25(k1=0.5)", "random", "oracle", "nearest-bundle(base=bm25())")
+    )
+
+    def row(folder: Path, spec: str, **changes: Any) -> Path:
+        return another(folder, id_of(f"row {spec} {sorted(changes)}"), method__spec=spec, **changes)
+
+    # Stated by results, with reasons.
+    stated = ["rules", "trained on test", "tools seen"]
+    row(random, "stated", method__marks=stated, warnings=["trained on test: it learnt from 7 of these"])
+    # One query that failed; a run file that answers one query.
+    failed = row(random, "failed", metrics={"n_failed": 1})
+    table = pq.read_table(failed / PER_QUERY)
+    lost = table["failed"].to_numpy(zero_copy_only=False).copy()
+    lost[int((table["n_gold"].to_numpy() > 0).argmax())] = True
+    pq.write_table(table.set_column(table.column_names.index("failed"), "failed", pa.array(lost)), failed / PER_QUERY)
+    rehash(failed, PER_QUERY)
+    answers = results.with_name("one-answer.jsonl")
+    answers.write_text(json.dumps({"query_id": "0001", "tools": ["crateful.get_catalogue"]}) + "\n")
+    assert command(["score", "-d", "starter", str(answers), "--name", "one-answer"]) == 0
+    # Numbers of other code, and a lead that ties alone decide.
+    row(random, "scored before", scoring="1" * 64, environment__created="2001-01-01T00:00:00+00:00")
+    metrics = json.loads((other / "metrics.json").read_text("utf-8"))["metrics"]
+    edit(other, metrics={"metrics": {name: value | {"tie_low": 0.0} for name, value in metrics.items()}})
+    # Much better, and nothing known, where tools that read like gold tools count.
+    lenient = json.loads((random / "metrics.json").read_text("utf-8"))["lenient"]
+    means = lenient["means"] | {"recall@5": 0.876}
+    row(random, "turned", metrics={"lenient": lenient | {"queries": 7, "judgements": 9, "means": means}})
+    row(oracle, "strict", metrics={"lenient": None})
+    # Gold sets of past queries: none, and not said.
+    row(bundle, "nearest-bundle(base=tfidf)", dataset__repeated_gold=0)
+    row(bundle, "nearest-bundle(base=names)", dataset__repeated_gold=None)
+    # Costs: what is paid, what is not known (also of a floor, which is in no picture of costs), and tokens of answers.
+    row(bm25, "bm25(b=0.5)", method__needs_llm=True, model_use=USE)
+    row(bundle, "nearest-bundle(base=bm25, k=3)", method__needs_llm=True)
+    row(random, "random(seed=3)", method__needs_llm=True)
+    tokens = json.loads((bm25 / "metrics.json").read_text("utf-8"))["tokens"]
+    row(bm25, "answered", metrics={"tokens": tokens | {"answer": 4321.0}})
+    # The same method to another depth.
+    row(other, "bm25", depth=50)
+    # What bm25 was in 2020 and 2021; in 2022 it was what it is.
+    for numbers, sign, year in ((random, "a", 2020), (other, "b", 2021), (bm25, "c", 2022)):
+        older(numbers, bm25, sign * 12, f"{year}-01-01T00:00:00+00:00")
+    edit(bm25.with_name(f"bm25-{'a' * 12}"), method__marks=["rules"])
+    # Boards of their own: an older protocol, other queries, and data that are not there.
+    another(random, id_of("protocol"), protocol="0.9")
+    assert command(["run", "-m", "bm25", "-d", "starter", "--limit", "9", "-q"]) == 0
+    for folder in (bm25, random, bundle):
+        another(folder, id_of(f"data {folder.name}"), "starter-before", dataset__content_hash="0" * 64)
+    # Where the queries of the first board come from.
+    for folder in sorted(results.glob("starter/*")):
+        edit(folder, dataset__origins={"model <b>some-model</b>": 120, "traces": 3})
+
+
+@pytest.fixture(scope="session")
 def served(full_site: Built) -> Iterator[str]:
     """The same site under a sub-path of a server on loopback: its address."""
-    serve = importlib.import_module("bench.leaderboard.serve")
-    server = serve.open_server(full_site.folder.parent, 0)
+    server = open_server(full_site.folder.parent, 0)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}/{full_site.folder.name}"
     server.shutdown()

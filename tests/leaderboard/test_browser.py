@@ -8,24 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kit.browser import KINDS, Browser
+from kit.browser import Browser, address, on_server
+from kit.results import edit, folder_of
+from kit.sites import Built
 
 from bench.registry import load_dataset
 
+pytestmark = pytest.mark.slow("a browser")
+
 ENTER, SPACE, TAB, ESCAPE, SHIFT = "\ue007", " ", "\ue004", "\ue00c", "\ue008"
-
-
-def address(site: Any, kind: str) -> str:
-    """A page's address as a file."""
-    return str(sorted(site.folder.glob(KINDS[kind]))[0].as_uri())
-
-
-def on_server(site: Any, served: str, kind: str) -> str:
-    """The same page's address on the server."""
-    return f"{served}/{sorted(site.folder.glob(KINDS[kind]))[0].relative_to(site.folder)}"
 
 
 def shown(browser: Browser, table: str) -> list[str]:
@@ -46,26 +39,8 @@ def choose(browser: Browser, name: str, text: str) -> None:
     browser.find(f"[name={name}]").send_keys(text)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_page_opens_from_a_file_and_from_a_server(kind: str, full_site: Any, served: str, browser: Browser) -> None:
-    for place in (address(full_site, kind), on_server(full_site, served, kind)):
-        browser.open(place)
-        assert browser.find("h1").text
-        assert browser.find(".theme").is_displayed()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_page_is_wider_than_its_window(kind: str, full_site: Any, browser: Browser) -> None:
-    browser.open(address(full_site, kind))
-    browser.run("document.querySelectorAll('details:not(.pick)').forEach(part => { part.open = true })")
-    for width in (390, 1024, 1600):
-        browser.window(width)
-        assert browser.overflow() <= 0, width
-        assert browser.run("return window.innerWidth") == width
-
-
 @pytest.mark.parametrize("kind", ["home", "board", "result", "explorer"])
-def test_nothing_moves_while_a_page_comes_in(kind: str, full_site: Any, served: str, browser: Browser) -> None:
+def test_nothing_moves_while_a_page_comes_in(kind: str, full_site: Built, served: str, browser: Browser) -> None:
     for width in (390, 1280):
         browser.window(width)
         browser.slow()
@@ -75,7 +50,7 @@ def test_nothing_moves_while_a_page_comes_in(kind: str, full_site: Any, served: 
         assert browser.shift() < 0.01, width
 
 
-def test_a_heading_sorts_by_its_column_and_a_second_click_turns_it(full_site: Any, browser: Browser) -> None:
+def test_a_heading_sorts_by_its_column_and_a_second_click_turns_it(full_site: Built, browser: Browser) -> None:
     browser.open(address(full_site, "home"))
     head = browser.find("#overall thead th:nth-child(4)")
     assert head.text == "mean"
@@ -92,7 +67,7 @@ def test_a_heading_sorts_by_its_column_and_a_second_click_turns_it(full_site: An
     assert len(browser.all("#overall [aria-sort]")) == 1
 
 
-def test_the_view_stands_in_the_address_and_comes_back(full_site: Any, browser: Browser) -> None:
+def test_the_view_stands_in_the_address_and_comes_back(full_site: Built, browser: Browser) -> None:
     browser.open(address(full_site, "home"))
     browser.find("#overall thead th:nth-child(4) button").click()
     browser.find("#overall thead th:nth-child(4) button").click()
@@ -116,7 +91,7 @@ def test_the_view_stands_in_the_address_and_comes_back(full_site: Any, browser: 
     assert means == sorted(means)
 
 
-def test_filters_leave_what_fits_say_how_many_and_are_reset(full_site: Any, browser: Browser) -> None:
+def test_filters_leave_what_fits_say_how_many_and_are_reset(full_site: Built, browser: Browser) -> None:
     browser.open(address(full_site, "home"))
     everything = shown(browser, "#overall")
     assert len(everything) == 4
@@ -131,7 +106,7 @@ def test_filters_leave_what_fits_say_how_many_and_are_reset(full_site: Any, brow
     assert not browser.run("return location.hash")
 
 
-def test_variants_fold_under_their_method_and_a_search_finds_them(full_site: Any, browser: Browser) -> None:
+def test_variants_fold_under_their_method_and_a_search_finds_them(full_site: Built, browser: Browser) -> None:
     browser.open(address(full_site, "home"))
     assert "BM25 (k1=0.5)" not in shown(browser, "#overall")
     button = browser.find("#overall button.variants")
@@ -150,7 +125,7 @@ def test_variants_fold_under_their_method_and_a_search_finds_them(full_site: Any
     assert shown(browser, "#overall") == ["BM25 (k1=0.5)"]
 
 
-def test_columns_are_chosen_in_a_menu_that_escape_closes(full_site: Any, browser: Browser) -> None:
+def test_columns_are_chosen_in_a_menu_that_escape_closes(full_site: Built, browser: Browser) -> None:
     browser.open(address(full_site, "home"))
     assert browser.find("#overall [data-c=latency]").is_displayed()
     assert not browser.all("#overall thead th.d:not([hidden])")
@@ -178,14 +153,14 @@ def test_columns_are_chosen_in_a_menu_that_escape_closes(full_site: Any, browser
 
 
 @pytest.mark.parametrize("kind", ["home", "board"])
-def test_a_table_with_its_first_columns_does_not_scroll_sideways(kind: str, full_site: Any, browser: Browser) -> None:
+def test_a_table_with_its_first_columns_does_not_scroll_sideways(kind: str, full_site: Built, browser: Browser) -> None:
     browser.window(1280)
     browser.open(address(full_site, kind))
     box = "document.querySelector('table.board').parentElement"
     assert browser.run(f"return {box}.scrollWidth - {box}.clientWidth") <= 0
 
 
-def test_a_keyboard_is_enough(full_site: Any, browser: Browser) -> None:
+def test_a_keyboard_is_enough(full_site: Built, browser: Browser) -> None:
     browser.open(address(full_site, "home"))
     browser.type(TAB)
     assert browser.run("return document.activeElement.className") == "skip"
@@ -208,7 +183,7 @@ def test_a_keyboard_is_enough(full_site: Any, browser: Browser) -> None:
     assert {first, browser.run(button)} == {"ascending", "descending"}
 
 
-def test_the_focus_does_not_hide_under_the_heads_that_stay(full_site: Any, browser: Browser) -> None:
+def test_the_focus_does_not_hide_under_the_heads_that_stay(full_site: Built, browser: Browser) -> None:
     browser.window(600, 420)
     browser.open(address(full_site, "home"))
     # Room for two rows: each step back has to scroll.
@@ -219,7 +194,7 @@ def test_the_focus_does_not_hide_under_the_heads_that_stay(full_site: Any, brows
         assert browser.run(_UNCOVERED), browser.run("return document.activeElement.outerHTML")
 
 
-def test_dark_colours_follow_the_system_and_a_choice_is_kept(full_site: Any, served: str, browser: Browser) -> None:
+def test_dark_colours_follow_the_system_and_a_choice_is_kept(full_site: Built, served: str, browser: Browser) -> None:
     browser.colours("dark")
     browser.open(on_server(full_site, served, "home"))
     dark = browser.style("body", "backgroundColor")
@@ -238,43 +213,9 @@ def test_dark_colours_follow_the_system_and_a_choice_is_kept(full_site: Any, ser
     assert browser.style(".chart text", "fill") != light, "a picture is of the page's colours"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_page_can_be_read_without_scripts(kind: str, full_site: Any, browser: Browser) -> None:
-    # The driver may come back early where scripts were switched off or on before: the footer is the last of a page.
-    browser.open(address(full_site, kind))
-    browser.until(lambda: bool(browser.all("footer")))
-    with_scripts = len(browser.all("main tbody tr"))
-    browser.command("Emulation.setScriptExecutionDisabled", value=True)
-    browser.open(address(full_site, kind))
-    browser.until(lambda: bool(browser.all("footer")))
-    assert len(browser.all("main tbody tr")) == with_scripts
-    assert len(browser.find("main").text) > 60
-    # What would do nothing is not there.
-    assert not [field for field in browser.all("main input, main select, main button") if field.is_displayed()]
-    if kind == "explorer":
-        assert "needs JavaScript" in browser.find("noscript .warning").text
-        assert browser.all("noscript a[href*='/r/'], noscript a[href^='../r/']")
-
-
-def test_a_printed_page_has_all_of_its_tables_and_no_controls(full_site: Any, browser: Browser) -> None:
-    for kind in KINDS:
-        browser.colours("dark", "print")
-        # The inner width of a sheet of A4 on its side, in pixels of CSS.
-        browser.window(1032)
-        browser.open(address(full_site, kind))
-        if kind == "explorer":
-            browser.until(lambda: browser.all(".queries > li"))
-        controls = browser.all("nav, button:not(thead *), select, input, .skip")
-        assert not [item.get_attribute("outerHTML") for item in controls if item.is_displayed()], kind
-        assert browser.style("body", "backgroundColor") == "rgb(255, 255, 255)"
-        assert browser.style("body", "color") == "rgb(0, 0, 0)"
-        assert browser.overflow() <= 0, kind
-        assert browser.run(_CUT) == [], kind
-
-
 @pytest.mark.parametrize("opened", [True, False], ids=["from a file", "under a sub-path"])
 def test_the_explorer_compares_two_methods_query_by_query(
-    opened: bool, full_site: Any, served: str, browser: Browser
+    opened: bool, full_site: Built, served: str, browser: Browser
 ) -> None:
     browser.open(address(full_site, "explorer") if opened else on_server(full_site, served, "explorer"))
     browser.until(lambda: browser.all(".queries > li"))
@@ -301,10 +242,9 @@ def test_the_explorer_compares_two_methods_query_by_query(
 
 
 def test_the_explorer_sorts_by_the_difference_searches_and_keeps_both_in_its_address(
-    ready: Path, build: Callable[..., Any], browser: Browser
+    ready_site: Built, browser: Browser
 ) -> None:
-    site = build()
-    board = site.made.boards[0]
+    site, board = ready_site, ready_site.board
     bm25, bundle = (next(row for row in board.rows if row.family == name) for name in ("bm25", "nearest-bundle"))
     ids = bm25.result.per_query["query_id"].to_pylist()
     leads = dict(zip(ids, bm25.result.values("recall@5") - bundle.result.values("recall@5"), strict=True))
@@ -335,14 +275,14 @@ def test_the_explorer_sorts_by_the_difference_searches_and_keeps_both_in_its_add
     assert int(first.partition(".")[0]) > 10 or first.startswith("not ranked: ")
 
 
-def test_a_link_into_a_closed_part_opens_it(full_site: Any, browser: Browser) -> None:
+def test_a_link_into_a_closed_part_opens_it(full_site: Built, browser: Browser) -> None:
     browser.open(address(full_site, "reproduction"))
     assert browser.run("return document.querySelector('section details').open") is False
     browser.find("tbody a[href^='#']").click()
     browser.until(lambda: browser.run("return document.querySelector('section details').open"))
 
 
-def test_only_tables_that_scroll_are_stops_of_the_tab_key(full_site: Any, browser: Browser) -> None:
+def test_only_tables_that_scroll_are_stops_of_the_tab_key(full_site: Built, browser: Browser) -> None:
     stops = "return [...document.querySelectorAll('.scroll')].filter(box => box.tabIndex === 0).length"
 
     def scrolls(some: bool) -> bool:
@@ -354,19 +294,17 @@ def test_only_tables_that_scroll_are_stops_of_the_tab_key(full_site: Any, browse
         browser.until(partial(scrolls, some))
 
 
-def test_hostile_text_in_a_page_runs_nothing(
-    ready: Path, build: Callable[..., Any], edit: Callable[..., None], browser: Browser
-) -> None:
+def test_hostile_text_in_a_page_runs_nothing(few: Path, build: Callable[..., Built], browser: Browser) -> None:
     name = '</script><img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>'
-    edit(next(ready.glob("*/random-*")), method__spec=name, method__full_spec=name, environment__command=name)
+    edit(folder_of(few, "random"), method__spec=name, method__full_spec=name, environment__command=name)
     site = build()
-    row = next(row for row in site.made.boards[0].rows if "script" in row.result.manifest.method.spec)
-    for path in ("index.html", f"r/{row.id}.html", f"d/{site.made.boards[0].slug}.html"):
+    row = site.row(name)
+    for path in ("index.html", f"r/{row.id}.html", f"d/{site.board.slug}.html"):
         browser.open((site.folder / path).as_uri())
         assert browser.driver.title != "owned"
         assert "onerror" in browser.find("main").text
         assert not browser.all("main img, main script")
-    browser.open((site.folder / f"e/{site.made.boards[0].slug}.html").as_uri())
+    browser.open((site.folder / f"e/{site.board.slug}.html").as_uri())
     browser.until(lambda: browser.all(".queries > li"))
     assert browser.driver.title.startswith("Queries of")
 
@@ -401,7 +339,3 @@ _UNCOVERED = """
 const at = document.activeElement, box = at.getBoundingClientRect();
 const top = document.elementFromPoint(box.left + 2, box.top + box.height / 2);
 return top === at || at.contains(top) || top?.contains(at);"""
-_CUT = """
-return [...document.querySelectorAll(".scroll")]
-  .filter(box => box.checkVisibility() && getComputedStyle(box).overflowX !== "visible")
-  .map(box => box.getAttribute("aria-label"));"""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.results import folder_of
 
+from bench.leaderboard import boardjobs as jobs
+from bench.leaderboard import site as site_module
+from bench.leaderboard.boards.board import slug_of
+from bench.leaderboard.buildcache import BuildCache, Kept
+from bench.results.store import Result
 from bench.storage.paths import cache_folder, results_folder
 
-jobs = importlib.import_module("bench.leaderboard.boardjobs")
-cache = importlib.import_module("bench.leaderboard.buildcache")
 
-
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def own_cache(isolated: None, shared_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The datasets of the shared cache, and no entries of other tests' sites."""
     (tmp_path / "cache").mkdir()
@@ -35,121 +37,140 @@ def everything() -> list[Path]:
     return sorted((cache_folder() / "leaderboard").glob("*/*.npz"))
 
 
-@pytest.mark.usefixtures("ready")
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The boards that are computed, and not remembered."""
+    made: list[Any] = []
+    make = jobs.make_board
+
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return make(*given)
+
+    monkeypatch.setattr(jobs, "make_board", counted)
+    return made
+
+
 def test_boards_of_which_nothing_has_changed_are_not_computed_again(
-    build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    begun: Any, build: Callable[..., Any], computed: list[Any]
 ) -> None:
-    first = build()
-    content = first.bytes()
-    assert len(entries()) == 1
-    monkeypatch.setattr(jobs, "make_board", lambda *_: pytest.fail("computed again"))
+    content = begun.bytes()
     again = build()
+    assert not computed
     assert again.bytes() == content
     assert not again.made.files.written
-    assert again.made.boards[0].standings.keys() == first.made.boards[0].standings.keys()
+    assert again.made.boards[0].standings.keys() == begun.made.boards[0].standings.keys()
+    # The pages over datasets are made of what is remembered, and not only left alone.
+    for page in begun.folder.glob("*.html"):
+        page.unlink()
+    assert build().bytes() == content
+    assert not computed
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_a_site_is_the_same_bytes_with_and_without_the_cache(
-    keep: bool, ready: Path, build: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_site_is_the_same_bytes_with_and_without_the_cache_where_no_values_are_kept(
+    few: Path, build: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not keep:
-        monkeypatch.setattr(importlib.import_module("bench.leaderboard.site"), "MOST_VALUES", 0)
-    late = next(ready.glob("*/random-*"))
+    monkeypatch.setattr(site_module, "MOST_VALUES", 0)
+    late = folder_of(few, "random")
     shutil.move(late, tmp_path / "late")
     build()
     shutil.move(tmp_path / "late", late)
     build()
-    # The pages over datasets are made of what is remembered, and not only left alone.
     for page in tmp_path.glob("site/*.html"):
         page.unlink()
-    remembered = build().bytes()
-    shutil.rmtree(cache_folder() / "leaderboard")
-    assert build("fresh").bytes() == remembered
+    assert build().bytes() == build("fresh").bytes()
 
 
-@pytest.mark.usefixtures("ready")
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text", "of another form"])
-def test_a_damaged_entry_is_computed_again(damage: str, build: Callable[..., Any]) -> None:
-    content = build().bytes()
-    (entry,) = entries()
+def test_a_damaged_entry_is_no_entry(tmp_path: Path, isolated: None) -> None:
+    own = BuildCache(tmp_path / "site")
+    kept = Kept({"files": {"a.html": ["x", "y"]}}, {"mask/seen": np.arange(9)})
+    own.put("board", "key", kept)
+    entry = own._folder / "board.npz"
     whole = entry.read_bytes()
-    other = bytes([whole[100] ^ 1])
-    if damage == "of another form":
-        name, own = entry.stem, cache.BuildCache(entry.parent)
-        own._folder = entry.parent
-        key = jobs.Job.key
-        found: list[str] = []
-        jobs.Job.key = lambda job: found.append(key(job)) or found[-1]
-        try:
-            build()
-        finally:
-            jobs.Job.key = key
-        own.put(name, found[0], cache.Kept({"files": {}, "sound": ["zz"]}, {"mask/seen": np.zeros(3)}))
+    found = own.get("board", "key")
+    assert found is not None
+    assert found.facts == kept.facts
+    assert found.arrays["mask/seen"].tolist() == list(range(9))
+    assert own.get("board", "another key") is None
+    flipped = whole[:100] + bytes([whole[100] ^ 1]) + whole[101:]
+    for damaged in (whole[:-9], flipped, b"", b"x" * 500):
+        entry.write_bytes(damaged)
+        assert own.get("board", "key") is None
+    entry.write_bytes(whole)
+    assert own.get("board", "key") is not None
+
+
+@pytest.mark.parametrize("damage", ["flipped", "of another form"])
+def test_what_cannot_be_used_is_computed_again(
+    damage: str, few: Path, build: Callable[..., Any], computed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[str] = []
+    key = jobs.Job.key
+    monkeypatch.setattr(jobs.Job, "key", lambda job: keys.append(key(job)) or keys[-1])
+    site = build()
+    content, own = site.bytes(), BuildCache(site.folder)
+    name = slug_of(Result.read(folder_of(few, "bm25")))
+    entry = own._folder / f"{name}.npz"
+    whole = entry.read_bytes()
+    if damage == "flipped":
+        entry.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
     else:
-        kinds = {"cut": whole[:-9], "flipped": whole[:100] + other + whole[101:], "empty": b"", "text": b"x" * 500}
-        entry.write_bytes(kinds[damage])
+        own.put(name, keys[0], Kept({"files": {}, "sound": ["zz"]}, {"mask/seen": np.zeros(3)}))
     again = build()
+    assert len(computed) == 2
     assert again.bytes() == content
-    assert again.made.results == 5
+    assert again.made.results == 2
     assert entry.read_bytes() == whole
 
 
-def test_a_table_that_changes_after_a_build_is_noticed(ready: Path, build: Callable[..., Any]) -> None:
-    build()
-    table = next(ready.glob("*/random-*/per_query.parquet"))
+@pytest.mark.usefixtures("begun")
+def test_a_table_that_changes_after_a_build_is_noticed(build: Callable[..., Any]) -> None:
+    table = folder_of(results_folder(), "random") / "per_query.parquet"
     table.write_bytes(table.read_bytes()[:-1] + b"x")
     again = build()
-    assert again.made.results == 4
+    assert again.made.results == 1
     assert "sha256" in again.made.rejected[0].reason
 
 
 @pytest.mark.parametrize("most", [0, 1 << 30])
 def test_rankings_are_read_again_only_where_they_are_verified(
-    most: int, ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    most: int, few: Path, build: Callable[..., Any], computed: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib.import_module("bench.leaderboard.site"), "_MOST_VERIFIED", most)
-    build(downloads=False)
-    for table in ready.glob("*/*/run.parquet"):
+    monkeypatch.setattr(site_module, "_MOST_VERIFIED", most)
+    assert not list(build(downloads=False).folder.rglob("*.gz"))
+    for table in few.glob("*/*/run.parquet"):
         table.write_bytes(table.read_bytes()[:-1] + b"x")
-    computed: list[Any] = []
-    make = jobs.make_board
-
-    def counted(*given: Any) -> Any:
-        computed.append(given)
-        return make(*given)
-
-    monkeypatch.setattr(jobs, "make_board", counted)
+    computed.clear()
     build(downloads=False)
     assert len(computed) == (1 if most else 0)
 
 
-@pytest.mark.usefixtures("ready")
-@pytest.mark.parametrize("pattern", ["r/*.html", "d/*.html", "e/*/q0.js", "r/*.csv.gz"])
-def test_a_page_that_was_damaged_since_is_mended(pattern: str, build: Callable[..., Any]) -> None:
-    site = build()
-    page = next(site.folder.glob(pattern))
-    whole = page.read_bytes()
-    page.write_bytes(whole[:50])
-    build()
-    assert page.read_bytes() == whole
+def test_a_page_that_was_damaged_since_is_mended(begun: Any, build: Callable[..., Any]) -> None:
+    board = f"d/{begun.board.slug}.html"
+    pages = [next(begun.folder.glob(pattern)) for pattern in ("r/*.html", board, "e/*/q0.js", "r/*.csv.gz")]
+    content = begun.bytes()
+    for page in pages:
+        page.write_bytes(page.read_bytes()[:50])
+    again = build()
+    assert again.bytes() == content
+    assert {str(page.relative_to(begun.folder)) for page in pages} <= set(again.made.files.written)
 
 
-@pytest.mark.usefixtures("ready")
+@pytest.mark.usefixtures("few", "own_cache")
 def test_a_cache_that_cannot_be_written_fails_no_build(build: Callable[..., Any]) -> None:
     (cache_folder() / "leaderboard").write_text("a file, where a folder should be")
-    assert build().made.results == 5
-    assert build().made.results == 5
+    assert build().made.results == 2
+    assert build().made.results == 2
 
 
-@pytest.mark.usefixtures("ready")
-def test_entries_of_sites_and_boards_that_are_gone_are_removed(build: Callable[..., Any]) -> None:
+@pytest.mark.usefixtures("own_cache")
+def test_entries_of_sites_and_boards_that_are_gone_are_removed(few: Path, build: Callable[..., Any]) -> None:
     one = build("one")
     build("two")
     assert len(entries()) == 2
     shutil.rmtree(one.folder)
     build("two")
     assert len(entries()) == 1
-    shutil.rmtree(results_folder())
+    shutil.rmtree(few)
     build("two")
     assert not everything()

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pytest
 from kit.browser import Browser
+from kit.sites import Built, board_of_kept
 
 from bench import compare
+from bench.leaderboard.boards import pairs as pairs_module
+from bench.leaderboard.boards import standings
 
-board_module = importlib.import_module("bench.leaderboard.boards.board")
-pairs_module = importlib.import_module("bench.leaderboard.boards.pairs")
-
-RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
 METRIC = pairs_module.METRIC
+METHODS = ("bm25", "bm25-fields", "bm25-okapi", "dense", "names", "random", "rrf", "server-first", "tfidf", "oracle")
 
 
-@pytest.mark.parametrize("spec", ["apibank", "toolbench-i3-inst", "sealtools"])
+@pytest.mark.parametrize(
+    "spec", ["apibank", "toolbench-i3-inst", pytest.param("sealtools", marks=pytest.mark.slow("the kept results"))]
+)
 def test_pairs_are_what_bench_compare_prints(spec: str) -> None:
-    groups, _ = board_module.read_results(RESULTS)
-    members = next(own for own in groups if own[0].manifest.dataset.spec == spec)
-    board, _ = board_module.make_board(members, RESULTS, False)
+    board = board_of_kept(spec, *METHODS)
     pairs = pairs_module.pairs_of(board)
     rows = {row.id: row for row in board.rows}
     # The two best, the best and a floor, and two in the middle, in both directions.
@@ -47,18 +43,12 @@ def test_pairs_are_what_bench_compare_prints(spec: str) -> None:
 
 
 def test_boards_too_large_for_single_tests_have_no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    standings = importlib.import_module("bench.leaderboard.boards.standings")
     monkeypatch.setattr(standings, "_FLIPPED", 1)
-    groups, _ = board_module.read_results(RESULTS)
-    members = next(own for own in groups if own[0].manifest.dataset.spec == "restbench-spotify")
-    board, _ = board_module.make_board(members, RESULTS, False)
-    assert pairs_module.pairs_of(board) is None
+    assert pairs_module.pairs_of(board_of_kept("restbench-spotify")) is None
 
 
-@pytest.mark.usefixtures("ready")
-def test_the_page_has_the_best_pairs_and_a_script_for_each_board(build: Callable[..., Any]) -> None:
-    site = build()
-    (board,) = site.made.boards
+def test_the_page_has_the_best_pairs_and_a_script_for_each_board(ready_site: Built) -> None:
+    site, board = ready_site, ready_site.board
     page = site.page("compare.html")
     ranked = [row for row in board.rows if not row.oracle]
     text = (site.folder / "c" / f"{board.slug}.js").read_text("utf-8")
@@ -71,19 +61,11 @@ def test_the_page_has_the_best_pairs_and_a_script_for_each_board(build: Callable
     assert f"bench compare {best[1]} {second[1]} -m {METRIC} --moved 0" in page.text
     assert f"d/{board.slug}.html" in page.links
     assert f"c/{board.slug}.js" in json.loads((site.folder / "files.json").read_text("utf-8"))["files"]
-    # What the build cache kept is what was computed.
-    before = site.bytes()
-    again = build()
-    assert again.made.files.written == []
-    assert again.bytes() == before
 
 
-@pytest.mark.usefixtures("ready")
-def test_names_in_the_address_choose_methods_and_lead_to_their_queries(
-    build: Callable[..., Any], browser: Browser
-) -> None:
-    site = build()
-    (board,) = site.made.boards
+@pytest.mark.slow("a browser")
+def test_names_in_the_address_choose_methods_and_lead_to_their_queries(ready_site: Built, browser: Browser) -> None:
+    site, board = ready_site, ready_site.board
     rows = {row.full_name: row for row in board.rows}
     names = ["bm25", "nearest-bundle(base=bm25())", "bm25(k1=0.5)", "no-such-method"]
     browser.open((site.folder / "compare.html").as_uri() + "#" + ",".join(quote(name, safe="") for name in names))
@@ -91,8 +73,10 @@ def test_names_in_the_address_choose_methods_and_lead_to_their_queries(
     every = "[...document.querySelectorAll('#compared tbody tr')].map(row => [...row.cells].map(c => c.textContent))"
     cells = browser.run(f"return {every}")
     pairs = pairs_module.pairs_of(board)
+    assert pairs is not None
     for name, own in zip(names[1:3], cells, strict=True):
         found = pairs.between(rows[name].id, rows["bm25"].id)
+        assert found is not None
         assert own[0].startswith(board.name)
         assert float(own[2]) == pytest.approx(found[pairs_module.DIFFERENCE], abs=5e-4)
         assert [int(own[6]), int(own[7])] == found[[pairs_module.WINS, pairs_module.LOSSES]].tolist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
 from collections.abc import Callable
@@ -14,16 +13,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.results import folder_of
+from kit.sites import Built
 
+from bench.leaderboard import boardjobs
+from bench.leaderboard.boards import facts
+from bench.leaderboard.pages import explorer
+from bench.leaderboard.writer import Writer
 from bench.registry import load_dataset
-from bench.results.store import Result
 from bench.storage.paths import results_folder
-
-explorer = importlib.import_module("bench.leaderboard.pages.explorer")
-facts = importlib.import_module("bench.leaderboard.boards.facts")
-site_module = importlib.import_module("bench.leaderboard.boardjobs")
 
 
 def _data(text: str) -> Any:
@@ -31,19 +31,18 @@ def _data(text: str) -> Any:
     return json.loads(text[text.index("{") : text.rindex(")")])
 
 
-def _blocks(site: Any) -> list[Any]:
-    files = sorted(site.folder.glob("e/*/q*.js"), key=lambda path: int(path.stem[1:]))
+def _blocks(folder: Path, board: str = "*") -> list[Any]:
+    files = sorted(folder.glob(f"e/{board}/q*.js"), key=lambda path: int(path.stem[1:]))
     return [_data(path.read_text()) for path in files]
 
 
-@pytest.mark.usefixtures("ready")
 def test_queries_gold_and_first_tools_are_those_of_the_data_and_the_rankings(
-    build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    ready_site: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(explorer, "BLOCK", 7)
-    site = build()
     dataset = load_dataset("starter")
-    board = site.made.boards[0]
+    board = ready_site.board
+    explorer.write_explorer(board, facts.data_of(board.spec, board.content_hash), Writer(tmp_path))
     shown = explorer.chosen(board)
     heads = []
     for row in shown:
@@ -52,7 +51,7 @@ def test_queries_gold_and_first_tools_are_those_of_the_data_and_the_rankings(
             if item["rank"] <= 10:
                 own.setdefault(item["query_id"], []).append(item["tool_id"])
         heads.append(own)
-    blocks = _blocks(site)
+    blocks = _blocks(tmp_path)
     assert all(len(block["queries"]) <= 7 for block in blocks)
     queries = [(block, query) for block in blocks for query in block["queries"]]
     assert len(queries) == board.first.per_query.num_rows
@@ -75,10 +74,9 @@ def _decoded(stated: Any) -> list[list[float | None]]:
     return found
 
 
-@pytest.mark.usefixtures("ready")
-def test_values_of_each_metric_are_those_of_the_results(build: Callable[..., Any]) -> None:
-    site = build()
-    shown = explorer.chosen(site.made.boards[0])
+def test_values_of_each_metric_are_those_of_the_results(ready_site: Built) -> None:
+    site = ready_site
+    shown = explorer.chosen(site.board)
     for metric in ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10"):
         (path,) = site.folder.glob(f"e/*/{metric.replace('@', '-')}.js")
         assert f'benchValues("{metric}",' in path.read_text()
@@ -89,6 +87,7 @@ def test_values_of_each_metric_are_those_of_the_results(build: Callable[..., Any
                 assert stated is None if value != value else abs(stated - value) < 1e-4
 
 
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=200), min_size=1, max_size=3), st.booleans())
 def test_any_values_are_read_back_to_the_third_digit(table: list[list[float]], wide: bool) -> None:
     length = max(map(len, table))
@@ -101,77 +100,75 @@ def test_any_values_are_read_back_to_the_third_digit(table: list[list[float]], w
         assert stated[::2] == pytest.approx(own, abs=1e-3)
 
 
-@pytest.mark.usefixtures("ready")
-def test_gold_tools_have_their_ranks_also_below_the_first_ten(build: Callable[..., Any]) -> None:
-    site = build()
-    shown = explorer.chosen(site.made.boards[0])
+def test_gold_tools_have_their_ranks_also_below_the_first_ten(ready_site: Built) -> None:
+    shown = explorer.chosen(ready_site.board)
     places = [
         {(item["query_id"], item["tool_id"]): item["rank"] for item in row.result.run.to_pylist()} for row in shown
     ]
     below = 0
-    for query, _, gold, answers in itertools.chain.from_iterable(block["queries"] for block in _blocks(site)):
+    for query, _, gold, answers in itertools.chain.from_iterable(
+        block["queries"] for block in _blocks(ready_site.folder)
+    ):
         for (_, own), known in zip(answers, places, strict=True):
             assert own == [known.get((query, tool), 0) for tool, _ in gold]
             below += sum(rank > 10 for rank in own)
     assert below
 
 
-@pytest.mark.usefixtures("ready")
-def test_a_search_looks_in_what_is_shown(build: Callable[..., Any]) -> None:
-    site = build()
-    (path,) = site.folder.glob("e/*/search.js")
+def test_a_search_looks_in_what_is_shown(ready_site: Built) -> None:
+    (path,) = ready_site.folder.glob("e/*/search.js")
     texts = _data(path.read_text())["texts"]
-    queries = [query for block in _blocks(site) for query in block["queries"]]
+    queries = [query for block in _blocks(ready_site.folder) for query in block["queries"]]
     assert texts == ["\n".join([name, text, *(tool for tool, _ in gold)]) for name, text, gold, _ in queries]
 
 
-@pytest.mark.usefixtures("ready")
 def test_a_dataset_that_may_not_be_given_away_shows_ids_alone(
-    build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    few: Path, build: Callable[..., Built], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = load_dataset("starter")
     card = dataset.card.model_copy(update={"redistribution": False, "known_issues": []})
-    monkeypatch.setattr(site_module, "data_of", lambda *_: facts.Data(card, dataset, ""))
+    monkeypatch.setattr(boardjobs, "data_of", lambda *_: facts.Data(card, dataset, ""))
     site = build()
     whole = b"".join(site.bytes().values()).decode("utf-8", "replace")
     texts = [query.text for query in dataset.queries] + [tool.description for tool in dataset.tools]
     assert not [text for text in texts if len(text) > 25 and text in whole]
     assert dataset.queries[0].query_id in whole
     assert "licence does not allow redistribution" in " ".join(site.only("e/*.html").texts)
+    # The page of a result's tools, which explains its losses by words of queries elsewhere.
+    tools = site.page(f"t/{site.row('bm25').id}.html").text
+    body = tools[tools.index('<table id="rows"') :]
+    assert body[: body.index("</table>")].count('<tr><th scope="row">') == 40
+    assert "What decides" not in tools
+    assert not any(query.text in tools for query in dataset.queries)
 
 
-@pytest.mark.usefixtures("ready")
-def test_without_the_dataset_there_is_neither_text_nor_gold_and_the_page_says_why(
-    build: Callable[..., Any], edit: Callable[..., None]
-) -> None:
-    for folder in results_folder().glob("[!.]*/*"):
-        edit(folder, dataset__content_hash="0" * 64)
-    site = build()
-    for block in _blocks(site):
+def test_without_the_dataset_there_is_neither_text_nor_gold_and_the_page_says_why(marked_site: Built) -> None:
+    (gone,) = (board for board in marked_site.made.boards if board.content_hash == "0" * 64)
+    blocks = _blocks(marked_site.folder, gone.slug)
+    assert blocks
+    for block in blocks:
         assert all(text is None and gold is None for _, text, gold, _ in block["queries"])
-    assert "has changed since" in " ".join(site.only("e/*.html").texts)
+    assert "has changed since" in " ".join(marked_site.page(f"e/{gone.slug}.html").texts)
 
 
-def test_the_best_of_each_family_comes_before_a_second_setting(ready: Path, build: Callable[..., Any]) -> None:
-    board = build().made.boards[0]
+def test_the_best_of_each_family_comes_before_a_second_setting(
+    ready_site: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = ready_site.board
     assert len({row.family for row in board.rows}) == 4
     kept = explorer.chosen(board)
     assert {row.family for row in kept} == {row.family for row in board.rows}
     few = explorer.chosen(replace(board, rows=board.rows))
     assert [row.id for row in few] == [row.id for row in kept]
-
-
-@pytest.mark.usefixtures("ready")
-def test_no_more_methods_than_a_page_can_hold(build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    # No more methods than a page can hold.
     monkeypatch.setattr(explorer, "MOST_METHODS", 3)
-    kept = explorer.chosen(build().made.boards[0])
+    kept = explorer.chosen(board)
     assert len(kept) == 3
     assert len({row.family for row in kept}) == 3
 
 
-def test_a_long_text_is_cut(ready: Path) -> None:
+def test_a_long_text_is_cut() -> None:
     assert len(explorer._cut("x" * 10_000_000, 1200)) == 1200
-    assert Result.read(next(ready.glob("*/bm25-*")))
 
 
 def test_an_id_that_a_dictionary_has_twice_is_one_id() -> None:
@@ -184,17 +181,17 @@ def test_an_id_that_a_dictionary_has_twice_is_one_id() -> None:
     assert explorer._coded(pa.chunked_array([], parts[0].type)).to_pylist() == []
 
 
+@pytest.mark.usefixtures("begun")
 def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
-    ready: Path, build: Callable[..., Any]
+    begun_site: Built, build: Callable[..., Built]
 ) -> None:
-    whole = build("site").made.boards[0]
-    run = next(ready.glob("*/bm25-*")) / "run.parquet"
+    run = folder_of(results_folder(), "bm25") / "run.parquet"
     kept = run.read_bytes()
     run.unlink()
-    site = build("site")
-    board = site.made.boards[0]
+    site = build()
+    board = site.board
     assert not site.made.rejected
-    assert board.standings["recall@5"].ids == whole.standings["recall@5"].ids
+    assert board.standings["recall@5"].ids == begun_site.board.standings["recall@5"].ids
     (row,) = (row for row in board.rows if not row.result.has_run)
     assert row in board.rows
     assert row not in explorer.chosen(board)
@@ -202,8 +199,9 @@ def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
     place = explorer.compared(board).index(row)
     (path,) = site.folder.glob("e/*/recall-5.js")
     stated = _decoded(_data(path.read_text()))[place]
+    assert row.values is not None
     assert [value for value in stated if value is not None] == [round(value, 4) for value in row.values[:, 0].tolist()]
-    for block in _blocks(site):
+    for block in _blocks(site.folder):
         for *_, answers in block["queries"]:
             assert [i for i, answer in enumerate(answers) if answer is None] == [place]
     page = (site.folder / f"r/{row.id}.html").read_text()
@@ -211,15 +209,15 @@ def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
     assert f"{row.id}.run.gz" not in page
     assert not (site.folder / f"r/{row.id}.run.gz").exists()
     assert (site.folder / f"r/{row.id}.csv.gz").exists()
-    assert not build("site").made.files.written
+    assert not build().made.files.written
     run.write_bytes(kept)
-    again = build("site")
+    again = build()
     assert f"r/{row.id}.run.gz" in again.made.files.written
-    assert again.bytes() == build("fresh").bytes()
+    assert again.bytes() == begun_site.bytes()
 
 
-def test_a_board_without_rankings_has_no_explorer_and_says_why(ready: Path, build: Callable[..., Any]) -> None:
-    for run in ready.glob("*/*/run.parquet"):
+def test_a_board_without_rankings_has_no_explorer_and_says_why(few: Path, build: Callable[..., Built]) -> None:
+    for run in few.glob("*/*/run.parquet"):
         run.unlink()
     site = build()
     (board,) = site.made.boards

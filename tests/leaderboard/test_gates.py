@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 from collections.abc import Callable
@@ -10,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.results import edit, folder_of, older
+from kit.sites import Built, written
 
 from bench.gating.baseline import Baseline, read_baseline, write_baseline
+from bench.leaderboard.boards import gates
+from bench.leaderboard.pages import gates as gates_page
+from bench.leaderboard.pages.registry import Content
 from bench.results.store import Result
-
-gates = importlib.import_module("bench.leaderboard.boards.gates")
+from bench.storage.paths import results_folder
 
 POLICY = '[[rule]]\nmetric = "ndcg@10"\nmargin = 0.02\n[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
 
@@ -23,11 +26,6 @@ def git(folder: Path, *words: str) -> str:
     author = ("-c", "user.name=A person", "-c", "user.email=person@example.org", "-c", "commit.gpgSign=false")
     done = subprocess.run(["git", *author, "-C", str(folder), *words], capture_output=True, text=True, check=True)
     return done.stdout.strip()
-
-
-def folder_of(results: Path, spec: str) -> Path:
-    (found,) = (path for path in results.glob("*/*") if Result.read(path).manifest.method.spec == spec)
-    return found
 
 
 @pytest.fixture
@@ -64,12 +62,12 @@ def blessed(bench: Callable[..., Any], ready: Path, tmp_path: Path) -> Callable[
     return blessed
 
 
+@pytest.mark.usefixtures("quick")
 def test_events_have_the_verdicts_of_bench_gate(
     bench: Callable[..., Any],
     blessed: Callable[..., Baseline],
     ready: Path,
-    older: Callable[..., Path],
-    build: Callable[..., Any],
+    build: Callable[..., Built],
     tmp_path: Path,
 ) -> None:
     place = tmp_path / "baselines"
@@ -128,26 +126,27 @@ def test_events_have_the_verdicts_of_bench_gate(
     assert ", latest verdict of each baseline: 1 regression." in home.texts
 
 
+@pytest.mark.usefixtures("begun")
 def test_the_same_baselines_give_the_same_bytes_and_without_them_the_page_goes(
-    blessed: Callable[..., Baseline], build: Callable[..., Any], tmp_path: Path
+    bench: Callable[..., Any], begun_site: Built, build: Callable[..., Built], tmp_path: Path
 ) -> None:
-    blessed("bm25", 2020)
+    bench(
+        "bless", folder_of(results_folder(), "bm25"), "--out", tmp_path / "baselines" / "b.json", "--metric", "map@100"
+    )
+    (tmp_path / "baselines" / "gate.toml").write_text(POLICY)
     before = build(baselines=tmp_path / "baselines").bytes()
+    assert "gates.html" in before
     again = build(baselines=tmp_path / "baselines")
     assert again.bytes() == before
     assert not again.made.files.written
     without = build()
     assert "gates.html" not in without.bytes()
     assert "gates.html" not in without.page("index.html").links
+    assert without.bytes() == begun_site.bytes()
 
 
 def test_what_cannot_be_judged_is_told_and_not_passed(
-    blessed: Callable[..., Baseline],
-    build: Callable[..., Any],
-    ready: Path,
-    older: Callable[..., Path],
-    edit: Callable[..., None],
-    tmp_path: Path,
+    blessed: Callable[..., Baseline], ready: Path, tmp_path: Path
 ) -> None:
     place = tmp_path / "baselines"
     blessed("bm25", 2020)
@@ -159,17 +158,21 @@ def test_what_cannot_be_judged_is_told_and_not_passed(
     made = older(new, new, "e" * 12, "2030-01-01T00:00:00+00:00")
     edit(made, dataset__content_hash="f" * 64)
     assert older(new, new, "d" * 12, "2029-01-01T00:00:00+00:00")
-    build(baselines=place)
-    (gate,) = gates.gate_histories(gates.read_gates(place), [Result.read(path) for path in ready.glob("*/*")])
+    results = [Result.read(path) for path in ready.glob("*/*")]
+    (gate,) = gates.gate_histories(gates.read_gates(place), results)
     found = {event.result.manifest.result_id: event for event in gate.events[1:]}
     assert gate.metric == "recall@5"
     assert found["d" * 12].verdict == "pass"
     assert found["e" * 12].verdict == "not comparable"
     assert "content" in found["e" * 12].report.reasons[0]
+    shown = {result.manifest.result_id for result in results}
+    content = Content([], [], [], [], [], [], None, shown, {}, [], {}, [gate])
+    page = written(tmp_path / "site", lambda writer: gates_page._write(content, writer))("gates.html")
+    assert {"pass", "not comparable"} <= set(page.texts)
 
 
 def test_a_catalogue_may_change_from_one_version_to_the_next(
-    bench: Callable[..., Any], build: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Callable[..., Any], build: Callable[..., Built], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     texts = {
@@ -207,7 +210,6 @@ def test_a_catalogue_may_change_from_one_version_to_the_next(
 def test_only_the_newest_events_are_judged(
     blessed: Callable[..., Baseline],
     ready: Path,
-    older: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -223,11 +225,11 @@ def test_only_the_newest_events_are_judged(
     assert gate.omitted == 2
 
 
-def test_wrong_words_are_sentences(bench: Callable[..., Any], ready: Path, tmp_path: Path) -> None:
+def test_wrong_words_are_sentences(bench: Callable[..., Any], few: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    build = ("leaderboard", "build", "--results", ready, "--out", tmp_path / "site")
+    build = ("leaderboard", "build", "--results", few, "--out", tmp_path / "site")
     assert "there is no baseline in" in bench(*build, "--baselines", tmp_path / "empty", code=6).err
-    bench("bless", folder_of(ready, "bm25"), "--out", tmp_path / "own" / "b.json")
+    bench("bless", folder_of(few, "bm25"), "--out", tmp_path / "own" / "b.json")
     said = bench(*build, "--baselines", tmp_path / "own", code=2).err
     assert "gate.toml for the baselines; name one with --policy" in said
     (tmp_path / "p.toml").write_text(POLICY)

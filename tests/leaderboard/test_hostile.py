@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import itertools
 import json
 import os
 import shutil
@@ -16,17 +16,23 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.results import another, edit, folder_of, id_of, manifest, rehash
+from kit.sites import Built, board_of
 
-from bench.results.store import PER_QUERY, RUN, Result
-from bench.storage.paths import results_folder
+from bench.evaluation.runfile import write_trec
+from bench.leaderboard.boards.board import make_board, read_results
+from bench.leaderboard.pages import explorer
+from bench.results.store import PER_QUERY, RUN
 from bench.text import label
-
-explorer = importlib.import_module("bench.leaderboard.pages.explorer")
 
 SCRIPT = '</script><script>alert("x")</script>'
 IMAGE = "<img src=x onerror=alert(1)>"
 TURNED = "\u202egnp.exe\u2066"
 HEBREW = "שלום עולם"
+#: Names of datasets, methods and whatever else a result states.
+NAMES = (SCRIPT, IMAGE, TURNED, HEBREW, "../../../etc/passwd", "a" * 50_000, "'\"`", "{{ 7 * 7 }}", "\x00\x1b[31m")
+#: Ids of results.
+PATHS = ("../../../../owned", "a/b", SCRIPT)
 ALLOWED = {
     *(
         "html head meta title link script body a header nav main h1 h2 h3 p footer code pre span form label input"
@@ -37,11 +43,52 @@ ALLOWED = {
 }
 
 
-def _folder(method: str) -> Path:
-    return next(results_folder().glob(f"*/{method}-*"))
+def _report(environment: Any) -> dict[str, Any]:
+    """A report of a reproduction."""
+    told = {"paper": IMAGE, "title": IMAGE, "data": {}, "cells": 0, "verdicts": {}, "unreadable": [], "notes": [SCRIPT]}
+    rest: dict[str, Any] = {"cells": [], "blocks": [], "claims": []}
+    return {"protocol": SCRIPT, "environment": environment, "seconds": 1.0, "tables": [{"table": SCRIPT} | told]} | rest
 
 
-def _harmless(site: Any) -> None:
+@pytest.fixture(scope="session")
+def hostile_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
+    """Every name of NAMES as what two results on a dataset state, as a distractor's and as a method's of a library of
+    another size; ids that are paths; a report of a reproduction; and megabytes of text in fields."""
+    bm25, random = folder_of(starter_results, "bm25"), folder_of(starter_results, "random")
+
+    def prepare(results: Path) -> dict[str, Any]:
+        (results / "starter").mkdir(parents=True)
+        kept = [Path(shutil.copytree(folder, results / "starter" / folder.name)) for folder in (bm25, random)]
+        for number, name in enumerate(NAMES):
+            data = {"dataset__spec": name, "dataset__title": name, "dataset__content_hash": name, "scoring": name}
+            method = {"method__spec": name, "method__full_spec": name}
+            stated = {"method__marks": [name], "method__hash": name, "warnings": [name], "facts": {name: name}}
+            run = {
+                "environment__command": name,
+                "environment__created": name,
+                "environment__packages": {name: name},
+            }
+            another(kept[0], id_of(f"bm25 {number}"), f"names-{number}", **data)
+            another(kept[1], id_of(f"random {number}"), f"names-{number}", **data, **method, **stated, **run)
+            # A curve: the embedded dataset with its own library, and with two larger ones.
+            another(kept[0], id_of(f"size {number}"), **method)
+            for tools in (200, 300):
+                spec = f"starter(distractors={json.dumps(name)}, tools={tools})"
+                size = {"dataset__spec": spec, "dataset__tools": tools, "dataset__title": name}
+                content = {"dataset__content_hash": id_of(f"{number} {tools}") * 5}
+                drawn = f"size-{number}-{tools}"
+                another(kept[0], id_of(drawn), drawn, **size, **content, **method)
+        for number, own in enumerate(PATHS):
+            edit(another(kept[0], id_of(own), f"paths-{number}"), result_id=own, metrics={"result_id": own})
+        edit(kept[1], facts={"note": "x" * 7_000_000}, warnings=["y" * 7_000_000])
+        report = results.with_name("reproduction.json")
+        report.write_text(json.dumps(_report(manifest(bm25)["environment"])))
+        return {"reproduction": report}
+
+    return site_of("hostile-site", prepare, quick=True)
+
+
+def _harmless(site: Built) -> None:
     for page in site.pages():
         assert set(page.tags) <= ALLOWED, set(page.tags) - ALLOWED
         assert not [name for name, _ in page.attributes if name.startswith("on")]
@@ -51,63 +98,51 @@ def _harmless(site: Any) -> None:
         assert "\x00" not in page.text
 
 
-@pytest.mark.parametrize(
-    "name", [SCRIPT, IMAGE, TURNED, HEBREW, "../../../etc/passwd", "a" * 50_000, "'\"`", "{{ 7 * 7 }}", "\x00\x1b[31m"]
-)
-def test_a_hostile_name_is_text_and_no_path(
-    name: str, ready: Path, build: Callable[..., Any], edit: Callable[..., None]
-) -> None:
-    for folder in sorted(ready.glob("[!.]*/*")):
-        edit(folder, dataset__spec=name, dataset__title=name, dataset__content_hash=name, scoring=name)
-    edit(
-        _folder("random"),
-        method__spec=name,
-        method__full_spec=name,
-        method__marks=[name],
-        method__hash=name,
-        environment__command=name,
-        environment__created=name,
-        environment__packages={name: name},
-        warnings=[name],
-        facts={name: name},
-    )
-    site = build()
-    assert site.made.results == 5
+def test_a_hostile_name_is_text_and_no_path(hostile_site: Built) -> None:
+    site = hostile_site
+    assert site.made.results == 2 + 5 * len(NAMES)
+    assert len(site.made.boards) == 1 + 3 * len(NAMES)
     _harmless(site)
     inside = site.folder.resolve()
     for path in site.folder.rglob("*"):
         assert path.resolve().is_relative_to(inside)
         assert len(path.name) < 100
-    assert "49" not in site.page("methods.html").texts
-    assert max(len(page.text) for page in site.pages()) < 1_000_000
+    curves = site.only("l/*.html")
+    assert curves.tags.count("svg") == len(NAMES)
+    for page in (curves, *map(site.page, ("methods.html", "datasets.html", "index.html"))):
+        assert "49" not in page.texts
+        assert "{{ 7 * 7 }}" in page.text
+        assert "&lt;script&gt;" in page.text
+    assert SCRIPT in " ".join(site.page("reproduction.html").texts)
+    # Rankings to download have six fields in a line, whatever the method is called.
+    for row in site.board.rows:
+        assert {len(line.split()) for line in itertools.islice(write_trec(row.result.of_repeat()), 3)} == {6}
 
 
-def test_ids_that_are_paths_are_refused(ready: Path, build: Callable[..., Any], edit: Callable[..., None]) -> None:
-    for method, own in (("random", "../../../../owned"), ("bm25", "a/b"), ("oracle", SCRIPT)):
-        edit(_folder(method), result_id=own, metrics={"result_id": own})
-    site = build()
-    assert site.made.results == 2
-    assert len(site.made.rejected) == 3
-    assert not (site.folder.parent / "owned.html").exists()
-    _harmless(site)
+def test_ids_that_are_paths_are_refused(hostile_site: Built) -> None:
+    assert len(hostile_site.made.rejected) == len(PATHS)
+    assert all("is not a valid result id" in item.reason for item in hostile_site.made.rejected)
+    assert not [
+        place for place in (hostile_site.folder, *hostile_site.folder.parents) if (place / "owned.html").exists()
+    ]
+
+
+def test_long_texts_do_not_make_long_pages(hostile_site: Built) -> None:
+    # Seven megabytes in each of two fields, and many names of fifty thousand signs.
+    own = hostile_site.row("random")
+    assert len(own.result.manifest.warnings[0]) == 7_000_000
+    assert len(hostile_site.page(f"r/{own.id}.html").text) < 200_000
+    assert max(len(page.text) for page in hostile_site.pages()) < 1_000_000
 
 
 def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
-    ready: Path, build: Callable[..., Any], edit: Callable[..., None], rehash: Callable[[Path, str], None]
+    few: Path, build: Callable[..., Built]
 ) -> None:
-    whole = _folder("random")
-
-    def copy(number: int) -> Path:
-        own = f"{number:012x}"
-        folder = whole.with_name(f"broken-{own}")
-        shutil.copytree(whole, folder)
-        edit(folder, result_id=own, metrics={"result_id": own})
-        return folder
-
+    whole = folder_of(few, "random")
     reasons: dict[str, str] = {}
 
     def broken(reason: str) -> Path:
-        folder = copy(len(reasons) + 1)
+        folder = another(whole, f"{len(reasons) + 1:012x}")
         reasons[folder.name] = reason
         return folder
 
@@ -158,7 +193,7 @@ def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
     reasons[twin.name] = "which is shown"
 
     site = build()
-    assert site.made.results == 5
+    assert site.made.results == 2
     told = {item.where.rpartition("/")[2]: item.reason for item in site.made.rejected}
     assert told.keys() == reasons.keys()
     for name, reason in reasons.items():
@@ -169,53 +204,17 @@ def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
     _harmless(site)
 
 
-def test_results_on_other_queries_of_the_same_hash_are_refused(
-    ready: Path, build: Callable[..., Any], rehash: Callable[[Path, str], None]
-) -> None:
-    folder = _folder("random")
+def test_results_on_other_queries_of_the_same_hash_are_refused(ready: Path) -> None:
+    folder = folder_of(ready, "random")
     table = pq.read_table(folder / PER_QUERY)
     other = pa.array([f"x{name}" for name in table["query_id"].to_pylist()])
     pq.write_table(table.set_column(0, "query_id", other), folder / PER_QUERY)
     rehash(folder, PER_QUERY)
-    (rejected,) = build().made.rejected
+    (members,), _ = read_results(ready)
+    board, (rejected,) = make_board(members, ready, True)
+    assert board is not None
+    assert len(board.rows) == 4
     assert "not on the same queries" in rejected.reason
-
-
-def test_a_report_of_a_reproduction_is_text(ready: Path, build: Callable[..., Any], tmp_path: Path) -> None:
-    result = Result.read(_folder("bm25"))
-    report = {
-        "protocol": SCRIPT,
-        "environment": result.manifest.environment.model_dump(),
-        "seconds": 1.0,
-        "tables": [
-            {
-                "table": SCRIPT,
-                "paper": IMAGE,
-                "title": IMAGE,
-                "data": {},
-                "cells": 0,
-                "verdicts": {},
-                "unreadable": [],
-                "notes": [SCRIPT],
-            }
-        ],
-        "cells": [],
-        "blocks": [],
-        "claims": [],
-    }
-    path = tmp_path / "reproduction.json"
-    path.write_text(json.dumps(report))
-    site = build(reproduction=path)
-    _harmless(site)
-    assert SCRIPT in " ".join(site.page("reproduction.html").texts)
-
-
-def test_ten_megabytes_of_text_in_a_field_do_not_make_a_page_of_ten_megabytes(
-    ready: Path, build: Callable[..., Any], edit: Callable[..., None]
-) -> None:
-    edit(_folder("bm25"), facts={"note": "x" * 10_000_000}, warnings=["y" * 10_000_000])
-    site = build()
-    assert max(len(page.text) for page in site.pages()) < 200_000
 
 
 @given(st.text(max_size=300))
@@ -235,35 +234,35 @@ def test_data_of_the_explorer_is_json_that_can_end_no_script(value: object) -> N
 
 
 @pytest.mark.parametrize("part", ["", "manifest.json", "metrics.json", "run.parquet", ".."])
-def test_links_out_of_the_results_are_not_followed(
-    part: str, ready: Path, build: Callable[..., Any], tmp_path: Path
-) -> None:
-    folder = _folder("random")
+def test_links_out_of_the_results_are_not_followed(part: str, few: Path, tmp_path: Path) -> None:
+    folder = folder_of(few, "random")
     place = folder.parent if part == ".." else folder / part if part else folder
     secret = tmp_path / "elsewhere"
     shutil.move(place, secret)
     place.symlink_to(secret)
-    site = build()
-    assert site.made.results == (0 if part == ".." else 4)
-    assert {item.reason for item in site.made.rejected} == {
-        f"{place.name} is a link that leads out of the results folder."
-    }
+    groups, rejected = read_results(few)
+    assert [len(members) for members in groups] == ([] if part == ".." else [1])
+    assert {item.reason for item in rejected} == {f"{place.name} is a link that leads out of the results folder."}
 
 
-def test_a_link_within_the_results_is_followed(ready: Path, build: Callable[..., Any]) -> None:
-    folder = _folder("random")
+def test_a_link_within_the_results_is_followed(few: Path) -> None:
+    folder = folder_of(few, "random")
     shutil.move(folder / RUN, folder / "kept.parquet")
     (folder / RUN).symlink_to("kept.parquet")
-    assert build().made.results == 5
+    (members,), _ = read_results(few)
+    board, rejected = make_board(members, few, True)
+    assert board is not None
+    assert (len(board.rows), rejected) == (2, [])
 
 
-def test_what_a_stranger_may_not_make_a_build_read_is_rejected(ready: Path, build: Callable[..., Any]) -> None:
-    (_folder("random") / "manifest.json").write_bytes(b'{"a": "' + b"x" * 17_000_000)
-    (_folder("oracle") / "run.parquet").unlink()
-    os.mkfifo(_folder("oracle") / "run.parquet")
-    site = build()
-    assert site.made.results == 3
-    reasons = sorted(item.reason for item in site.made.rejected)
+def test_what_a_stranger_may_not_make_a_build_read_is_rejected(ready: Path) -> None:
+    (folder_of(ready, "random") / "manifest.json").write_bytes(b'{"a": "' + b"x" * 17_000_000)
+    oracle = next(ready.glob("*/oracle-*"))
+    (oracle / "run.parquet").unlink()
+    os.mkfifo(oracle / "run.parquet")
+    (members,), rejected = read_results(ready)
+    assert len(members) == 3
+    reasons = sorted(item.reason for item in rejected)
     assert reasons == ["manifest.json is larger than any that bench writes.", "run.parquet is not a regular file."]
 
 
@@ -275,14 +274,10 @@ def test_what_a_stranger_may_not_make_a_build_read_is_rejected(ready: Path, buil
         ("zzzz", "2020-01-01"),
     ],
 )
-def test_of_two_answers_the_later_one_by_the_clock_of_all_places_counts(
-    older: str, newer: str, ready: Path, build: Callable[..., Any], edit: Callable[..., None]
-) -> None:
-    first = _folder("random")
-    second = first.with_name("random-00000000000a")
-    shutil.copytree(first, second)
+def test_of_two_answers_the_later_one_by_the_clock_of_all_places_counts(older: str, newer: str, few: Path) -> None:
+    first = folder_of(few, "random")
+    another(first, "00000000000a", environment__created=newer)
     edit(first, environment__created=older)
-    edit(second, result_id="00000000000a", environment__created=newer, metrics={"result_id": "00000000000a"})
-    (board,) = build().made.boards
+    board = board_of(few)
     assert "00000000000a" in {row.id for row in board.rows}
     assert [item.newer for item in board.superseded] == ["00000000000a"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import json
 import shutil
 from collections.abc import Callable
@@ -14,22 +13,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.results import folder_of
 
 from bench.errors import StorageError, UsageError
+from bench.leaderboard import boardjobs
+from bench.leaderboard import site as site_module
+from bench.leaderboard import writer as writer_module
 from bench.storage.paths import results_folder
 from bench.text import unique_slug
 
-writer_module = importlib.import_module("bench.leaderboard.writer")
-
 
 @pytest.mark.usefixtures("ready")
-def test_two_builds_are_the_same_bytes(build: Callable[..., Any]) -> None:
-    assert build("one").bytes() == build("two").bytes()
-
-
-@pytest.mark.usefixtures("ready")
-def test_a_build_of_the_same_results_writes_nothing(build: Callable[..., Any]) -> None:
+def test_two_builds_are_the_same_bytes_and_the_second_of_a_folder_writes_nothing(
+    build: Callable[..., Any], ready_site: Any
+) -> None:
     first = build()
+    assert first.bytes() == ready_site.bytes()
     times = {path: path.stat().st_mtime_ns for path in first.folder.rglob("*.*")}
     again = build()
     assert not again.made.files.written
@@ -37,17 +36,25 @@ def test_a_build_of_the_same_results_writes_nothing(build: Callable[..., Any]) -
     assert {path: path.stat().st_mtime_ns for path in again.folder.rglob("*.*")} == times
 
 
-def test_a_new_result_rewrites_the_pages_that_show_it_and_no_other(
-    ready: Path, build: Callable[..., Any], tmp_path: Path
+@pytest.mark.usefixtures("begun")
+def test_a_result_that_goes_and_comes_rewrites_the_pages_that_show_it_and_no_other(
+    begun_site: Any, build: Callable[..., Any], tmp_path: Path
 ) -> None:
-    late = next(ready.glob("*/random-*"))
+    place = tmp_path / "site"
+    (place / "notes.html").write_text("mine")
+    (place / "r" / "mine.html").write_text("mine")
+    late = folder_of(results_folder(), "random")
+    own_id = late.name.rpartition("-")[2]
+    assert (place / f"r/{own_id}.html").is_file()
     shutil.move(late, tmp_path / "late")
-    build()
+    gone = build()
+    assert f"r/{own_id}.html" in gone.made.files.removed
+    assert not list(place.glob(f"r/{own_id}*"))
     shutil.move(tmp_path / "late", late)
     site = build()
     exports = ("results.", "tables/", "model-index/", "feed.xml", "methods.bib")
     written = {path for path in site.made.files.written if not path.startswith(exports)}
-    own = {path for path in written if "random" in path or any(r in path for r in [late.name.rpartition("-")[2]])}
+    own = {path for path in written if "random" in path or own_id in path}
     assert own
     board = site.made.boards[0].slug
     overall = {path for path in written if path.startswith(("index", "overall"))}
@@ -64,40 +71,29 @@ def test_a_new_result_rewrites_the_pages_that_show_it_and_no_other(
         *(path for path in written if path.startswith("m/") and path != "m/random.html"),
     }
     assert not [path for path in written - own if path.startswith("r/")], "other results' pages do not show it"
+    for path in ("notes.html", "r/mine.html"):
+        assert (place / path).read_text() == "mine"
+        (place / path).unlink()
     # What was built step by step is what is built at once.
-    assert build("fresh").bytes() == site.bytes()
+    assert site.bytes() == begun_site.bytes()
 
 
-def test_pages_of_results_that_are_gone_are_removed_and_nothing_else(
-    ready: Path, build: Callable[..., Any], tmp_path: Path
-) -> None:
-    site = build()
-    (site.folder / "notes.html").write_text("mine")
-    (site.folder / "r" / "mine.html").write_text("mine")
-    gone = next(ready.glob("*/random-*"))
-    own = gone.name.rpartition("-")[2]
-    assert (site.folder / f"r/{own}.html").is_file()
-    shutil.rmtree(gone)
-    again = build()
-    assert f"r/{own}.html" in again.made.files.removed
-    assert not list(site.folder.glob(f"r/{own}*"))
-    assert (site.folder / "notes.html").read_text() == "mine"
-    assert (site.folder / "r" / "mine.html").read_text() == "mine"
-
-
-def test_a_listing_from_outside_removes_nothing_of_others(
-    ready: Path, build: Callable[..., Any], tmp_path: Path
-) -> None:
-    site = build()
+def test_what_others_have_put_into_a_site_stays(begun: Any, build: Callable[..., Any], tmp_path: Path) -> None:
+    # A listing from outside removes nothing; nor is an unfinished file of somebody else cleared away.
     victim = tmp_path / "victim.html"
     victim.write_text("mine")
-    (site.folder / "link").symlink_to(tmp_path)
-    listing = site.folder / "files.json"
+    (begun.folder / "link").symlink_to(tmp_path)
+    listing = begun.folder / "files.json"
     told = json.loads(listing.read_text())
     told["files"] |= {"../victim.html": "x", str(victim): "x", "link/victim.html": "x", "..": "x"}
     listing.write_text(json.dumps(told))
+    (begun.folder / "r" / ".mine.tmp").write_text("mine")
+    (begun.folder / "mine").mkdir()
+    (begun.folder / "mine" / ".a.12.tmp").write_text("mine")
     build()
     assert victim.read_text() == "mine"
+    assert (begun.folder / "r" / ".mine.tmp").is_file()
+    assert (begun.folder / "mine" / ".a.12.tmp").is_file()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"files": 3}', '{"files": {"a": {}}}', "[" * 5000])
@@ -109,12 +105,12 @@ def test_a_damaged_listing_is_no_obstacle(text: str, tmp_path: Path) -> None:
     assert (tmp_path / "a.html").read_text() == "a"
 
 
-def test_a_damaged_page_is_mended(ready: Path, build: Callable[..., Any]) -> None:
-    site = build()
-    whole = (site.folder / "index.html").read_bytes()
-    (site.folder / "index.html").write_bytes(whole[:100])
+def test_a_damaged_page_is_mended(begun: Any, build: Callable[..., Any]) -> None:
+    home = begun.folder / "index.html"
+    whole = home.read_bytes()
+    home.write_bytes(whole[:100])
     assert build().made.files.written == ["index.html"]
-    assert (site.folder / "index.html").read_bytes() == whole
+    assert home.read_bytes() == whole
 
 
 @pytest.mark.parametrize("path", ["../a", "/a", "a/../b", "", ".a", "a//b", "a/", "a\\b", "a b", "é", "files.json"])
@@ -144,16 +140,9 @@ def test_nobody_can_name_a_thing_by_the_file_of_another(text: str) -> None:
     assert taken == text or unique_slug(taken) != taken
 
 
-def test_results_folders_that_are_not_there_make_an_empty_site(build: Callable[..., Any]) -> None:
-    assert not results_folder().exists()
-    site = build()
-    assert site.made.results == 0
-    assert site.page("rejected.html").texts
-
-
 @pytest.mark.parametrize("last", ["make_board", "pages", "finish"])
 def test_what_a_killed_build_left_is_mended_and_cleared_by_the_next(
-    last: str, ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    last: str, few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Killed(BaseException):
         pass
@@ -161,31 +150,18 @@ def test_what_a_killed_build_left_is_mended_and_cleared_by_the_next(
     def kill(*_: object, **__: object) -> None:
         raise Killed
 
-    modules = {"make_board": "boardjobs", "pages": "site"}
-    place: Any = importlib.import_module(f"bench.leaderboard.{modules[last]}") if last in modules else None
     with monkeypatch.context() as patch:
-        patch.setattr(place if place else writer_module.Writer, last, kill)
+        patch.setattr({"make_board": boardjobs, "pages": site_module, "finish": writer_module.Writer}[last], last, kill)
         with pytest.raises(Killed):
             build()
-    gone = next(ready.glob("*/random-*"))
-    shutil.rmtree(gone)
+    shutil.rmtree(folder_of(few, "random"))
     site = build()
     (site.folder / "r" / ".half.html.4711.tmp").write_text("half")
     site = build()
     assert site.bytes() == build("fresh").bytes()
 
 
-def test_an_unfinished_file_of_somebody_else_stays(ready: Path, build: Callable[..., Any]) -> None:
-    site = build()
-    (site.folder / "r" / ".mine.tmp").write_text("mine")
-    (site.folder / "mine").mkdir()
-    (site.folder / "mine" / ".a.12.tmp").write_text("mine")
-    build()
-    assert (site.folder / "r" / ".mine.tmp").is_file()
-    assert (site.folder / "mine" / ".a.12.tmp").is_file()
-
-
-@pytest.mark.usefixtures("ready")
+@pytest.mark.usefixtures("few")
 def test_builds_into_one_folder_wait_for_each_other(build: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "alias").symlink_to(tmp_path / "site")
@@ -196,23 +172,21 @@ def test_builds_into_one_folder_wait_for_each_other(build: Callable[..., Any], t
 
 
 @pytest.mark.parametrize("where", ["results", "results/site", "."])
-def test_a_site_among_the_results_is_refused(
-    where: str, ready: Path, build: Callable[..., Any], tmp_path: Path
-) -> None:
-    before = sorted(ready.rglob("*"))
-    site = importlib.import_module("bench.leaderboard.site")
+def test_a_site_among_the_results_is_refused(where: str, few: Path) -> None:
+    before = sorted(few.rglob("*"))
     if where == ".":
-        ready = ready.rename(ready.with_name("r"))
+        results = few.rename(few.with_name("r"))
         with pytest.raises(UsageError, match="is inside the page folders"):
-            site.build_site(ready, ready.parent)
+            site_module.build_site(results, results.parent)
         return
     with pytest.raises(UsageError, match="is inside the results folder"):
-        site.build_site(ready, ready.parent / where.replace("results", ready.name))
-    assert sorted(ready.rglob("*")) == before
+        site_module.build_site(few, few.parent / where.replace("results", few.name))
+    assert sorted(few.rglob("*")) == before
 
 
-@pytest.mark.usefixtures("ready")
-def test_a_full_disk_is_told_and_leaves_whole_pages(build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_told_and_leaves_whole_pages(
+    begun: Any, begun_site: Any, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = Path.write_bytes
 
     def full(path: Path, data: bytes) -> int:
@@ -221,8 +195,10 @@ def test_a_full_disk_is_told_and_leaves_whole_pages(build: Callable[..., Any], m
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(path, data)
 
+    (begun.folder / "index.html").write_bytes(b"damaged")
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", full)
         with pytest.raises(StorageError, match="the disk is full"):
             build()
-    assert build().bytes() == build("fresh").bytes()
+    assert (begun.folder / "index.html").read_bytes() == b"damaged"
+    assert build().bytes() == begun_site.bytes()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import re
@@ -15,48 +14,91 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.results import another, edit, id_of, manifest
+from kit.sites import Built, Page
 
 from bench.__main__ import run as command
+from bench.leaderboard.boards import libraries
+from bench.leaderboard.boards.board import assembled, read_results
 from bench.leaderboard.pages import charts
-from bench.results.store import Result
+from bench.leaderboard.pages import datasets as datasets_page
+from bench.leaderboard.pages import libraries as libraries_page
+from bench.leaderboard.pages.registry import Content
+from bench.leaderboard.writer import Writer
 from bench.storage.paths import results_folder
-
-libraries = importlib.import_module("bench.leaderboard.boards.libraries")
 
 OF = "starter(distractors=extra)"
 SMALL, MIDDLE = "starter(distractors=extra, tools=190)", "starter(distractors=extra, tools=200)"
+SPECS = ("starter", SMALL, MIDDLE, OF)
 METHODS = ("bm25", "bm25-fields", "random", "oracle")
 HOSTILE = '</svg><script>alert("x")</script>\u202e&'
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def run(*datasets: str, methods: tuple[str, ...] = METHODS) -> None:
+def run(*datasets: str, methods: tuple[str, ...] = METHODS, more: tuple[str, ...] = ()) -> None:
     asked = [word for name in methods for word in ("-m", name)] + [word for name in datasets for word in ("-d", name)]
-    assert command(["run", *asked, "-q", "--overwrite", "missing"]) == 0
+    assert command(["run", *asked, "-q", *more]) == 0
 
 
-def folders(spec: str) -> list[Path]:
-    every = sorted(results_folder().glob("[!.]*/*"))
-    return [folder for folder in every if Result.read(folder).manifest.dataset.spec == spec]
+@pytest.fixture(scope="module")
+def sized_site(site_of: Callable[..., Built]) -> Built:
+    """The site of four methods on the embedded dataset and with 11, 21 and 30 distractors of a catalogue.
+
+    Beside its results are `limited` ones: bm25 and random on a part of the queries.
+    """
+
+    def prepare(results: Path) -> dict[str, Any]:
+        tools = [{"name": f"make_{i}", "description": f"Makes {i} things.", "inputSchema": {}} for i in range(30)]
+        catalogue = results.with_name("tools.json")
+        catalogue.write_text(json.dumps(tools))
+        assert command(["data", "import", "extra", str(catalogue)]) == 0
+        run(*SPECS)
+        limited = ("--limit", "30", "--results", str(results.with_name("limited")))
+        run(SMALL, methods=("bm25", "random"), more=limited)
+        return {}
+
+    return site_of("sized-site", prepare, quick=True)
 
 
 @pytest.fixture
-def extra(ready: Path, tmp_path: Path) -> None:
-    """A catalogue of 30 tools."""
-    tools = [{"name": f"make_{i}", "description": f"Makes {i} things.", "inputSchema": {}} for i in range(30)]
-    (tmp_path / "tools.json").write_text(json.dumps(tools))
-    assert command(["data", "import", "extra", str(tmp_path / "tools.json")]) == 0
+def sizes(sized_site: Built, isolated: None, quick: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Path]]:
+    """Copies results of some specs and methods as this test's own; gives their folders."""
+    monkeypatch.setenv("BENCH_DATA", str(sized_site.folder.with_name("data")))
+
+    def sizes(*specs: str, methods: tuple[str, ...] = METHODS) -> list[Path]:
+        found = []
+        for path in sorted(sized_site.folder.with_name("results").glob("[!.]*/*/manifest.json")):
+            told = json.loads(path.read_text())
+            if told["dataset"]["spec"] in specs and told["method"]["spec"] in methods:
+                own = results_folder() / path.parts[-3] / path.parts[-2]
+                found.append(Path(shutil.copytree(path.parent, own)))
+        assert len(found) == len(specs) * len(methods)
+        return found
+
+    return sizes
 
 
 @pytest.fixture
-def sizes(extra: None) -> None:
-    """Results of four methods on the embedded dataset and with 11, 21 and 30 distractors."""
-    run("starter", SMALL, MIDDLE, OF)
+def page(tmp_path: Path) -> Callable[[str], Page]:
+    """The page of curves, or another page, of this test's results: without tests, and without a site."""
+
+    def page(path: str = "l/*.html") -> Page:
+        groups, _ = read_results(results_folder())
+        boards = [assembled(own, {item.manifest.result_id: None for item in own}, {}) for own in groups]
+        drawn = libraries.bases({board.spec for board in boards})
+        content = Content(boards, [], [], [], [], [], None, set(), {}, drawn, {}, [])
+        writer = Writer(tmp_path / "pages")
+        for module in (libraries_page, datasets_page):
+            module._write(content, writer)
+        (found,) = writer.out.glob(path)
+        return Page(found)
+
+    return page
 
 
-def table(site: Any) -> dict[str, list[str]]:
+def table(page: Page) -> dict[str, list[str]]:
     """Method -> the text of its means, by size, of the first table of curves."""
-    text = site.only("l/*.html").text
+    text = page.text
     body = text[text.index("<tbody>") : text.index("</tbody>")]
     rows = re.findall(r"<tr[^>]*><th[^>]*><a[^>]*>(.*?)</a>(.*?)</tr>", body, flags=re.DOTALL)
     return {
@@ -65,25 +107,25 @@ def table(site: Any) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.usefixtures("sizes")
 def test_the_numbers_are_those_of_bench_curve(
-    build: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sized_site: Built, sizes: Callable[..., list[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    site = build()
+    site = sized_site
     assert not site.made.rejected
+    sizes(*SPECS)
     experiment = tmp_path / "sizes.toml"
-    names = [", ".join(f'"{name}"' for name in own) for own in (METHODS, ("starter", SMALL, MIDDLE, OF))]
-    experiment.write_text("methods = [{}]\ndatasets = [{}]\n".format(*names).replace('"starter", ', ""))
+    names = [", ".join(f'"{name}"' for name in own) for own in (METHODS, SPECS[1:])]
+    experiment.write_text("methods = [{}]\ndatasets = [{}]\n".format(*names))
     capsys.readouterr()
     assert command(["curve", str(experiment), "--json"]) == 0
     said = {curve["method"]: curve["points"] for curve in json.loads(capsys.readouterr().out)["curves"]}
-    titles = {"bm25": "BM25", "bm25-fields": "BM25F", "random": "Random", "oracle": "Oracle"}
-    assert list(table(site))[-1] == "Oracle"
-    for method, points in said.items():
-        (base,) = (item for item in map(Result.read, folders("starter")) if item.manifest.method.spec == method)
-        means = [base.metrics.metrics["recall@5"].mean, *(point["value"]["mean"] for point in points)]
-        assert table(site)[titles[method]] == [f"{mean:.3f}" for mean in means]
     page = site.only("l/*.html")
+    titles = {"bm25": "BM25", "bm25-fields": "BM25F", "random": "Random", "oracle": "Oracle"}
+    assert list(table(page))[-1] == "Oracle"
+    for method, points in said.items():
+        base = site.row(method).result
+        means = [base.metrics.metrics["recall@5"].mean, *(point["value"]["mean"] for point in points)]
+        assert table(page)[titles[method]] == [f"{mean:.3f}" for mean in means]
     assert all(f"../r/{point['result']}.html" in page.links for points in said.values() for point in points)
     # Two methods compete; their four dots and intervals each are drawn, and their names.
     root = ElementTree.fromstring(
@@ -99,9 +141,8 @@ def test_the_numbers_are_those_of_bench_curve(
     assert "30 are distractors of extra; 0 near-duplicates of tools that queries name are left out." in page.text
 
 
-@pytest.mark.usefixtures("sizes")
-def test_they_are_found_under_their_dataset_and_from_every_board(build: Callable[..., Any]) -> None:
-    site = build()
+def test_they_are_found_under_their_dataset_and_from_every_board(sized_site: Built) -> None:
+    site = sized_site
     boards = {board.spec: board for board in site.made.boards}
     assert set(boards) == {"starter", SMALL, MIDDLE, OF}
     (path,) = (str(page.path.relative_to(site.folder)) for page in site.pages() if page.path.parent.name == "l")
@@ -124,23 +165,23 @@ def test_they_are_found_under_their_dataset_and_from_every_board(build: Callable
 
 
 @pytest.mark.parametrize("declared", [True, False])
-@pytest.mark.usefixtures("extra")
 def test_the_overall_boards_stay_as_they_are_but_for_a_link(
-    declared: bool, build: Callable[..., Any], tmp_path: Path
+    declared: bool, sizes: Callable[..., list[Path]], build: Callable[..., Built], tmp_path: Path
 ) -> None:
-    run("starter")
+    sizes("starter", methods=("bm25-fields", "random"))
     chosen = tmp_path / "set.toml"
     view = '[[views]]\nname = "all"\ntitle = "All"\nwhy = "Because."\ndatasets = ["starter"]\n'
     chosen.write_text('version = "1"\n' + view)
     options = {"ranking_set": chosen} if declared else {}
 
-    def homes(site: Any) -> dict[str, bytes]:
+    def homes(site: Built) -> dict[str, bytes]:
         pages = [*site.folder.glob("index.html"), *site.folder.glob("overall-*.html")]
         return {path.name: path.read_bytes() for path in pages}
 
     before = homes(build("before", **options))
-    run(SMALL, OF, methods=("random", "bm25-fields"))
-    run("starter(distractors=extra, tools=180, seed=3)")
+    sizes(SMALL, OF, methods=("bm25-fields", "random"))
+    for folder in sizes(MIDDLE, methods=("bm25",)):
+        edit(folder, dataset__spec="starter(distractors=extra, tools=180, seed=3)")
     after = build("after", **options)
     assert len(after.made.boards) == 4
     link = b' Larger libraries: <a href="l/starter.html">starter</a>.'
@@ -149,94 +190,75 @@ def test_the_overall_boards_stay_as_they_are_but_for_a_link(
     assert {name: page.replace(link, b"") for name, page in found.items()} == before
 
 
-@pytest.mark.usefixtures("extra")
-def test_one_size_is_no_curve_and_stands_for_itself_where_the_dataset_has_no_board(build: Callable[..., Any]) -> None:
-    for folder in folders("starter"):
-        shutil.rmtree(folder)
-    run(SMALL, methods=("bm25", "random"))
+def test_one_size_is_no_curve_and_stands_for_itself_where_the_dataset_has_no_board(
+    sizes: Callable[..., list[Path]], build: Callable[..., Built], page: Callable[..., Page]
+) -> None:
+    sizes(SMALL, methods=("bm25", "random"))
     site = build()
-    page = site.only("l/*.html")
-    assert "svg" not in page.tags
-    assert "No curve: no method has results on two sizes." in page.texts
+    alone = site.only("l/*.html")
+    assert "svg" not in alone.tags
+    assert "No curve: no method has results on two sizes." in alone.texts
     (board,) = site.made.boards
     assert f"d/{board.slug}.html" in site.page("datasets.html").links
     assert "bm25" in site.page("index.html").text
     # With the dataset itself there are two.
-    run("starter", methods=("bm25",))
-    page = build().only("l/*.html")
-    assert page.tags.count("svg") == 1
-    assert "1 more method has results on one size only." in " ".join(page.texts)
+    sizes("starter", methods=("bm25",))
+    assert page().tags.count("svg") == 1
+    assert "1 more method has results on one size only." in " ".join(page().texts)
 
 
-@pytest.mark.usefixtures("extra")
-def test_draws_of_another_seed_and_methods_of_another_seed_are_lines_of_their_own(build: Callable[..., Any]) -> None:
-    seeds = ("bm25-fields", "random", "random(seed=1)", "bm25", "bm25(k1=0.5)")
-    run("starter", SMALL, OF, methods=seeds)
-    run(
-        SMALL.replace("tools=190", "tools=190, seed=1"), MIDDLE.replace("tools=200", "tools=200, seed=1"), methods=seeds
-    )
-    page = build().only("l/*.html")
-    assert page.tags.count("svg") == 2
-    heads = [text for text in page.texts if text.startswith("With distractors of")]
+def test_draws_of_another_seed_and_methods_of_another_seed_are_lines_of_their_own(
+    sizes: Callable[..., list[Path]], page: Callable[..., Page]
+) -> None:
+    chosen = sizes("starter", SMALL, OF)
+    for folder in [*chosen, *sizes(MIDDLE)]:
+        told = manifest(folder)
+        if told["method"]["spec"] in {"oracle", "random"}:
+            spec = {"oracle": "bm25(k1=0.5)", "random": "random(seed=1)"}[told["method"]["spec"]]
+            another(folder, id_of(str(folder)), method__spec=spec, method__oracle=False)
+    for folder in sorted(results_folder().glob("[!.]*/*")):
+        # The small and the middle library are drawn with two seeds, or with the second alone.
+        spec = manifest(folder)["dataset"]["spec"]
+        content = {"dataset__content_hash": id_of(spec) * 5}
+        if spec == MIDDLE:
+            edit(folder, dataset__spec=MIDDLE.replace(")", ", seed=1)"), **content)
+        elif spec == SMALL:
+            seeded = SMALL.replace("tools=190", "seed=1, tools=190")
+            another(folder, id_of(f"seeded {folder}"), "seeded", dataset__spec=seeded, **content)
+    found = page()
+    assert found.tags.count("svg") == 2
+    heads = [text for text in found.texts if text.startswith("With distractors of")]
     assert len(heads) == 2
     assert sum("seed 1" in text for text in heads) == 1
-    tables = re.findall(r"<tbody>(.*?)</tbody>", page.text, flags=re.DOTALL)
-    for own in tables:
+    for own in re.findall(r"<tbody>(.*?)</tbody>", found.text, flags=re.DOTALL):
         names = re.findall(r'<th scope="row"><a[^>]*>(.*?)</a>', own)
-        assert len(names) == len(set(names)) == 5
+        assert len(names) == len(set(names)) == 6
         # Each has three sizes, its own dataset among them.
         assert all(len(re.findall("<small>", row)) == 3 for row in own.split("</tr>")[:-1])
 
 
-@pytest.mark.usefixtures("sizes")
-def test_other_queries_under_the_same_name_are_no_point(build: Callable[..., Any], edit: Callable[..., None]) -> None:
+def test_other_queries_under_the_same_name_are_no_point(
+    sized_site: Built, sizes: Callable[..., list[Path]], page: Callable[..., Page]
+) -> None:
+    sizes(*SPECS)
     # Somebody says that results on a part of the queries are on a larger library.
-    assert command(["run", "-m", "bm25", "-m", "random", "-d", SMALL, "--limit", "30", "-q"]) == 0
-    for folder in folders(SMALL):
-        if Result.read(folder).manifest.dataset.limit == 30:
-            edit(folder, dataset__limit=None, dataset__spec=OF.replace(")", ", tools=1000)"), dataset__tools=1000)
-    site = build()
-    assert "1,000" in " ".join(site.page("datasets.html").texts)
-    heads = re.findall(r"<thead>(.*?)</thead>", site.only("l/*.html").text, flags=re.DOTALL)
+    for folder in sorted(sized_site.folder.with_name("limited").glob("[!.]*/*")):
+        own = Path(shutil.copytree(folder, results_folder() / "limited" / folder.name))
+        edit(own, dataset__limit=None, dataset__spec=OF.replace(")", ", tools=1000)"), dataset__tools=1000)
+    assert "1,000" in " ".join(page("datasets.html").texts)
+    heads = re.findall(r"<thead>(.*?)</thead>", page().text, flags=re.DOTALL)
     assert len(heads) == 1
     assert "1,000" not in heads[0]
 
 
 @pytest.mark.parametrize("tools", [0, -5, 10**40])
-@pytest.mark.usefixtures("sizes")
 def test_sizes_that_no_library_has_are_no_points(
-    tools: int, build: Callable[..., Any], edit: Callable[..., None]
+    tools: int, sizes: Callable[..., list[Path]], page: Callable[..., Page]
 ) -> None:
-    for folder in folders(OF):
+    sizes(*SPECS[:-1])
+    for folder in sizes(OF):
         edit(folder, dataset__tools=tools)
-    site = build()
-    assert [len(cells) for cells in table(site).values()] == [3] * 4
-
-
-@pytest.mark.parametrize("name", [HOSTILE, "{{ 7 * 7 }}", "m" * 5000, "'\"`"])
-@pytest.mark.usefixtures("sizes")
-def test_hostile_names_are_text(name: str, build: Callable[..., Any], edit: Callable[..., None]) -> None:
-    for spec in ("starter", SMALL, MIDDLE, OF):
-        for folder in folders(spec):
-            if Result.read(folder).manifest.method.spec == "bm25":
-                edit(folder, method__spec=name, method__full_spec=name)
-            if spec != "starter":
-                other = json.dumps(name)
-                size = spec.partition("tools=")[2] or "300)"
-                edit(
-                    folder,
-                    dataset__spec=f"starter(distractors={other}, tools={size}",
-                    dataset__title=name,
-                    dataset__content_hash=folder.parent.name.encode().hex()[-64:],
-                )
-    site = build()
-    page = site.only("l/*.html")
-    assert "svg" in page.tags
-    for one in (page, site.page("datasets.html"), site.page("index.html")):
-        assert one.tags.count("script") == sum(link.endswith(".js") for link in one.links)
-        assert "\u202e" not in one.text
-        assert "49" not in one.texts
-        assert len(one.text) < 100_000
+    assert [len(cells) for cells in table(page()).values()] == [3] * 4
 
 
 @pytest.mark.parametrize(
@@ -253,11 +275,12 @@ def test_no_spec_is_an_error(spec: str) -> None:
     assert libraries.base_of(libraries.base_of(spec)) == libraries.base_of(spec)
 
 
-@pytest.mark.usefixtures("sizes")
-def test_a_page_whose_results_are_all_excluded_says_so(build: Callable[..., Any], rehash: Callable[..., None]) -> None:
-    for spec in (SMALL, MIDDLE, OF):
-        for folder in folders(spec):
-            (folder / "per_query.parquet").write_bytes(b"PAR1")
+def test_a_page_whose_results_are_all_excluded_says_so(
+    sizes: Callable[..., list[Path]], build: Callable[..., Built]
+) -> None:
+    sizes("starter", methods=("bm25", "random"))
+    for folder in sizes(*SPECS[1:]):
+        (folder / "per_query.parquet").write_bytes(b"PAR1")
     site = build()
     assert len(site.made.boards) == 1
     page = site.only("l/*.html")
@@ -266,14 +289,16 @@ def test_a_page_whose_results_are_all_excluded_says_so(build: Callable[..., Any]
     assert f"../{page.path.relative_to(site.folder)}" in site.only("d/starter*.html").links
 
 
-@pytest.mark.usefixtures("sizes")
-def test_builds_are_the_same_bytes_and_pages_go_with_their_results(build: Callable[..., Any]) -> None:
+def test_builds_are_the_same_bytes_and_pages_go_with_their_results(
+    sizes: Callable[..., list[Path]], build: Callable[..., Built]
+) -> None:
+    sizes("starter", methods=("bm25",))
+    libraries = sizes(SMALL, OF, methods=("bm25",))
     site = build()
     assert site.bytes() == build("fresh").bytes()
     assert not build().made.files.written
-    for spec in (SMALL, MIDDLE, OF):
-        for folder in folders(spec):
-            shutil.rmtree(folder)
+    for folder in libraries:
+        shutil.rmtree(folder)
     after = build()
     assert [path for path in after.made.files.removed if path.startswith("l/")]
     assert not (after.folder / "l").exists()

@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.results import edit, folder_of
 
+from bench.leaderboard import numbers
+from bench.leaderboard.pages import charts
 from bench.results.costs import money_per_query
 from bench.results.store import Result
 
-charts = importlib.import_module("bench.leaderboard.pages.charts")
-numbers = importlib.import_module("bench.leaderboard.numbers")
-
-USE = {
-    "requests": 10,
-    "from_journal": 4,
-    "failures": 0,
-    "input_tokens": 5000,
-    "output_tokens": 100,
-    "cost": 0.25,
-}
-
-
-def _folder(results: Path, method: str) -> Path:
-    return next(results.glob(f"*/{method}-*"))
+USE = {"requests": 10, "from_journal": 4, "failures": 0, "input_tokens": 5000, "output_tokens": 100, "cost": 0.25}
 
 
 def _cost(folder: Path) -> float | None:
     return money_per_query(Result.read(folder).manifest)
 
 
-def test_what_a_query_costs_is_known_or_said_to_be_unknown(
-    ready: Path, edit: Callable[..., None], scored: Callable[[str], Path]
-) -> None:
-    folder = _folder(ready, "random")
+def test_what_a_query_costs_is_known_or_said_to_be_unknown(ready: Path, scored: Callable[[str], Path]) -> None:
+    folder = folder_of(ready, "random")
     assert _cost(folder) == 0
     edit(folder, method__needs_llm=True)
     assert _cost(folder) is None
@@ -56,46 +41,31 @@ def test_what_a_query_costs_is_known_or_said_to_be_unknown(
 
 
 def test_a_dataset_page_draws_quality_against_cost_and_names_what_is_not_known(
-    ready: Path, build: Callable[..., Any], edit: Callable[..., None]
+    ready_site: Any, marked_site: Any
 ) -> None:
-    free = build()
-    board = free.only("d/*.html")
+    board = ready_site.only("d/*.html")
     assert "recall@5 against cost" not in board.text
     assert "No result here is known to have made paid calls." in board.text
-    queries = Result.read(_folder(ready, "random")).manifest.dataset.queries
-    paid, own = ready / "starter" / "bm25-paid", "c" * 12
-    shutil.copytree(_folder(ready, "bm25"), paid)
-    edit(paid, result_id=own, metrics={"result_id": own}, method__spec="bm25(b=0.5)", method__needs_llm=True)
-    edit(paid, model_use=USE)
-    edit(_folder(ready, "nearest-bundle"), method__needs_llm=True)
-    # A floor is in no picture of costs, whatever it costs.
-    edit(_folder(ready, "random"), method__needs_llm=True)
-    site = build()
-    board = site.only("d/*.html")
+    paid = marked_site.row("bm25(b=0.5)")
+    board = marked_site.page(f"d/{marked_site.board.slug}.html")
     assert "recall@5 against cost" in board.text
-    assert "unknown cost (run files, models or embeddings without prices): 1." in board.text
-    assert numbers.money(250 / queries) in board.texts
+    # A bundle and a run file; a floor is in no picture of costs, whatever it costs.
+    assert "unknown cost (run files, models or embeddings without prices): 2." in board.text
+    assert numbers.money(250 / paid.result.manifest.dataset.queries) in board.texts
     assert "not known" in board.texts
-    page = site.page(f"r/{own}.html")
+    page = marked_site.page(f"r/{paid.id}.html")
     assert "10 requests, 5,000 tokens in, 100 out" in page.text
 
 
-def test_exports_say_what_a_query_costs(ready: Path, build: Callable[..., Any], edit: Callable[..., None]) -> None:
-    queries = Result.read(_folder(ready, "random")).manifest.dataset.queries
-    edit(_folder(ready, "random"), method__needs_llm=True, model_use=USE)
-    edit(_folder(ready, "oracle"), method__needs_llm=True)
-    site = build()
-    costs = {item["label"]: item["cost_per_query"] for item in _json(site)["results"]}
-    assert costs["random @ starter"] == 0.25 / queries
-    assert costs["oracle @ starter"] is None
-    assert costs["bm25 @ starter"] == 0
-    lines = list(csv.DictReader((site.folder / "results.csv").read_text("utf-8").splitlines()))
-    assert {row["cost_per_query"] for row in lines if row["method"] == "random"} == {str(0.25 / queries)}
-    assert {row["cost_per_query"] for row in lines if row["method"] == "oracle"} == {""}
-
-
-def _json(site: Any) -> Any:
-    return json.loads((site.folder / "results.json").read_text("utf-8"))
+def test_exports_say_what_a_query_costs(marked_site: Any) -> None:
+    paid, unknown, free = (marked_site.row(key) for key in ("bm25(b=0.5)", "random(seed=3)", "bm25"))
+    cost = 0.25 / paid.result.manifest.dataset.queries
+    exported = json.loads(marked_site.page("results.json").text)["results"]
+    costs = {item["result_id"]: item["cost_per_query"] for item in exported}
+    assert [costs[row.id] for row in (paid, unknown, free)] == [cost, None, 0]
+    lines = list(csv.DictReader(marked_site.page("results.csv").text.splitlines()))
+    for row, told in ((paid, str(cost)), (unknown, "")):
+        assert {line["cost_per_query"] for line in lines if line["result_id"] == row.id} == {told}
 
 
 def test_what_is_free_stands_left_of_the_scale_and_on_the_front() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,28 +83,19 @@ def test_no_two_rows_read_the_same(rows: list[tuple[str, str, str]]) -> None:
             assert name.startswith(title)
 
 
-def test_rows_show_names_with_the_spec_behind_them_and_variants_fold(ready: Path, build: Callable[..., Any]) -> None:
-    site = build()
-    for path in ("index.html", f"d/{site.made.boards[0].slug}.html"):
-        text = site.page(path).text
+def test_rows_show_names_with_the_spec_behind_them_and_variants_fold(ready_site: Any) -> None:
+    for path in ("index.html", f"d/{ready_site.board.slug}.html"):
+        text = ready_site.page(path).text
         assert 'title="bm25(k1=0.5)">BM25 (<wbr>k1=<wbr>0.5)</a>' in text
         # Folded under the defaults, whichever of the two is better.
         rows = {row.split('title="')[1].split('"')[0]: row.split(">")[0] for row in text.split("<tr data-f")[1:]}
         assert "data-u=1" in rows["bm25(k1=0.5)"]
         assert "data-w=1" in rows["bm25"]
         assert sum("data-u" in head for head in rows.values()) == 1
-    assert 'title="bm25(k1=0.5)"' in site.only("m/bm25.html").text
+    assert 'title="bm25(k1=0.5)"' in ready_site.only("m/bm25.html").text
 
 
-def test_two_runs_of_one_method_name_their_settings(
-    ready: Path, build: Callable[..., Any], edit: Callable[..., None]
-) -> None:
-    folders = {
-        json.loads((path / "manifest.json").read_text("utf-8"))["method"]["spec"]: path
-        for path in ready.glob("starter/*")
-    }
-    edit(folders["bm25(k1=0.5)"], method__spec="bm25", depth=50)
-    (board,) = build().made.boards
-    titles = [row.title for row in board.rows]
+def test_two_runs_of_one_method_name_their_settings(marked_site: Any) -> None:
+    titles = [row.title for row in marked_site.board.rows]
     assert {"BM25", "BM25, depth 50"} <= set(titles)
     assert len(set(titles)) == len(titles)

@@ -2,62 +2,51 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kit.results import folder_of, rehash
+from kit.sites import Built, board_of_kept, kept, written
 
 from bench.__main__ import run as command
-from bench.results.store import PER_QUERY, Result
+from bench.leaderboard.boards.nomatch import no_match
+from bench.leaderboard.pages.nomatch import write_no_match
+from bench.results.store import PER_QUERY
 from bench.storage.paths import results_folder
 
-nomatch = importlib.import_module("bench.leaderboard.boards.nomatch")
-KEPT = Path(__file__).parents[2] / "board" / "results" / "github-mcp"
 
-
-def kept(*methods: str) -> None:
-    """Some of the results that the repository keeps, as this test's own."""
-    for name in methods:
-        (folder,) = KEPT.glob(f"{name}-????????????")
-        shutil.copytree(folder, results_folder() / "github-mcp" / folder.name)
-
-
-def table_of(page: Any, caption: str) -> str:
-    """The page's text from a caption on."""
-    text = " ".join(page.texts)
-    return text[text.index(caption) :]
-
-
-def test_few_queries_without_gold_are_shown_and_decide_nothing(ready: Path, build: Callable[..., Any]) -> None:
-    site = build()
-    (board,) = site.made.boards
-    found = nomatch.no_match(board)
+def test_few_queries_without_gold_are_shown_and_decide_nothing(ready_site: Built) -> None:
+    board = ready_site.board
+    found = no_match(board)
+    assert found is not None
     assert (found.standing, found.groups) == (None, 8)
     means = [row.result.metrics.metrics["auroc"].mean for row in found.rows]
     assert len(means) == 3
     assert means == sorted(means, reverse=True)
     assert {(row.family, reason) for row, reason in found.left} == {("random", "no scores"), ("oracle", "no scores")}
-    page = site.only("n/*.html")
+    page = ready_site.only("n/*.html")
     assert "There are no tiers" in " ".join(page.texts)
     assert {f"../r/{row.id}.html" for row in board.rows} <= set(page.links)
-    assert f"../n/{board.slug}.html" in site.only("d/*.html").links
-    assert f"n/{board.slug}.html" in site.page("index.html").links
+    assert f"../n/{board.slug}.html" in ready_site.only("d/*.html").links
+    assert f"n/{board.slug}.html" in ready_site.page("index.html").links
 
 
 def test_p_values_are_those_of_the_command(
-    isolated: None, build: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    isolated: None, build: Callable[..., Built], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept("bm25", "hybrid")
+    for item in kept("github-mcp", "bm25", "hybrid"):
+        shutil.copytree(item.folder, results_folder() / "github-mcp" / item.folder.name)
     site = build()
     (board,) = site.made.boards
-    found = nomatch.no_match(board)
+    found = no_match(board)
+    assert found is not None
+    assert found.standing is not None
     assert found.groups == 23
     assert [row.family for row in found.rows] == ["bm25", "hybrid"]
     first, second = (row.id for row in found.rows)
@@ -73,24 +62,24 @@ def test_p_values_are_those_of_the_command(
         assert (told["systems"], told["tiers"]) == ([first, second], found.standing.tier.tolist())
 
 
-def test_no_two_of_a_tier_differ(isolated: None, build: Callable[..., Any]) -> None:
-    kept("bm25", "bm25-fields", "dense", "hybrid", "names", "oracle", "random", "rrf", "tfidf", "coverage")
-    site = build()
-    found = nomatch.no_match(site.made.boards[0])
+def test_no_two_of_a_tier_differ(tmp_path: Path) -> None:
+    names = ("bm25", "bm25-fields", "dense", "hybrid", "names", "oracle", "random", "rrf", "tfidf", "coverage")
+    board = board_of_kept("github-mcp", *names)
+    found = no_match(board)
+    assert found is not None
     standing = found.standing
+    assert standing is not None
     same = standing.tier[:, None] == standing.tier
     assert (standing.pairs[same] >= 0.05).all()
     assert len(set(standing.tier.tolist())) > 1
     assert {row.family for row, _ in found.left} == {"oracle", "random", "coverage"}
-    page = site.only("n/*.html")
+    page = written(tmp_path, lambda writer: write_no_match(board, [], writer))("n/*.html")
     assert "tier" in page.texts
     assert "There are no tiers" not in " ".join(page.texts)
 
 
-def test_an_edited_column_takes_the_page_away_and_is_told(
-    ready: Path, build: Callable[..., Any], rehash: Callable[[Path, str], None]
-) -> None:
-    folder = next(ready.glob("*/nearest-bundle*"))
+def test_an_edited_column_takes_the_page_away_and_is_told(few: Path, build: Callable[..., Built]) -> None:
+    folder = folder_of(few, "bm25")
     table = pq.read_table(folder / PER_QUERY)
     place = table.column_names.index("auroc")
     raised = pa.array(np.array(table["auroc"].to_pylist()) + 0.25)
@@ -103,11 +92,9 @@ def test_an_edited_column_takes_the_page_away_and_is_told(
     assert not any(link.startswith("n/") for link in site.page("index.html").links)
 
 
-def test_without_any_of_the_metrics_there_is_no_page(ready: Path, build: Callable[..., Any]) -> None:
-    for folder in ready.glob("*/*"):
-        if Result.read(folder).manifest.method.spec != "random":
-            shutil.rmtree(folder)
+def test_without_any_of_the_metrics_there_is_no_page(few: Path, build: Callable[..., Built]) -> None:
+    shutil.rmtree(folder_of(few, "bm25"))
     site = build()
     assert not site.made.rejected
-    assert nomatch.no_match(site.made.boards[0]) is None
+    assert no_match(site.made.boards[0]) is None
     assert not list(site.folder.glob("n/*.html"))

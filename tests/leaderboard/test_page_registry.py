@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
 import pytest
+from kit.sites import Built
 
-package = importlib.import_module("bench.leaderboard.pages")
-registry = importlib.import_module("bench.leaderboard.pages.registry")
-rendering = importlib.import_module("bench.leaderboard.pages.rendering")
+from bench.leaderboard import pages as package
+from bench.leaderboard.pages import registry, rendering
 
 NEWS = """
 from bench.leaderboard.pages.registry import Page
@@ -50,9 +48,8 @@ def _entries(text: str) -> list[str]:
     return re.findall(r'<a href="[./]*([a-z]+\.html)"', navigation)
 
 
-@pytest.mark.usefixtures("ready")
-def test_every_page_is_of_a_kind_and_every_entry_leads_to_a_page(build: Callable[..., Any]) -> None:
-    site = build()
+def test_every_page_is_of_a_kind_and_every_entry_leads_to_a_page(ready_site: Built) -> None:
+    site = ready_site
     kinds = [page.path for page in registry.pages()]
     entries = [path for _, path in registry.navigation()]
     assert entries[0] == "index.html"
@@ -64,7 +61,7 @@ def test_every_page_is_of_a_kind_and_every_entry_leads_to_a_page(build: Callable
 
 
 @pytest.mark.usefixtures("news")
-def test_a_new_module_is_built_and_named_on_every_page(build: Callable[..., Any]) -> None:
+def test_a_new_module_is_built_and_named_on_every_page(build: Callable[..., Built]) -> None:
     site = build()
     assert (site.folder / "news.html").is_file()
     for page in site.pages():

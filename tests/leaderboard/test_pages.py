@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import inspect
 import json
 import re
@@ -18,30 +17,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from kit.results import edit, folder_of
+from kit.sites import kept
 from scipy import stats
 
 from bench.__main__ import run as command
 from bench.checks.ceilings import ceilings
+from bench.leaderboard import site as site_module
+from bench.leaderboard.boards import standings
+from bench.leaderboard.boards.overall import overall
+from bench.leaderboard.boards.rankingset import read_ranking_set, views_of
 from bench.leaderboard.pages.rendering import _ticks
+from bench.methods import bm25
 from bench.metrics import measures
 from bench.registry import load_dataset
 from bench.results.comparing import competes
-from bench.results.store import Result
 from bench.results.units import numbered
 from bench.stats.macro import macro_intervals
 from bench.stats.tiers import pairwise_tests, rank_intervals
 from bench.stats.units import robust_mean, unit_sums
 from bench.storage.paths import results_folder
 
-standings = importlib.import_module("bench.leaderboard.boards.standings")
+
+@pytest.fixture(scope="module")
+def two_datasets(site_of: Callable[..., Any], starter_results: Path) -> Any:
+    """A site where bm25 alone has results on a second dataset."""
+
+    def prepare(results: Path) -> dict[str, Any]:
+        for spec in ("bm25", "random"):
+            folder = folder_of(starter_results, spec)
+            shutil.copytree(folder, results / "starter" / folder.name)
+        (other,) = kept("apibank", "bm25")
+        shutil.copytree(other.folder, results / "apibank" / other.folder.name)
+        return {}
+
+    return site_of("two-datasets", prepare, quick=True)
 
 
-def _folder(method: str) -> Path:
-    return next(results_folder().glob(f"starter/{method}-*"))
-
-
-def test_a_board_is_ranked_and_an_oracle_stands_last_without_a_tier(ready: Path, build: Callable[..., Any]) -> None:
-    board = build().made.boards[0]
+def test_a_board_is_ranked_and_an_oracle_stands_last_without_a_tier(ready_site: Any) -> None:
+    board = ready_site.board
     order = [row.name for row in board.rows]
     assert order[-1] == "oracle"
     assert order.index("bm25") < order.index("random")
@@ -51,49 +65,33 @@ def test_a_board_is_ranked_and_an_oracle_stands_last_without_a_tier(ready: Path,
     assert own.tier[own.place(board.rows[0].id)] == 1
 
 
-@pytest.mark.usefixtures("ready")
-def test_numbers_are_those_of_the_result(build: Callable[..., Any]) -> None:
-    result = Result.read(_folder("bm25"))
-    texts = build().only("d/*.html").texts
+def test_numbers_are_those_of_the_result(ready_site: Any) -> None:
+    metrics = ready_site.row("bm25").result.metrics.metrics
+    texts = ready_site.only("d/*.html").texts
     for name in ("recall@5", "ndcg@10", "map@100"):
-        value = result.metrics.metrics[name]
-        assert f"{value.mean:.3f}" in texts
-        assert f"{value.low:.3f}–{value.high:.3f}" in texts
+        assert f"{metrics[name].mean:.3f}" in texts
+        assert f"{metrics[name].low:.3f}–{metrics[name].high:.3f}" in texts
 
 
-def test_lenient_means_and_ceilings_are_shown_where_they_are_known(
-    ready: Path, build: Callable[..., Any], edit: Callable[..., None]
-) -> None:
-    folder = _folder("random")
-    lenient = Result.read(folder).metrics.lenient
-    assert lenient is not None
-    page = f"r/{folder.name.rpartition('-')[2]}.html"
-    changed = lenient.model_copy(update={"queries": 7, "judgements": 9, "means": lenient.means | {"recall@5": 0.876}})
-    edit(folder, metrics={"lenient": changed.model_dump()})
-    edit(_folder("oracle"), metrics={"lenient": None})
-    site = build()
-    assert "lenient" in site.page(page).texts
-    assert "0.876" in site.page(page).texts
-    assert "9 gold tools of 7 judged queries have such an alternative." in site.page(page).text
-    oracle = f"r/{_folder('oracle').name.rpartition('-')[2]}.html"
-    assert "lenient" not in site.page(oracle).text
+def test_lenient_means_and_ceilings_are_shown_where_they_are_known(ready_site: Any, marked_site: Any) -> None:
+    page = marked_site.page(f"r/{marked_site.row('turned').id}.html")
+    assert "lenient" in page.texts
+    assert "0.876" in page.texts
+    assert "9 gold tools of 7 judged queries have such an alternative." in page.text
+    assert "lenient" not in marked_site.page(f"r/{marked_site.row('strict').id}.html").text
     bounds = ceilings(load_dataset("starter"))
-    board = site.only("d/*.html").text
+    board = ready_site.only("d/*.html").text
     for item in bounds.metrics:
         cells = "".join(f'<td class="n">{value:.3f}' for value in (item.gold, item.tools, item.queries))
         assert f'<th scope="row">{item.metric}{cells}</tr>' in board
     assert f"{bounds.more_gold} have more than 5 gold tools" in board
 
 
-@pytest.mark.usefixtures("ready")
-def test_the_mean_over_datasets_has_the_interval_of_a_two_level_bootstrap(build: Callable[..., Any]) -> None:
-    assert command(["run", "-m", "bm25", "-m", "random", "-d", "apibank", "-q"]) in {0, 4}
-    site = build()
-    texts = site.page("index.html").texts
-    folders = sorted(results_folder().glob("[!.]*/bm25-*"))
-    found = [Result.read(folder) for folder in folders]
-    found = [result for result in found if result.manifest.method.spec == "bm25"]
-    found = sorted(found, key=lambda item: item.manifest.dataset.spec)
+def test_the_mean_over_datasets_has_the_interval_of_a_two_level_bootstrap(two_datasets: Any) -> None:
+    texts = two_datasets.page("index.html").texts
+    boards = sorted(two_datasets.made.boards, key=lambda board: str(board.spec))
+    rows = [next(row for row in board.rows if row.result.manifest.method.spec == "bm25") for board in boards]
+    found = [row.result for row in rows]
     taken = [~np.isnan(result.values("recall@5")) for result in found]
     values = [result.values("recall@5")[own] for result, own in zip(found, taken, strict=True)]
     units = [numbered(result.units[own]) for result, own in zip(found, taken, strict=True)]
@@ -104,236 +102,179 @@ def test_the_mean_over_datasets_has_the_interval_of_a_two_level_bootstrap(build:
     assert f"{low:.3f}–{high:.3f}" in texts
 
 
-@pytest.mark.usefixtures("ready")
-def test_the_first_tier_of_a_dataset_is_bold_where_all_queries_count(build: Callable[..., Any]) -> None:
-    site = build()
-    (board,) = site.made.boards
-    own = board.standings["recall@5"]
+def test_a_method_that_lacks_a_dataset_has_no_mean(two_datasets: Any) -> None:
+    (view, *_), _ = views_of(read_ranking_set(), two_datasets.made.boards, {})
+    rows = {place.key: place for place in overall(view, "recall@5", "all", {}).places}
+    assert rows["bm25"].mean is not None
+    assert rows["random"].mean is None
+    assert rows["random"].lacks == ("apibank",)
+    home = two_datasets.page("index.html")
+    assert "lacks apibank" in {value for name, value in home.attributes if name == "title"}
+
+
+def test_the_first_tier_of_a_dataset_is_bold_where_all_queries_count(ready_site: Any) -> None:
+    own = ready_site.board.standings["recall@5"]
     first = {name for name, tier in zip(own.ids, own.tier, strict=True) if tier == 1}
     assert 0 < len(first) < len(own.ids)
 
     def bold(page: str) -> set[str]:
-        return set(re.findall(r"<a href=r/(\w+)\.html><b>", (site.folder / page).read_text("utf-8")))
+        return set(re.findall(r"<a href=r/(\w+)\.html><b>", ready_site.page(page).text))
 
     assert bold("index.html") == first
     assert bold("overall-recall-5-seen.html") == set()
 
 
-@pytest.mark.usefixtures("ready")
-def test_other_limits_splits_and_contents_have_boards_of_their_own(
-    build: Callable[..., Any], edit: Callable[..., None], scored: Callable[[str], Path]
-) -> None:
-    assert command(["run", "-m", "bm25", "-d", "starter", "--limit", "9", "-q"]) == 0
-    edit(scored("old-data"), dataset__content_hash="0" * 64, environment__created="2001-01-01T00:00:00+00:00")
-    site = build()
-    assert len(site.made.boards) == 3
-    home = site.page("index.html")
+def test_nobody_is_first_where_there_are_too_few_groups(few: Path, build: Callable[..., Any]) -> None:
+    shutil.rmtree(few)
+    assert command(["run", "-m", "bm25", "-m", "random", "-d", "starter", "--limit", "15", "-q"]) == 0
+    for folder in few.glob("[!.]*/*"):
+        edit(folder, dataset__limit=None)
+    assert "<b>" not in build().page("index.html").text
+
+
+def test_other_limits_splits_contents_and_protocols_have_boards_of_their_own(marked_site: Any) -> None:
+    boards = marked_site.made.boards
+    assert len({board.slug for board in boards}) == 4
+    assert sorted((board.current, board.limit or 0, len(board.rows) > 3) for board in boards) == [
+        (False, 0, False),
+        (True, 0, False),
+        (True, 0, True),
+        (True, 9, False),
+    ]
+    home = marked_site.page("index.html")
     assert "Other boards" in home.texts
     assert home.text.count('class="n d"') == 1, "one column for the dataset, not one for each of its boards"
 
 
-@pytest.mark.usefixtures("ready")
-def test_an_older_protocol_is_kept_and_not_ranked(build: Callable[..., Any], edit: Callable[..., None]) -> None:
-    edit(_folder("random"), protocol="0.9")
-    site = build()
-    assert site.made.results == 5
-    (old,) = (board for board in site.made.boards if not board.current)
-    assert not old.standings
-    page = site.page(f"d/{old.slug}.html")
-    assert "protocol 0.9" in page.texts
-    current = [board for board in site.made.boards if board.current]
-    assert "random" not in {row.family for board in current for row in board.rows}
+def test_only_the_latest_answer_stands_on_the_board_and_the_older_one_keeps_its_page(marked_site: Any) -> None:
+    page = marked_site.page(f"r/{'a' * 12}.html")
+    assert f"{marked_site.row('bm25').id}.html" in page.links
+    assert f"r/{'a' * 12}.html" not in marked_site.page("index.html").links
+    assert marked_site.made.results == sum(len(board.rows) for board in marked_site.made.boards)
 
 
-@pytest.mark.usefixtures("ready")
-def test_only_the_latest_answer_stands_on_the_board_and_the_older_one_keeps_its_page(
-    build: Callable[..., Any], edit: Callable[..., None], tmp_path: Path
-) -> None:
-    first = _folder("random")
-    older = first.with_name("random-0000000000aa")
-    shutil.copytree(first, older)
-    edit(older, result_id="0000000000aa", metrics={"result_id": "0000000000aa"})
-    edit(older, environment__created="2001-01-01T00:00:00+00:00")
-    site = build()
-    assert site.made.results == 5
-    page = site.page("r/0000000000aa.html")
-    assert f"{Result.read(first).manifest.result_id}.html" in page.links
-    assert "r/0000000000aa.html" not in site.page("index.html").links
-
-
-@pytest.mark.usefixtures("ready")
-def test_marks_say_what_a_reader_must_know(build: Callable[..., Any], edit: Callable[..., None]) -> None:
-    edit(_folder("bm25"), method__marks=["trained on test"], warnings=["trained on test: it learnt from 7 of these"])
-    edit(_folder("random"), scoring="0" * 64)
-    site = build()
-    home = site.page("index.html")
-    assert {"trained on test", "older scoring", "oracle", "bundles seen"} <= set(home.texts) | {
-        mark.text for board in site.made.boards for row in board.rows for mark in row.marks
-    }
-    assert ("title", "it learnt from 7 of these") in home.attributes
-
-
-def test_failed_queries_are_counted_on_the_row(scored: Callable[[str], Path], build: Callable[..., Any]) -> None:
-    failed = Result.read(scored("one-answer")).metrics.n_failed
-    assert failed
-    site = build()
-    assert f"{failed} failed" in site.page("index.html").texts
-    assert f"{failed} failed" in site.only("d/*.html").texts
-    assert "run file" in site.page("index.html").texts
-
-
-@pytest.mark.usefixtures("ready")
-def test_tokens_of_answers_are_shown_where_they_are_known(build: Callable[..., Any], edit: Callable[..., None]) -> None:
-    folder = _folder("bm25")
-    result = Result.read(folder)
-    site = build()
-    own = site.page(f"r/{result.manifest.result_id}.html").texts
+def test_tokens_of_answers_are_shown_where_they_are_known(ready_site: Any, marked_site: Any) -> None:
+    own = ready_site.page(f"r/{ready_site.row('bm25').id}.html").texts
     assert "break-even" in own
     assert "tokens of an answer" not in own
-    assert "tokens of answer" not in site.only("d/*.html").texts
-    tokens = {**result.metrics.tokens, "answer": 4321.0}
-    edit(folder, metrics={"tokens": tokens})
-    site = build("again")
-    own = site.page(f"r/{result.manifest.result_id}.html").texts
+    assert "tokens of answer" not in ready_site.only("d/*.html").texts
+    own = marked_site.page(f"r/{marked_site.row('answered').id}.html").texts
     assert any(text.startswith("4,321, as the search sent it") for text in own)
     assert any("an answer of up to 100 tools" in text for text in own)
-    board = site.only("d/*.html").texts
+    board = marked_site.page(f"d/{marked_site.board.slug}.html").texts
     assert "tokens of answer" in board
     assert "4,321" in board
-    assert ",4321.0," in (site.folder / "results.csv").read_text()
+    assert ",4321.0," in marked_site.page("results.csv").text
 
 
-@pytest.mark.usefixtures("ready")
-def test_a_result_page_has_its_command_manifest_and_downloads(build: Callable[..., Any]) -> None:
-    result = Result.read(_folder("bm25"))
-    site = build()
+def test_a_result_page_has_its_command_manifest_and_downloads(ready_site: Any) -> None:
+    result = ready_site.row("bm25").result
     own = result.manifest.result_id
-    page = site.page(f"r/{own}.html")
+    page = ready_site.page(f"r/{own}.html")
     assert result.manifest.environment.command in page.texts
     assert any(result.manifest.method.full_spec in text for text in page.texts)
-    run = gzip.decompress((site.folder / f"r/{own}.run.gz").read_bytes()).decode()
+    run = gzip.decompress((ready_site.folder / f"r/{own}.run.gz").read_bytes()).decode()
     assert len(run.splitlines()) == result.run.num_rows
     assert run.split()[1] == "Q0"
-    table = gzip.decompress((site.folder / f"r/{own}.csv.gz").read_bytes()).decode().splitlines()
+    table = gzip.decompress((ready_site.folder / f"r/{own}.csv.gz").read_bytes()).decode().splitlines()
     assert len(table) == result.per_query.num_rows + 1
     assert "recall@5" in table[0]
-    whole = json.loads((site.folder / f"r/{own}-manifest.json").read_text())
+    whole = json.loads((ready_site.folder / f"r/{own}-manifest.json").read_text())
     assert whole["manifest"] == json.loads((result.folder / "manifest.json").read_text())
     assert whole["metrics"] == json.loads((result.folder / "metrics.json").read_text())
 
 
-@pytest.mark.usefixtures("ready")
-def test_a_result_page_has_the_risk_coverage_curve_where_some_queries_have_no_gold(
-    build: Callable[..., Any],
-) -> None:
-    made = build()
-    ids = {name: Result.read(_folder(name)).manifest.result_id for name in ("bm25", "random")}
-    page = made.page(f"r/{ids['bm25']}.html")
-    area = Result.read(_folder("bm25")).metrics.metrics["aurc@5"].mean
+def test_a_result_page_has_the_risk_coverage_curve_where_some_queries_have_no_gold(ready_site: Any) -> None:
+    bm25, random = ready_site.row("bm25"), ready_site.row("random")
+    page = ready_site.page(f"r/{bm25.id}.html")
     assert 'aria-label="Risk by coverage"' in page.text
-    assert f"The area under it, {area:.3f}, is" in page.text
+    assert f"The area under it, {bm25.result.metrics.metrics['aurc@5'].mean:.3f}, is" in page.text
     assert "../metrics.html#aurc" in page.links
-    assert "aurc" in made.page("metrics.html").ids
+    assert "aurc" in ready_site.page("metrics.html").ids
     # A random order has no scores.
-    assert "Risk by coverage" not in made.page(f"r/{ids['random']}.html").text
+    assert "Risk by coverage" not in ready_site.page(f"r/{random.id}.html").text
 
 
-@pytest.mark.usefixtures("ready")
-def test_without_downloads_the_page_says_so(build: Callable[..., Any]) -> None:
-    site = build(downloads=False)
-    assert not list(site.folder.rglob("*.gz"))
-    assert any(
-        "values are not on this site" in text for text in site.page(f"r/{site.made.boards[0].rows[0].id}.html").texts
-    )
-
-
-def test_a_result_that_is_too_large_takes_no_download_from_another(
-    ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+def test_downloads_are_left_out_where_they_are_too_large_and_the_page_says_so(
+    few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The rankings of this board have 134 queries and at most 100 tools each; a shallow one has fewer than 1,000 lines.
+    # One that is too large takes no download from another.
     assert command(["run", "-m", "bm25(k1=0.7)", "-d", "starter", "-q", "--depth", "5"]) == 0
-    monkeypatch.setattr(importlib.import_module("bench.leaderboard.site"), "MOST_DOWNLOADED", 5_000)
+    monkeypatch.setattr(site_module, "MOST_DOWNLOADED", 5_000)
     site = build()
-    shallow = {row.id for row in site.made.boards[0].rows if row.result.manifest.depth == 5}
-    assert len(shallow) == 1
-    assert {path.name.partition(".")[0] for path in site.folder.glob("r/*.gz")} == shallow
-    every = build("every", downloads=True)
-    assert len(list(every.folder.glob("r/*.csv.gz"))) == len(every.made.boards[0].rows)
+    (shallow,) = (row.id for row in site.board.rows if row.result.manifest.depth == 5)
+    assert {path.name.partition(".")[0] for path in site.folder.glob("r/*.gz")} == {shallow}
+    said = "values are not on this site"
+    for row in site.board.rows:
+        page = " ".join(site.page(f"r/{row.id}.html").texts)
+        assert (said in page) == (row.id != shallow)
+    assert len(list(build(downloads=True).folder.glob("r/*.csv.gz"))) == 3
 
 
-@pytest.mark.usefixtures("ready")
-def test_a_method_page_has_its_parameters_and_every_setting(build: Callable[..., Any]) -> None:
-    page = build().page("m/bm25.html")
+def test_a_method_page_has_its_parameters_and_every_setting(ready_site: Any) -> None:
+    page = ready_site.page("m/bm25.html")
     assert {"k1", "b"} <= set(page.texts)
     assert {"BM25", "BM25 (k1=0.5)"} <= set(page.texts)
     assert ("title", "bm25(k1=0.5)") in page.attributes
     # The module's docstring introduces the method, and the class's says how it works.
-    module = importlib.import_module("bench.methods.bm25")
-    lead, works = ((inspect.getdoc(item) or "").split("\n\n")[0] for item in (module, module.BM25))
+    lead, works = ((inspect.getdoc(item) or "").split("\n\n")[0] for item in (bm25, bm25.BM25))
     assert page.texts.index(" ".join(lead.split())) < page.texts.index(" ".join(works.split()))
 
 
-@pytest.mark.usefixtures("ready")
-def test_a_name_that_is_not_registered_is_never_imported(build: Callable[..., Any], edit: Callable[..., None]) -> None:
-    edit(_folder("random"), method__spec="antigravity:Method", method__full_spec="antigravity:Method")
+def test_a_name_that_is_not_registered_is_never_imported(few: Path, build: Callable[..., Any]) -> None:
+    edit(folder_of(few, "random"), method__spec="antigravity:Method", method__full_spec="antigravity:Method")
     sys.modules.pop("antigravity", None)
     site = build()
     assert "antigravity" not in sys.modules
     assert any("no method of that name" in text for page in site.pages() for text in page.texts)
 
 
-def test_every_metric_has_its_definition_and_a_formula(build: Callable[..., Any]) -> None:
-    page = build().page("metrics.html")
+def test_every_metric_has_its_definition_and_a_formula(ready_site: Any) -> None:
+    page = ready_site.page("metrics.html")
+    texts = " ".join(page.texts)
     for name, measure in measures().items():
         assert name in page.ids
-        definition = measure.definition[:1].upper() + measure.definition[1:]
-        assert definition in " ".join(page.texts)
+        assert measure.definition[:1].upper() + measure.definition[1:] in texts
     assert page.tags.count("math") >= len(measures()) - 1
 
 
-@pytest.mark.parametrize("cost", [True, False])
 def test_a_board_links_to_each_of_its_sections(
-    build: Callable[..., Any], scored: Callable[[str], Path], request: pytest.FixtureRequest, cost: bool
+    ready_site: Any, build: Callable[..., Any], scored: Callable[[str], Path]
 ) -> None:
-    if cost:
-        request.getfixturevalue("ready")
-    else:
-        # A run file that was scored has no costs.
-        scored("mine")
-    page = build().only("d/*.html")
-    assert ("cost" in page.ids) == cost
-    linked = {link[1:] for link in page.links if link.startswith("#")}
-    for section in ("board", "tiers", "cost", "curves", "slices", "card"):
-        assert (section in linked) == (section in page.ids)
+    # A run file that was scored has no costs.
+    scored("mine")
+    for site, cost in ((ready_site, True), (build(), False)):
+        page = site.only("d/*.html")
+        assert ("cost" in page.ids) == cost
+        linked = {link[1:] for link in page.links if link.startswith("#")}
+        for section in ("board", "tiers", "cost", "curves", "slices", "card"):
+            assert (section in linked) == (section in page.ids)
 
 
-@pytest.mark.usefixtures("ready")
-def test_every_competitor_has_its_latency(build: Callable[..., Any]) -> None:
-    site = build()
-    texts = site.only("d/*.html").texts
+def test_every_competitor_has_its_latency(ready_site: Any) -> None:
+    texts = ready_site.only("d/*.html").texts
     # The caption of the table follows the title of the picture.
     start = texts.index("recall@5 against latency", texts.index("recall@5 against latency") + 1)
     after = texts[start:]
-    for row in site.made.boards[0].rows:
+    for row in ready_site.board.rows:
         if competes(row.result):
             assert after[after.index(row.title) + 1].endswith("s")
             assert after[after.index(row.title) + 2] == f"{row.result.metrics.metrics['recall@5'].mean:.3f}"
 
 
-@pytest.mark.usefixtures("ready")
-def test_slices_of_a_dataset_at_hand_are_shown(build: Callable[..., Any], edit: Callable[..., None]) -> None:
-    texts = build().only("d/*.html").texts
-    assert any(text.startswith("by ") for text in texts)
-    for folder in results_folder().glob("[!.]*/*"):
-        edit(folder, dataset__content_hash="0" * 64)
-    again = " ".join(build("other").only("d/*.html").texts)
-    assert "The dataset has changed since these results were computed." in again
+def test_slices_of_a_dataset_at_hand_are_shown(ready_site: Any, marked_site: Any) -> None:
+    said = "The dataset has changed since these results were computed."
+    here = ready_site.only("d/*.html").texts
+    assert any(text.startswith("by ") for text in here)
+    assert said not in " ".join(here)
+    (gone,) = (board for board in marked_site.made.boards if board.content_hash == "0" * 64)
+    assert said in " ".join(marked_site.page(f"d/{gone.slug}.html").texts)
 
 
-@pytest.mark.usefixtures("ready")
-def test_slices_of_a_result_have_their_means_and_intervals(build: Callable[..., Any]) -> None:
-    result = Result.read(_folder("bm25"))
-    texts = build().page(f"r/{result.manifest.result_id}.html").texts
+def test_slices_of_a_result_have_their_means_and_intervals(ready_site: Any) -> None:
+    result = ready_site.row("bm25").result
+    texts = ready_site.page(f"r/{result.manifest.result_id}.html").texts
     gold = result.per_query["n_gold"].to_numpy()
     start = next(i for i, text in enumerate(texts) if text.startswith("By gold: means, and 95% intervals where"))
     shown = 0
@@ -420,30 +361,16 @@ def test_over_datasets_every_source_counts_once_and_all_units_are_evidence() -> 
     assert found.units == 75
 
 
-@pytest.mark.usefixtures("ready")
 @pytest.mark.parametrize(("protocol", "told"), [("1.0", True), ("2.0", False)])
 def test_a_report_that_took_queries_as_independent_says_so(
-    build: Callable[..., Any], tmp_path: Path, protocol: str, told: bool
+    build: Callable[..., Any], ready_site: Any, tmp_path: Path, protocol: str, told: bool
 ) -> None:
-    environment = Result.read(next(results_folder().glob("*/bm25-*"))).manifest.environment.model_dump()
+    environment = ready_site.row("bm25").result.manifest.environment.model_dump()
     report: dict[str, Any] = {"tables": [], "cells": [], "blocks": [], "claims": [], "seconds": 1.0}
     path = tmp_path / "reproduction.json"
     path.write_text(json.dumps(report | {"protocol": protocol, "environment": environment}), "utf-8")
     said = " ".join(build(reproduction=path).page("reproduction.html").texts)
     assert ("took queries as independent" in said) == told
-
-
-@pytest.mark.usefixtures("ready")
-@pytest.mark.parametrize(("limit", "bold"), [(None, True), (15, False)])
-def test_nobody_is_first_where_there_are_too_few_groups(
-    build: Callable[..., Any], edit: Callable[..., None], limit: int | None, bold: bool
-) -> None:
-    if limit is not None:
-        shutil.rmtree(results_folder())
-        assert command(["run", "-m", "bm25", "-m", "random", "-d", "starter", "--limit", str(limit), "-q"]) == 0
-        for folder in results_folder().glob("[!.]*/*"):
-            edit(folder, dataset__limit=None)
-    assert ("<b>" in build().page("index.html").text) == bold
 
 
 @pytest.mark.parametrize(
@@ -459,23 +386,18 @@ def test_text_between_back_quotes_is_code(text: str, shown: str) -> None:
     assert str(_ticks(text)) == shown
 
 
-def test_the_board_of_a_dataset_has_an_address_that_lasts(ready: Path, build: Callable[..., Any]) -> None:
-    site = build()
-    board = site.made.boards[0]
-    moved = site.page("d/starter.html")
+def test_the_board_of_a_dataset_has_an_address_that_lasts(begun: Any, build: Callable[..., Any]) -> None:
+    board = begun.board
+    moved = begun.page("d/starter.html")
     assert f'content="0; url={board.slug}.html"' in moved.text
     assert f'href="{board.slug}.html"' in moved.text
-    assert 'href="starter.html"' in site.page(f"d/{board.slug}.html").text
+    assert 'href="starter.html"' in begun.page(f"d/{board.slug}.html").text
     # Results of another protocol, or on other data, are a board of their own, to which the name does not lead.
-    for path in ready.glob("*/bm25-*/manifest.json"):
-        raw = json.loads(path.read_text("utf-8"))
-        raw["dataset"]["content_hash"] = "0" * 64
-        del raw["digest"]
-        path.write_text(json.dumps(raw), "utf-8")
+    edit(folder_of(results_folder(), "bm25"), dataset__content_hash="0" * 64)
     again = build()
     assert len(again.made.boards) == 2
-    kept = next(board for board in again.made.boards if len(board.rows) == 3)
+    (kept,) = (board for board in again.made.boards if board.slug == begun.board.slug)
     assert f"url={kept.slug}.html" in again.page("d/starter.html").text
     # What nobody links to any more is removed with its last result.
-    shutil.rmtree(ready)
+    shutil.rmtree(results_folder())
     assert not list(build().folder.glob("d/*.html"))

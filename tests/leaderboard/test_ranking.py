@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,23 +13,20 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kit.sites import KEPT, Built, kept
 from numpy.typing import NDArray
 
 from bench import compare
 from bench.__main__ import run as command
 from bench.errors import UsageError
+from bench.leaderboard.boards import answers as answers_module
+from bench.leaderboard.boards import board as board_module
+from bench.leaderboard.boards import overall as overall_module
+from bench.leaderboard.boards import rankingset, tables
 from bench.registry.datasets import dataset_entries
 from bench.results.store import Result
 from bench.stats.tiers import corrected_pairs, pairwise_tests
-from bench.storage.paths import results_folder
 
-board_module = importlib.import_module("bench.leaderboard.boards.board")
-answers_module = importlib.import_module("bench.leaderboard.boards.answers")
-overall_module = importlib.import_module("bench.leaderboard.boards.overall")
-rankingset = importlib.import_module("bench.leaderboard.boards.rankingset")
-tables = importlib.import_module("bench.leaderboard.boards.tables")
-
-RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
 FLOORS = {"popularity", "random", "random-bundle"}
 #: Ranked methods that learn from past queries where there are some.
 LEARNERS = {"hybrid"}
@@ -49,11 +44,7 @@ Submissions = Mapping[str, Sequence[tuple[str, NDArray[np.float64]]]]
 @functools.cache
 def _kept(spec: str) -> tuple[list[Result], dict[str, NDArray[np.float64]]]:
     """The kept results on a dataset, and their values by the ranking metrics."""
-    groups, rejected = board_module.read_results(RESULTS)
-    assert not rejected
-    (members,) = (
-        own for own in groups if own[0].manifest.dataset.spec == spec and own[0].manifest.dataset.limit is None
-    )
+    members = kept(spec)
     known: list[Any] = []
     return members, {
         item.manifest.result_id: tables.checked_values(item, board_module.RANKED, False, known)[0] for item in members
@@ -161,7 +152,7 @@ def test_every_declared_dataset_is_there_with_the_content_of_the_kept_results() 
     assert declared == set(chosen.content)
     assert {spec.partition("(")[0] for spec in declared} <= set(dataset_entries())
     kept: dict[str, set[str]] = {}
-    for path in RESULTS.glob("*/*/manifest.json"):
+    for path in KEPT.glob("*/*/manifest.json"):
         data = json.loads(path.read_text("utf-8"))["dataset"]
         kept.setdefault(data["spec"], set()).add(data["content_hash"])
     assert {spec: {digest} for spec, digest in chosen.content.items()} == {spec: kept[spec] for spec in declared}
@@ -333,11 +324,10 @@ def test_the_site_and_bench_compare_agree_on_every_pair(spec: str) -> None:
     assert [tiers[name] for name in names] == own.tier.tolist()
 
 
-def test_the_export_has_the_rankings_and_the_p_values_of_all_pairs(ready: Path, build: Callable[..., Any]) -> None:
-    site = build()
-    export = json.loads((site.folder / "results.json").read_text("utf-8"))
+def test_the_export_has_the_rankings_and_the_p_values_of_all_pairs(ready_site: Built) -> None:
+    export = json.loads((ready_site.folder / "results.json").read_text("utf-8"))
     (board,) = export["boards"]
-    (made,) = site.made.boards
+    made = ready_site.board
     for standing in board["standings"]:
         own = made.standings[standing["metric"]]
         assert standing["systems"] == list(own.ids)
@@ -352,8 +342,9 @@ def test_the_export_has_the_rankings_and_the_p_values_of_all_pairs(ready: Path, 
     assert len(first["rows"]) == len(made.rows)
 
 
+@pytest.mark.usefixtures("few")
 def test_a_site_without_a_declared_dataset_says_so_and_strict_fails(
-    ready: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = str(tmp_path / "site")
     assert command(["leaderboard", "build", "--out", out, "--strict"]) == 4
@@ -369,13 +360,14 @@ def test_a_site_without_a_declared_dataset_says_so_and_strict_fails(
     assert "ranking set 7" in (tmp_path / "site" / "index.html").read_text("utf-8")
 
 
+@pytest.mark.usefixtures("few")
 def test_a_dataset_that_is_not_at_hand_is_named_and_nothing_is_ranked_on_a_fragment(
-    ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    build: Callable[..., Built], ready_site: Built, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert list(build().folder.glob("overall-*-unseen.html"))
+    assert list(ready_site.folder.glob("overall-*-unseen.html"))
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "empty"))
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "empty"))
-    site = build("other")
+    site = build()
     assert any("starter: The dataset was not in the cache" in sentence for sentence in site.made.incomplete)
     assert not list(site.folder.glob("overall-*-unseen.html"))
     assert "was not at hand when this site was built" in site.page("index.html").text
@@ -397,19 +389,3 @@ def test_a_ranking_set_that_is_wrong_is_refused_in_a_sentence(text: str, said: s
     path.write_text(text, "utf-8")
     with pytest.raises(UsageError, match=said):
         rankingset.read_ranking_set(path)
-
-
-def test_a_method_that_lacks_a_dataset_has_no_mean(build: Callable[..., Any], ready: Path, tmp_path: Path) -> None:
-    assert command(["run", "-m", "bm25", "-d", "apibank", "-q"]) in {0, 4}
-    home = build().page("index.html")
-    rows = {place.key: place for place in _overall(build())}
-    assert rows["bm25"].mean is not None
-    assert all(place.mean is None and place.lacks for key, place in rows.items() if key != "bm25")
-    assert "lacks apibank" in {value for name, value in home.attributes if name == "title"}
-    shutil.rmtree(results_folder())
-
-
-def _overall(site: Any) -> Sequence[Any]:
-    (view, *_), _ = rankingset.views_of(rankingset.read_ranking_set(), site.made.boards, {})
-    places: Sequence[Any] = overall_module.overall(view, "recall@5", "all", {}).places
-    return places

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import signal
 import subprocess
@@ -12,25 +11,23 @@ import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from kit.results import folder_of
+from kit.sites import Built
 
 from bench.errors import ResultError, StorageError
+from bench.leaderboard import serve
 
-serve = importlib.import_module("bench.leaderboard.serve")
 
-
-@pytest.mark.usefixtures("ready")
-def test_the_site_is_served_to_this_machine_alone(build: Callable[..., Any]) -> None:
-    site = build()
-    server = serve.open_server(site.folder, 0)
+def test_the_site_is_served_to_this_machine_alone(ready_site: Built) -> None:
+    server = serve.open_server(ready_site.folder, 0)
     assert server.server_address[0] == "127.0.0.1"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         address = f"http://127.0.0.1:{server.server_address[1]}/"
         with urllib.request.urlopen(address, timeout=10) as answer:
-            assert answer.read() == (site.folder / "index.html").read_bytes()
+            assert answer.read() == (ready_site.folder / "index.html").read_bytes()
             assert answer.headers["Cache-Control"] == "no-cache"
     finally:
         server.shutdown()
@@ -75,12 +72,12 @@ def test_a_change_of_a_result_builds_again_and_a_build_that_fails_does_not_end_i
 
 
 def test_the_command_serves_the_last_build_at_once_and_goes_on_after_a_build_that_fails(
-    ready: Path, build: Callable[..., Any]
+    few: Path, build: Callable[..., Built]
 ) -> None:
     site = build()
     line = [sys.executable, "-m", "bench", "leaderboard", "serve", "--port", "0", "--out", str(site.folder)]
     process = subprocess.Popen(
-        [*line, "--results", str(ready)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*line, "--results", str(few)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
         assert process.stdout is not None
@@ -93,13 +90,13 @@ def test_the_command_serves_the_last_build_at_once_and_goes_on_after_a_build_tha
         (site.folder / "index.html").unlink()
         (site.folder / "index.html").mkdir()
         (site.folder / "index.html" / "in the way").touch()
-        shutil.rmtree(next(ready.glob("*/random-*")))
+        shutil.rmtree(folder_of(few, "random"))
         assert "index.html" in process.stdout.readline()
         shutil.rmtree(site.folder / "index.html")
-        shutil.rmtree(next(ready.glob("*/oracle-*")))
+        shutil.rmtree(folder_of(few, "bm25"))
         assert "0 rejected" in process.stdout.readline()
         with urllib.request.urlopen(first.split()[0], timeout=30) as answer:
-            assert b"Oracle" not in answer.read()
+            assert b"No results yet." in answer.read()
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=30)[0].strip() == ""
         assert process.returncode == 0

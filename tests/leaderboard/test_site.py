@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from kit.results import another, folder_of
 
 from bench.__main__ import run as command
+from bench.leaderboard.boards import standings
 from bench.storage.paths import results_folder
+
+EXACT = standings._FLIPPED
 
 
 def test_without_results_the_home_page_says_how_to_make_one(build: Callable[..., Any]) -> None:
-    assert any(text.startswith("No results yet.") for text in build().page("index.html").texts)
-
-
-@pytest.mark.usefixtures("ready")
-def test_every_link_leads_to_a_file_of_the_site_or_to_a_part_of_a_page(build: Callable[..., Any]) -> None:
     site = build()
+    assert any(text.startswith("No results yet.") for text in site.page("index.html").texts)
+    assert site.made.results == 0
+    assert site.page("rejected.html").texts
+
+
+def test_every_link_leads_to_a_file_of_the_site_or_to_a_part_of_a_page(full_site: Any) -> None:
+    site = full_site
     ids = {page.path.resolve(): set(page.ids) for page in site.pages()}
     seen = 0
     for page in site.pages():
@@ -40,37 +45,15 @@ def test_every_link_leads_to_a_file_of_the_site_or_to_a_part_of_a_page(build: Ca
     assert seen > 200
 
 
-@pytest.mark.usefixtures("ready")
-def test_nothing_is_loaded_from_elsewhere(build: Callable[..., Any]) -> None:
-    for page in build().pages():
+def test_pages_load_nothing_from_elsewhere_and_can_be_read_by_all(full_site: Any) -> None:
+    for page in full_site.pages():
         for name, value in page.attributes:
             if name == "src" or (name == "href" and value.endswith((".css", ".js", ".svg"))):
                 assert not urlsplit(value).netloc
         assert "@import" not in page.text
         assert "style" not in {name for name, _ in page.attributes}
-
-
-@pytest.mark.usefixtures("ready")
-def test_no_id_stands_twice_on_a_page(build: Callable[..., Any]) -> None:
-    for page in build().pages():
+        # No id stands twice on a page; tables have captions and scopes, and every page a way past its head.
         assert len(set(page.ids)) == len(page.ids), page.path
-
-
-@pytest.mark.usefixtures("ready")
-def test_from_a_number_on_the_home_page_it_is_two_clicks_to_its_command(build: Callable[..., Any]) -> None:
-    site = build()
-    home = site.page("index.html")
-    direct = [link for link in home.links if link.startswith("r/")]
-    assert len(direct) == 5
-    for link in direct:
-        assert any(text.startswith("bench run --method") for text in site.page(link).texts)
-    for link in {link.partition("#")[0] for link in home.links if link.startswith("m/")}:
-        assert any(other.startswith("../r/") for other in site.page(link).links)
-
-
-@pytest.mark.usefixtures("ready")
-def test_tables_have_captions_and_scopes_and_every_page_a_way_past_its_head(build: Callable[..., Any]) -> None:
-    for page in build().pages():
         assert page.tags.count("caption") == page.tags.count("table")
         assert page.text.count("<th ") == page.text.count("<th scope=")
         assert page.links.count("#main") == 1
@@ -78,19 +61,29 @@ def test_tables_have_captions_and_scopes_and_every_page_a_way_past_its_head(buil
         assert ("lang", "en") in page.attributes
 
 
-def test_the_command_tells_what_it_made(ready: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (next(ready.glob("*/random-*")) / "metrics.json").write_text("{")
+def test_from_a_number_on_the_home_page_it_is_two_clicks_to_its_command(ready_site: Any) -> None:
+    home = ready_site.page("index.html")
+    direct = [link for link in home.links if link.startswith("r/")]
+    assert len(direct) == 5
+    for link in direct:
+        assert any(text.startswith("bench run --method") for text in ready_site.page(link).texts)
+    for link in {link.partition("#")[0] for link in home.links if link.startswith("m/")}:
+        assert any(other.startswith("../r/") for other in ready_site.page(link).links)
+
+
+def test_the_command_tells_what_it_made(few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder_of(few, "random") / "metrics.json").write_text("{")
     assert command(["leaderboard", "build", "--out", str(tmp_path / "out"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["boards"], told["results"], len(told["rejected"])) == (1, 4, 1)
+    assert (told["boards"], told["results"], len(told["rejected"])) == (1, 1, 1)
     assert told["page"] == str(tmp_path / "out" / "index.html")
     assert command(["leaderboard", "build", "--out", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr()
-    assert "1 boards, 4 results, 1 rejected; 0 files written" in shown.out
+    assert "1 boards, 1 results, 1 rejected; 0 files written" in shown.out
     assert "rejected: starter/random-" in shown.err
 
 
-def test_a_report_that_is_none_is_refused(ready: Path, tmp_path: Path) -> None:
+def test_a_report_that_is_none_is_refused(few: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     report.write_text("{}")
     asked = ["leaderboard", "build", "--out", str(tmp_path / "out"), "--reproduction", str(report)]
@@ -99,30 +92,22 @@ def test_a_report_that_is_none_is_refused(ready: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "index.html").exists()
 
 
-@pytest.mark.usefixtures("ready")
-def test_several_processes_make_the_same_site_as_one(build: Callable[..., Any]) -> None:
+def test_neither_processes_nor_places_show_on_a_site(
+    few: Path, build: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Processes know nothing of what a test has changed in this one.
+    monkeypatch.setattr(standings, "_FLIPPED", EXACT)
     assert command(["run", "-m", "bm25", "-d", "starter", "--limit", "9", "-q"]) == 0
-    assert build("alone", jobs=1).bytes() == build("together", jobs=2).bytes()
-
-
-def test_the_site_does_not_say_where_on_the_machine_it_was_made(
-    ready: Path, build: Callable[..., Any], tmp_path: Path
-) -> None:
-    (next(ready.glob("*/random-*")) / "metrics.json").write_text("{")
-    broken = next(ready.glob("*/bm25-*")) / "run.parquet"
-    broken.write_bytes(b"x")
-    site = build()
-    assert len(site.made.rejected) == 2
-    for content in site.bytes().values():
+    random = folder_of(few, "random")
+    (another(random, "0123456789ab") / "metrics.json").write_text("{")
+    (random / "run.parquet").write_bytes(b"x")
+    alone = build("alone", jobs=1)
+    assert len(alone.made.boards) == 2
+    assert len(alone.made.rejected) == 2
+    for content in alone.bytes().values():
         assert str(tmp_path).encode() not in content
-
-
-def test_the_same_results_in_another_folder_give_the_same_site(
-    ready: Path, build: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (next(ready.glob("*/random-*")) / "metrics.json").write_text("{")
-    first = build("one").bytes()
-    shutil.move(ready, tmp_path / "elsewhere")
+    # Several processes, with the same results in another folder.
+    few.rename(tmp_path / "elsewhere")
     monkeypatch.setenv("BENCH_RESULTS", str(tmp_path / "elsewhere"))
-    assert results_folder() != ready
-    assert build("two").bytes() == first
+    assert results_folder() != few
+    assert build("together", jobs=2).bytes() == alone.bytes()

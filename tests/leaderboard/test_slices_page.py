@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from kit.sites import Built, board_of_kept, written
 
 from bench.__main__ import run as command
+from bench.leaderboard import numbers
+from bench.leaderboard.boards import slices
+from bench.leaderboard.boards.board import Board
+from bench.leaderboard.pages.slices import write_slices
 from bench.registry import load_dataset
 from bench.results.slices import values_of
-from bench.storage.paths import results_folder
-
-slices = importlib.import_module("bench.leaderboard.boards.slices")
-numbers = importlib.import_module("bench.leaderboard.numbers")
-KEPT = Path(__file__).parents[2] / "board" / "results" / "starter"
 
 
-def kept(*methods: str) -> None:
-    """Some of the results that the repository keeps, as this test's own."""
-    for name in methods:
-        (folder,) = KEPT.glob(f"{name}-????????????")
-        shutil.copytree(folder, results_folder() / "starter" / folder.name)
-
-
-def board_of(site: Any) -> Any:
-    """The only board, with the values of its rows."""
-    (board,) = site.made.boards
-    return board
-
-
-def masks(board: Any, name: str) -> dict[str, Any]:
+def masks(board: Board, name: str) -> dict[str, Any]:
     table = board.first.per_query
     judged = [query for query, n in zip(table["query_id"].to_pylist(), table["n_gold"].to_pylist(), strict=True) if n]
     return values_of(load_dataset("starter"), name, judged)
 
 
 def test_means_and_intervals_are_those_of_show(
-    ready: Path, build: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    ready_site: Built, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = build()
-    page = site.only("s/*.html")
-    board = board_of(site)
-    capsys.readouterr()
-    for row in board.rows:
+    monkeypatch.setenv("BENCH_RESULTS", str(ready_site.folder.with_name("results")))
+    page = ready_site.only("s/*.html")
+    for row in ready_site.board.rows:
         if row.oracle:
             assert f"../r/{row.id}.html" not in page.links
             continue
@@ -67,28 +49,26 @@ def test_means_and_intervals_are_those_of_show(
             assert numbers.interval(value["low"], value["high"]) in line
 
 
-def test_a_slice_of_all_queries_has_the_numbers_of_the_board(isolated: None, build: Callable[..., Any]) -> None:
-    kept("bm25", "bm25-fields", "dense", "hybrid", "random", "rrf", "oracle")
-    board = board_of(build())
+def test_a_slice_of_all_queries_has_the_numbers_of_the_board() -> None:
+    board = board_of_kept("starter", "bm25", "bm25-fields", "dense", "hybrid", "random", "rrf", "oracle")
     own = board.standings["recall@5"]
     (all_of_them,) = slices.inside_slices(board, {"all": np.ones(own.n, dtype=np.bool_)})
     assert (all_of_them.n, all_of_them.groups) == (own.n, own.units)
     order = [own.ids.index(row.id) for row in all_of_them.rows]
     assert all_of_them.means == pytest.approx(own.means[order], abs=1e-15)
+    assert all_of_them.standing is not None
     for part in ("tier", "ranks"):
         assert getattr(all_of_them.standing, part).tolist() == getattr(own, part)[order].tolist()
     assert np.array_equal(all_of_them.standing.pairs, own.pairs[np.ix_(order, order)])
 
 
-def test_each_value_has_an_order_of_its_own_and_no_two_of_a_tier_differ(
-    isolated: None, build: Callable[..., Any]
-) -> None:
-    kept("bm25", "bm25-fields", "dense", "hybrid", "random", "names", "recommended", "rrf", "server-first", "tfidf")
-    site = build()
-    board = board_of(site)
+def test_each_value_has_an_order_of_its_own_and_no_two_of_a_tier_differ(tmp_path: Path) -> None:
+    names = ("bm25", "bm25-fields", "dense", "hybrid", "random", "names", "recommended", "rrf", "server-first", "tfidf")
+    board = board_of_kept("starter", *names)
+    chosen = {name: masks(board, name) for name in ("gold", "tool", "length")}
     orders = set()
-    for name in ("gold", "tool", "length"):
-        for item in slices.inside_slices(board, masks(board, name)):
+    for values in chosen.values():
+        for item in slices.inside_slices(board, values):
             assert item.means.tolist() == sorted(item.means.tolist(), reverse=True)
             orders.add(tuple(row.id for row in item.rows))
             if item.standing is None:
@@ -97,19 +77,19 @@ def test_each_value_has_an_order_of_its_own_and_no_two_of_a_tier_differ(
             same = item.standing.tier[:, None] == item.standing.tier
             assert (item.standing.pairs[same] >= 0.05).all()
     assert len(orders) > 3
-    page = site.only("s/*.html")
-    words = " ".join(page.texts)
+    words = " ".join(written(tmp_path, lambda writer: write_slices(board, chosen, writer))("s/*.html").texts)
     assert "too few groups for conclusions" in words
     assert "tied with" in words
-    assert f"../{page.path.relative_to(site.folder)}" in site.only("d/*.html").links
 
 
-def test_without_the_dataset_there_is_none(
-    ready: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+def test_the_page_is_found_from_the_board_and_is_not_there_without_the_dataset(
+    ready_site: Built, marked_site: Built
 ) -> None:
-    jobs = importlib.import_module("bench.leaderboard.boardjobs")
-    data = importlib.import_module("bench.leaderboard.boards.facts").Data
-    monkeypatch.setattr(jobs, "data_of", lambda spec, digest: data(None, None, "It is not there."))
-    site = build()
-    assert not list(site.folder.glob("s/*.html"))
-    assert not any("/s/" in link for page in site.pages() for link in page.links)
+    page = ready_site.only("s/*.html")
+    assert f"../{page.path.relative_to(ready_site.folder)}" in ready_site.only("d/*.html").links
+    (gone,) = (board for board in marked_site.made.boards if board.content_hash == "0" * 64)
+    pages = marked_site.pages()
+    assert [item for item in pages if item.path.parent.name == "s"]
+    for item in pages:
+        assert not any(f"s/{gone.slug}.html" in link for link in item.links)
+        assert item.path.relative_to(marked_site.folder) != Path(f"s/{gone.slug}.html")

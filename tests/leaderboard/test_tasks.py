@@ -5,7 +5,6 @@ A click follows a link, presses a button or opens a part of the page; choosing f
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from bench.leaderboard.site import build_site
 from bench.results.store import PER_QUERY
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 BOARD = Path(__file__).parents[2] / "board"
 DATASETS = ("apibank", "rectools", "starter", "toolbench-i2-cat", "toolbench-i2-inst")
 MOST = 3
+
+pytestmark = pytest.mark.slow("a browser")
 
 Visitor = Callable[..., None]
 
@@ -35,8 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("tasks")
     for name in DATASETS:
         shutil.copytree(BOARD / "results" / name, base / "results" / name)
-    made = importlib.import_module("bench.leaderboard.site")
-    built = made.build_site(base / "results", base / "site", reproduction=BOARD / "reproduction.json")
+    built = build_site(base / "results", base / "site", reproduction=BOARD / "reproduction.json")
     assert not built.rejected
     return base / "site"
 

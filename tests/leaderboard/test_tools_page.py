@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from kit.browser import Browser
+from kit.results import folder_of, rehash
+from kit.sites import Built
 
 from bench.__main__ import run as command
 from bench.evidence.tools import counted, tools_report
+from bench.leaderboard.pages import tools as page
 from bench.registry import load_dataset
-from bench.results.store import Result, find_results
-
-page = importlib.import_module("bench.leaderboard.pages.tools")
+from bench.results.store import Result
+from bench.storage.paths import results_folder
 
 
 def rows(text: str, table: str = "rows") -> list[str]:
@@ -29,81 +29,47 @@ def rows(text: str, table: str = "rows") -> list[str]:
     return re.findall(r'<tr><th scope="row">([^<]*)<', body[: body.index("</table>")])
 
 
-def one(results: Path, method: str) -> Result:
-    return next(
-        item for item in find_results(results) if isinstance(item, Result) and item.manifest.method.spec == method
-    )
-
-
-@pytest.fixture
-def few(ready: Path) -> Path:
-    """Results of bm25 and random alone, which make a site in less time."""
-    for folder in (ready / "starter").iterdir():
-        if not folder.name.startswith(("bm25-", "random-")):
-            shutil.rmtree(folder)
-    return ready
-
-
-def test_a_page_has_the_worst_tools_and_says_what_is_left_out(ready_results: Path, full_site: Any) -> None:
+def test_a_page_has_the_worst_tools_and_says_what_is_left_out(full_site: Built) -> None:
     site = full_site
-    result = one(ready_results, "bm25")
-    name = result.manifest.result_id
-    text = site.page(f"t/{name}.html").text
-    report = tools_report(counted(result, load_dataset("starter")), explained=0)
-    assert rows(text) == [row.tool_id for row in report.tools[:40]]
+    (board,) = (board for board in site.made.boards if board.spec == "starter")
+    (row,) = (row for row in board.rows if row.key == "bm25")
+    text = site.page(f"t/{row.id}.html").text
+    report = tools_report(counted(row.result, load_dataset("starter")), explained=0)
+    assert rows(text) == [item.tool_id for item in report.tools[:40]]
     assert "the other 139 tools are left out" in text
     assert f"<dd>{report.found} of {report.requirements}</dd>" in text
-    for row in report.tools[:5]:
-        assert f"{row.loses_to[0].tool_id} ({row.loses_to[0].queries})" in text
+    for item in report.tools[:5]:
+        assert f"{item.loses_to[0].tool_id} ({item.loses_to[0].queries})" in text
     # The words that decide, and the query that they are of: starter may be given away.
     assert "of the query&#39;s words, " in text
-    assert 'href="../r/' + name in text
-    assert f'href="../t/{name}.html"' in site.page(f"r/{name}.html").text
+    assert f'href="../r/{row.id}' in text
+    assert f'href="../t/{row.id}.html"' in site.page(f"r/{row.id}.html").text
     # On the board of the dataset, and on none of the boards of its larger libraries, whose results are others.
-    linked = [page for page in site.pages() if f'href="../t/{name}.html"' in page.text and page.path.parent.name == "d"]
-    assert len(linked) == 1
+    linked = [item for item in site.pages() if f'href="../t/{row.id}.html"' in item.text]
+    assert len([item for item in linked if item.path.parent.name == "d"]) == 1
 
 
-def test_only_results_of_the_explorer_have_one_and_a_gone_result_has_none(few: Path, build: Callable[..., Any]) -> None:
-    site = build()
-    explored = set(json.loads((site.folder / "results.json").read_text("utf-8"))["boards"][0]["results"])
-    assert {path.stem for path in (site.folder / "t").iterdir()} == explored
-    gone = one(few, "random")
-    shutil.rmtree(gone.folder)
+def test_only_results_of_the_explorer_have_one_and_a_gone_result_has_none(
+    begun: Built, build: Callable[..., Built]
+) -> None:
+    explored = set(json.loads((begun.folder / "results.json").read_text("utf-8"))["boards"][0]["results"])
+    assert {path.stem for path in (begun.folder / "t").iterdir()} == explored
+    gone = folder_of(results_folder(), "random")
+    shutil.rmtree(gone)
     again = build()
-    assert not (again.folder / "t" / f"{gone.manifest.result_id}.html").exists()
-    assert len(list((again.folder / "t").iterdir())) == len(explored) - 1
-    before = again.bytes()
-    unchanged = build()
-    assert unchanged.bytes() == before
-    assert not unchanged.made.files.written
+    assert {path.stem for path in (again.folder / "t").iterdir()} == explored - {gone.name.rpartition("-")[2]}
 
 
-def test_texts_that_may_not_be_given_away_are_not(
-    few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    facts = importlib.import_module("bench.leaderboard.boards.facts")
-    monkeypatch.setattr(facts.Data, "may_show", property(lambda self: False))
-    text = build().page(f"t/{one(few, 'bm25').manifest.result_id}.html").text
-    assert len(rows(text)) == 40
-    assert "What decides" not in text
-    assert not any(query.text in text for query in load_dataset("starter").queries)
+def test_without_the_dataset_there_is_none(marked_site: Built) -> None:
+    (gone,) = (board for board in marked_site.made.boards if board.content_hash == "0" * 64)
+    there = {path.stem for path in (marked_site.folder / "t").iterdir()}
+    assert there
+    assert not there & {row.id for row in gone.rows}
+    assert "/t/" not in marked_site.page(f"d/{gone.slug}.html").text
 
 
-@pytest.mark.usefixtures("few")
-def test_without_the_dataset_there_is_none(build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = importlib.import_module("bench.leaderboard.boardjobs")
-    data = importlib.import_module("bench.leaderboard.boards.facts").Data
-    monkeypatch.setattr(jobs, "data_of", lambda spec, digest: data(None, None, "It is not there."))
-    site = build()
-    assert not (site.folder / "t").exists()
-    assert "/t/" not in "".join(item.text for item in site.pages())
-
-
-def test_a_ranking_with_unknown_tools_has_no_page_and_is_named(
-    few: Path, build: Callable[..., Any], rehash: Callable[[Path, str], None]
-) -> None:
-    result = one(few, "random")
+def test_a_ranking_with_unknown_tools_has_no_page_and_is_named(few: Path, build: Callable[..., Built]) -> None:
+    result = Result.read(folder_of(few, "random"))
     table = result.run
     names = ["<b>nowhere</b>", *table["tool_id"].to_pylist()[1:]]
     column = table.column_names.index("tool_id")
@@ -116,7 +82,7 @@ def test_a_ranking_with_unknown_tools_has_no_page_and_is_named(
     assert "<b>nowhere" not in "".join(item.text for item in site.pages())
 
 
-def test_hostile_names_are_texts(isolated: None, tmp_path: Path, build: Callable[..., Any]) -> None:
+def test_hostile_names_are_texts(isolated: None, tmp_path: Path, build: Callable[..., Built]) -> None:
     evil = '</script><script>alert("x")</script>'
     folder = tmp_path / "evil"
     (folder / "qrels").mkdir(parents=True)
@@ -138,10 +104,11 @@ def test_hostile_names_are_texts(isolated: None, tmp_path: Path, build: Callable
         assert "\u202e" not in text
 
 
+@pytest.mark.slow("a browser")
 def test_the_page_of_its_own_is_as_accessible_as_those_of_the_site(
-    isolated: None, ready_results: Path, tmp_path: Path, axe: Browser
+    isolated: None, starter_results: Path, tmp_path: Path, axe: Browser
 ) -> None:
-    found = counted(one(ready_results, "bm25"), load_dataset("starter"))
+    found = counted(Result.read(folder_of(starter_results, "bm25")), load_dataset("starter"))
     place = tmp_path / "page.html"
     place.write_text(page.page_alone(found), "utf-8")
     for colours, width in (("light", 1280), ("dark", 390)):

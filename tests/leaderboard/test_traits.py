@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bench.leaderboard.boards import traits
 from bench.results.manifest import Manifest, Mark
 
-traits = importlib.import_module("bench.leaderboard.boards.traits")
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = next((ROOT / "board" / "results" / "starter").glob("bm25-*/manifest.json"))
 

@@ -2,94 +2,78 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.results import edit, folder_of, older
+from kit.sites import board_of
 
 from bench.__main__ import run as command
-from bench.results.store import Result
-
-trend = importlib.import_module("bench.leaderboard.pages.trend")
-
-
-def _folder(results: Path, spec: str) -> Path:
-    (found,) = (path for path in results.glob("*/*") if Result.read(path).manifest.method.spec == spec)
-    return found
+from bench.leaderboard.boards.board import Board
+from bench.leaderboard.pages.trend import Step, _steps
+from bench.storage.paths import results_folder
 
 
-@pytest.fixture
-def past(ready: Path, older: Callable[..., Path]) -> Path:
-    """bm25 as it is, as random in 2020, as another setting in 2021, and unchanged in 2022."""
-    new = _folder(ready, "bm25")
-    for numbers, name, year in (("random", "a", 2020), ("bm25(k1=0.5)", "b", 2021), ("bm25", "c", 2022)):
-        older(_folder(ready, numbers) if numbers != "bm25" else new, new, name * 12, f"{year}-01-01T00:00:00+00:00")
-    return new
-
-
-def _steps(site: Any) -> list[Any]:
-    (board,) = site.made.boards
-    (row,) = (row for row in board.rows if row.result.manifest.method.spec == "bm25")
-    own = [item.result for item in board.superseded if item.newer == row.id]
-    return list(trend._steps(board, [row.result, *own]))
+def steps_of(board: Board) -> list[Step]:
+    """The steps of bm25 (`conftest.py`): as random in 2020, as another setting in 2021, and unchanged since 2022."""
+    (row,) = (row for row in board.rows if row.key == "bm25")
+    return _steps(board, [row.result, *(item.result for item in board.superseded if item.newer == row.id)])
 
 
 def test_each_result_is_held_against_the_one_before_it(
-    past: Path, build: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    marked_site: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = build()
-    assert not site.made.rejected
-    steps = _steps(site)
+    steps = steps_of(marked_site.board)
     assert [step.result.manifest.environment.created[:4] for step in steps[:3]] == ["2020", "2021", "2022"]
     assert [step.verdict for step in steps] == ["", "better", "tied", "tied"]
     # The same numbers as the command prints for the two.
+    monkeypatch.setenv("BENCH_RESULTS", str(marked_site.folder.with_name("results")))
     one, other = (step.result.manifest.result_id for step in steps[1::-1])
-    capsys.readouterr()
     assert command(["compare", one, other, "-m", "recall@5", "--json"]) == 0
     said = json.dumps(json.loads(capsys.readouterr().out))
+    assert steps[1].change is not None
     assert repr(steps[1].change.p) in said
-    page = site.only("h/*.html")
+    page = marked_site.only("h/*.html")
     assert page.texts.count("better") == 1
     assert page.tags.count("svg") == 1
     assert all(f"../r/{step.result.manifest.result_id}.html" in page.links for step in steps)
     assert "a" * 12 in page.texts
 
 
-@pytest.mark.usefixtures("past")
-def test_the_page_is_found_from_the_board_and_from_each_of_its_results(build: Callable[..., Any]) -> None:
-    site = build()
-    (board,) = site.made.boards
-    assert f"../h/{board.slug}.html" in site.only("d/*.html").links
-    for step in _steps(site):
-        links = site.page(f"r/{step.result.manifest.result_id}.html").links
+def test_the_page_is_found_from_the_board_and_from_each_of_its_results(marked_site: Any) -> None:
+    board = marked_site.board
+    assert f"../h/{board.slug}.html" in marked_site.page(f"d/{board.slug}.html").links
+    for step in steps_of(board):
+        links = marked_site.page(f"r/{step.result.manifest.result_id}.html").links
         (found,) = (link for link in links if link.startswith("../h/"))
-        assert found.partition("#")[2] in site.only("h/*.html").ids
+        assert found.partition("#")[2] in marked_site.only("h/*.html").ids
 
 
-@pytest.mark.usefixtures("ready")
-def test_a_board_without_older_results_has_no_history(build: Callable[..., Any]) -> None:
-    site = build()
-    assert not (site.folder / "h").exists()
-    assert not [link for page in site.pages() for link in page.links if "/h/" in link]
+def test_a_board_without_older_results_has_no_history(ready_site: Any) -> None:
+    assert not (ready_site.folder / "h").exists()
+    assert not [link for page in ready_site.pages() for link in page.links if "/h/" in link]
 
 
-def test_other_scoring_code_is_not_compared(past: Path, build: Callable[..., Any], edit: Callable[..., None]) -> None:
-    (first,) = past.parent.glob("*-aaaaaaaaaaaa")
+def test_other_scoring_code_is_not_compared(few: Path) -> None:
+    new = folder_of(few, "bm25")
+    older(folder_of(few, "random"), new, "a" * 12, "2020-01-01T00:00:00+00:00")
+    older(new, new, "b" * 12, "2021-01-01T00:00:00+00:00")
+    first = new.with_name(f"bm25-{'a' * 12}")
     scoring = json.loads((first / "manifest.json").read_text())["scoring"]
     edit(first, scoring=scoring | {"measures": dict.fromkeys(scoring["measures"], "0" * 64)})
-    assert [step.verdict for step in _steps(build())] == ["", "other scoring code", "tied", "tied"]
+    assert [step.verdict for step in steps_of(board_of(few))] == ["", "other scoring code", "tied"]
 
 
-def test_a_page_of_the_past_is_removed_with_its_results(past: Path, build: Callable[..., Any]) -> None:
-    build()
-    for folder in past.parent.iterdir():
-        if folder.name[-12:] in {"a" * 12, "b" * 12, "c" * 12}:
-            for path in folder.iterdir():
-                path.unlink()
-            folder.rmdir()
+@pytest.mark.usefixtures("begun")
+def test_a_page_of_the_past_is_removed_with_its_results(begun_site: Any, build: Callable[..., Any]) -> None:
+    new = folder_of(results_folder(), "bm25")
+    past = older(new, new, "a" * 12, "2020-01-01T00:00:00+00:00")
+    assert list(build().folder.glob("h/*.html"))
+    shutil.rmtree(past)
     site = build()
     assert [path for path in site.made.files.removed if path.startswith("h/")]
-    assert site.bytes() == build("fresh").bytes()
+    assert site.bytes() == begun_site.bytes()

@@ -1,0 +1,109 @@
+"""Sites that tests build: a reader of their pages, what a build said of them, and boards without a site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+from bench.leaderboard.boards.board import Board, Row, make_board, read_results, sampled
+from bench.leaderboard.boards.traits import with_repeated_gold
+from bench.leaderboard.site import Site
+from bench.leaderboard.writer import Writer
+from bench.results.store import Result
+
+#: The results that the repository keeps.
+KEPT = Path(__file__).resolve().parents[2] / "board" / "results"
+
+
+class Page(HTMLParser):
+    """A page's tags, attributes, links and texts."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.texts: list[str] = []
+        self.text = path.read_text("utf-8")
+        self.feed(self.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            self.attributes.append((name, value or ""))
+            if name in {"src", "href"}:
+                self.links.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.texts.append(" ".join(data.split()))
+
+
+class Built:
+    """A site that was built, and what `build_site` said of it."""
+
+    def __init__(self, folder: Path, made: Site) -> None:
+        self.folder = folder
+        self.made = made
+
+    @property
+    def board(self) -> Board:
+        """Its board of all queries by today's rules that has most results."""
+        usual = [board for board in self.made.boards if board.current and board.limit is None]
+        return max(usual, key=lambda board: len(board.rows))
+
+    def row(self, spec: str) -> Row:
+        """The row of a method on that board, by its spec; it is run as usual."""
+        (found,) = (row for row in self.board.rows if row.key == spec)
+        return found
+
+    def page(self, path: str) -> Page:
+        return Page(self.folder / path)
+
+    def only(self, pattern: str) -> Page:
+        """The one page whose path fits, but for those that only lead to another."""
+        (found,) = (path for path in self.folder.glob(pattern) if 'http-equiv="refresh"' not in path.read_text("utf-8"))
+        return Page(found)
+
+    def pages(self) -> list[Page]:
+        return [Page(path) for path in sorted(self.folder.rglob("*.html"))]
+
+    def bytes(self) -> dict[str, bytes]:
+        return {str(path.relative_to(self.folder)): path.read_bytes() for path in self.folder.rglob("*.*")}
+
+
+def board_of(results: Path) -> Board:
+    """The only board of results, as a build makes it, without a page."""
+    (members,), _ = read_results(results)
+    board, _ = make_board(members, results, False)
+    assert board is not None
+    return sampled(with_repeated_gold(board), {}, True)
+
+
+def kept(dataset: str, *methods: str) -> list[Result]:
+    """The results that the repository keeps on all queries of a dataset; those of some methods where they are named."""
+    found = [Result.read(folder) for folder in sorted((KEPT / dataset).iterdir()) if not folder.name.startswith(".")]
+    return [
+        item
+        for item in found
+        if item.manifest.dataset.limit is None and (not methods or item.manifest.method.spec in methods)
+    ]
+
+
+def board_of_kept(dataset: str, *methods: str) -> Board:
+    """The board of these."""
+    board, rejected = make_board(kept(dataset, *methods), KEPT, False)
+    assert board is not None
+    assert not rejected
+    return board
+
+
+def written(folder: Path, write: Callable[[Writer], object]) -> Callable[[str], Page]:
+    """The pages that a function writes, each by its path or the beginning of it."""
+    write(Writer(folder))
+    return lambda path: Page(next(folder.glob(path)))
