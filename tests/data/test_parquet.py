@@ -121,7 +121,7 @@ def random_tables(draw: st.DrawFn) -> Tables:
 
 
 @given(random_tables(), texts)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 def test_what_is_written_is_read_back(tables: Tables, title: str) -> None:
     dataset = Dataset.build("made", CARD.model_copy(update={"title": title}), tables)
     with tempfile.TemporaryDirectory() as place:

@@ -39,6 +39,8 @@ class Upstream:
         upstream = self
 
         class Handler(SimpleHTTPRequestHandler):
+            disable_nagle_algorithm = True
+
             def do_GET(self) -> None:
                 upstream.before(unquote(self.path).removeprefix("/"))
                 super().do_GET()

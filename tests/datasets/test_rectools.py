@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import built, loaded
 
 from bench.data.dataset import Dataset
 from bench.data.derive import bundle_id
@@ -102,7 +102,7 @@ def test_the_known_issues_are_what_the_card_says(rectools: Dataset) -> None:
     ],
 )
 def test_splits_never_change(mirror: Path, spec: str, train: int, chosen: str) -> None:
-    dataset = loaded(spec)
+    dataset = built(spec)
     assert dataset.spec == spec
     assert len(dataset.rows("train")) == train
     assert digest("\n".join(query.query_id for query in dataset.queries if query.split == "test")) == chosen

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from kit.datasets import loaded
+from kit.datasets import built, loaded
 
 from bench.checks.dataset import audit
 from bench.data.dataset import Dataset
@@ -163,7 +163,7 @@ def test_the_slices_differ_for_a_method_that_learns_nothing(unseen: Dataset, tmp
     ],
 )
 def test_splits_never_change(mirror: Path, spec: str, sizes: list[int], chosen: str) -> None:
-    dataset = loaded(spec)
+    dataset = built(spec)
     assert dataset.spec == spec
     assert [len(dataset.rows(split)) for split in ("train", "dev", "test")] == sizes
     assert digest("\n".join(query.query_id for query in of(dataset, "train"))) == chosen

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench.errors import UsageError
 from bench.specs.spec import Spec, Value, format_value, parse, parse_value
 
-checked = settings(deadline=None, derandomize=True, max_examples=100)
+checked = settings(deadline=None, derandomize=True, max_examples=60)
 
 names = st.from_regex(r"[\w./:+\-@%~*]+", fullmatch=True)
 keys = st.from_regex(r"[A-Za-z_]\w*", fullmatch=True)
