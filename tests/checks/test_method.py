@@ -35,7 +35,7 @@ def part_of_starter() -> Dataset:
     whole = load_dataset("starter")
     queries = [
         query
-        for split, number in (("test", 10), ("train", 7), ("dev", 3))
+        for split, number in (("test", 6), ("train", 5), ("dev", 2))
         for query in [q for q in whole.queries if q.split == split and len(q.gold) <= 2][:number]
     ]
     wanted = {tool for query in queries for tool in query.gold}
@@ -334,7 +334,7 @@ def test_the_part_of_starter_has_what_the_checks_need() -> None:
     made = part_of_starter()
     assert len(made.edges) >= 2
     assert len(made.tools) > 12
-    assert [len(made.rows(split)) for split in ("test", "train", "dev")] == [10, 7, 3]
+    assert [len(made.rows(split)) for split in ("test", "train", "dev")] == [6, 5, 2]
 
 
 @pytest.mark.parametrize(
