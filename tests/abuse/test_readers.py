@@ -52,7 +52,7 @@ from bench.registry import build_method, load_dataset
 from bench.remote.servers import servers_in
 from bench.reproduce.wording import cell_row, claim_state, printed_state
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN
 from bench.specs.spec import parse
 from bench.text import told
 from bench.traffic.traffic import read_traffic
@@ -639,34 +639,57 @@ def debugging(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_DEBUG", "1")
 
 
-@pytest.mark.parametrize("name", [MANIFEST, METRICS, RUN, PER_QUERY, "repeats.parquet"])
-def test_results(name: str, stored: Stored, debugging: None) -> None:
-    whole = stored.repeated if name == "repeats.parquet" else stored.single
-    valid = (whole / name).read_bytes()
+def read_by_all(stored: Stored, name: str, change: Any) -> None:
+    """Whatever reads a result reads a copy with a changed file."""
+    whole = stored.repeated if name == REPEATS else stored.single
     copy_of = stored.copies / whole.name
+    put(copy_of, whole, name, change if isinstance(change, bytes) else tabled((whole / name).read_bytes(), change))
+    command("show", copy_of)
+    command("show", copy_of, "--format", "all")
+    command("show", copy_of, "--format", "trec")
+    command("show", copy_of, "--format", "jsonl")
+    command("show", copy_of, "--by", "gold")
+    command("compare", copy_of, whole)
+    command("gate", copy_of, "--baseline", stored.baseline, "--policy", ROOT / "baselines" / "gate.toml")
+    command("list", "results", "--results", stored.copies.parent)
+    command("explain", copy_of, "q1")
+    command("show", copy_of, "--by", "unit")
+    command("rescore", copy_of)
+    groups, _ = read_results(stored.copies.parent)
+    for members in groups:
+        make_board(members, stored.copies.parent, verify=True)
+    shutil.rmtree(copy_of)
+
+
+@pytest.mark.slow("abuse")
+@pytest.mark.parametrize("name", [MANIFEST, METRICS, RUN, PER_QUERY, REPEATS])
+def test_results(name: str, stored: Stored, debugging: None) -> None:
+    whole = stored.repeated if name == REPEATS else stored.single
+    valid = (whole / name).read_bytes()
 
     @few
     @given(TABLE_CHANGES if name.endswith(".parquet") else files(json.loads(valid), as_json))
-    def check(changes: Any) -> None:
-        data = changes if isinstance(changes, bytes) else tabled(valid, changes)
-        put(copy_of, whole, name, data)
-        command("show", copy_of)
-        command("show", copy_of, "--format", "all")
-        command("show", copy_of, "--format", "trec")
-        command("show", copy_of, "--format", "jsonl")
-        command("show", copy_of, "--by", "gold")
-        command("compare", copy_of, whole)
-        command("gate", copy_of, "--baseline", stored.baseline, "--policy", ROOT / "baselines" / "gate.toml")
-        command("list", "results", "--results", stored.copies.parent)
-        command("explain", copy_of, "q1")
-        command("show", copy_of, "--by", "unit")
-        command("rescore", copy_of)
-        groups, _ = read_results(stored.copies.parent)
-        for members in groups:
-            make_board(members, stored.copies.parent, verify=True)
+    def check(change: Any) -> None:
+        read_by_all(stored, name, change)
 
     check()
-    shutil.rmtree(copy_of)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        (MANIFEST, b"{"),
+        (METRICS, b'{"schema_version": 1e999}'),
+        (RUN, [("flip", 40, 7, None)]),
+        (RUN, [("put", 1, 0, -1)]),
+        (PER_QUERY, [("copy", 0, 3, None), ("put", 9, 0, float("nan"))]),
+        (PER_QUERY, [("fill", 1, 0, b"a")]),
+        (REPEATS, [("cut", 0, 5, None)]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_changed_result(name: str, change: Any, stored: Stored, debugging: None) -> None:
+    read_by_all(stored, name, change)
 
 
 def test_a_site_leaves_out_a_result_with_a_column_twice(stored: Stored) -> None:

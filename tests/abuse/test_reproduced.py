@@ -6,38 +6,44 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.processes import Command, Ended, forked
+from kit.results import folder_of
 from kit.searchservice import Service
 
 from bench.__main__ import run
 from bench.cli.output import print_json
 from bench.data.edges import read_edges
-from bench.errors import DataError, ResultError, UsageError
+from bench.errors import BenchError, DataError, ResultError, UsageError
+from bench.models.files import model_folder
 from bench.registry import build_method
 from bench.registry import methods as building
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, RUN, Result, find_result
 from bench.specs.parameters import check_parameters
+from bench.specs.spec import parse
 from bench.storage.paths import read_regular
 from bench.storage.records import toml_table
+from bench.submit.code import source_files
+from bench.training.generated import read_functions
 
 Bench = Callable[..., Any]
-WAIT = 60
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def ran(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
-    """A command of its own process, ended if it hangs."""
-    return subprocess.run(
-        [sys.executable, "-m", "bench", *map(str, arguments)], capture_output=True, text=True, timeout=WAIT, **more
-    )
+def ended(*lines: tuple[object, ...], out: str = "", together: bool = False, loaded: Sequence[str] = ()) -> list[Ended]:
+    """How commands ended, each in a process of its own, which is killed if it hangs."""
+    asked = [Command([str(word) for word in line], out) for line in lines]
+    return forked(asked, *loaded, together=together)
 
 
 def beir(folder: Path, queries: dict[str, str], schema: str = "null") -> Path:
@@ -105,15 +111,14 @@ def test_toml_of_ordinary_files_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
-def test_no_reader_waits_for_a_named_pipe(tmp_path: Path) -> None:
+def test_no_reader_waits_for_a_named_pipe(tmp_path: Path, waiting_fails: None, bench: Bench) -> None:
     folder = beir(tmp_path / "set", {"q": "one"})
     (folder / "queries.jsonl").unlink()
     os.mkfifo(folder / "queries.jsonl")
     pipe, tools, new = tmp_path / "pipe.toml", tmp_path / "tools.json", tmp_path / "new"
     os.mkfifo(pipe)
     tools.write_text('{"tools": [{"name": "find", "description": "Finds.", "inputSchema": {}}]}')
-    # Each in a process of its own: one that waits is ended by the time limit.
-    for arguments, code in (
+    asked: tuple[tuple[tuple[object, ...], int], ...] = (
         (("run", pipe), 2),
         (("data", "add", "mine", "--from", folder), 3),
         (("compare", f"{pipe}@starter", "bm25@starter"), 2),
@@ -129,40 +134,56 @@ def test_no_reader_waits_for_a_named_pipe(tmp_path: Path) -> None:
         (("leaderboard", "build", "--ranking-set", pipe, "--out", new), 2),
         (("leaderboard", "build", "--reproduction", pipe, "--out", new), 2),
         (("leaderboard", "serve", "--reproduction", pipe, "--out", new), 2),
-    ):
-        done = ran(*arguments)
-        assert done.returncode == code, (arguments, done)
-        assert "Traceback" not in done.stderr
+    )
+    for arguments, code in asked:
+        bench(*arguments, code=code)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
-def test_no_reader_waits_for_a_named_pipe_inside_a_folder(stored: Path, tmp_path: Path) -> None:
+def test_no_reader_waits_for_a_named_pipe_inside_a_folder(
+    stored: Path, tmp_path: Path, waiting_fails: None, bench: Bench
+) -> None:
     (result,) = (stored / "starter").glob("bm25-*")
     (result / RUN).unlink()
     os.mkfifo(result / RUN)
-    for arguments, code in (
+    asked: tuple[tuple[tuple[object, ...], int], ...] = (
         (("show", result, "--format", "trec"), 6),
         (("submit", "check", result), 6),
         (("leaderboard", "build", "--results", stored, "--out", tmp_path / "site"), 0),
-    ):
-        done = ran(*arguments)
-        assert done.returncode == code, (arguments, done)
-        assert "regular file" in done.stdout + done.stderr
+    )
+    for arguments, code in asked:
+        said = bench(*arguments, code=code)
+        assert "regular file" in said.out + said.err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_no_reader_of_models_functions_or_code_waits_for_a_named_pipe(tmp_path: Path, waiting_fails: None) -> None:
     model, functions, module = tmp_path / "model", tmp_path / "functions.jsonl", tmp_path / "mine.py"
     model.mkdir()
     (model / "modules.json").write_text("[]")
     for pipe in (model / "config.json", functions, module):
         os.mkfifo(pipe)
-    asked = (
-        f"from bench.models.files import model_folder; model_folder({str(model)!r})",
-        f"from bench.training.generated import read_functions; from pathlib import Path; "
-        f"read_functions(Path({str(functions)!r}))",
-        f"from bench.submit.code import source_files; from bench.specs.spec import parse; from pathlib import Path; "
-        f"source_files(Path({str(module)!r}), parse('mine:Method'))",
-    )
-    for code_of in asked:
-        said = subprocess.run([sys.executable, "-c", code_of], capture_output=True, text=True, timeout=WAIT).stderr
-        assert "pipe or a device" in said, said
+    for read in (
+        lambda: model_folder(str(model)),
+        lambda: read_functions(functions),
+        lambda: source_files(module, parse("mine:Method")),
+    ):
+        with pytest.raises(BenchError, match="pipe or a device"):
+            read()
+
+
+@pytest.fixture
+def waiting_fails() -> Iterator[None]:
+    """A test that waits for what never comes fails."""
+
+    def waits(*_: object) -> None:
+        pytest.fail("it waits")
+
+    before = signal.signal(signal.SIGALRM, waits)
+    signal.alarm(300)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def test_a_device_and_a_file_that_is_too_large_are_not_read(tmp_path: Path) -> None:
@@ -304,32 +325,30 @@ def test_a_manifest_with_a_changed_letter_is_refused(tmp_path: Path, bench: Benc
 def test_six_exports_to_one_folder_are_one_export(tmp_path: Path, bench: Bench) -> None:
     # Loaded once before, so that the six meet at the folder.
     bench("data", "info", "starter")
-    arguments = [sys.executable, "-m", "bench", "data", "export", "starter", "--out", str(tmp_path / "out")]
-    running = [subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(6)]
-    said = [process.communicate(timeout=WAIT * 3)[1] for process in running]
-    assert sorted(process.returncode for process in running) == [0, 2, 2, 2, 2, 2], said
-    assert all("is not empty" in text for text in said if text)
+    done = ended(
+        *[("data", "export", "starter", "--out", tmp_path / "out")] * 6,
+        together=True,
+        loaded=["bench.datasets.starter.loader"],
+    )
+    assert sorted(one.code for one in done) == [0, 2, 2, 2, 2, 2], done
+    assert all("is not empty" in one.err for one in done if one.code)
     assert sorted(item.name for item in tmp_path.iterdir() if "out" in item.name) == ["out"]
 
 
 @pytest.fixture
-def stored(tmp_path: Path, bench: Bench) -> Path:
+def stored(tmp_path: Path, starter_results: Path) -> Path:
     """A folder of results with one of bm25 on the starter dataset."""
-    bench("run", "-m", "bm25", "-d", "starter", "--results", tmp_path / "stored")
+    result = folder_of(starter_results, "bm25")
+    shutil.copytree(result, tmp_path / "stored" / "starter" / result.name)
     return tmp_path / "stored"
 
 
-@pytest.mark.parametrize(
-    "verb", [("show", "bm25@starter"), ("compare", "bm25@starter", "tfidf@starter"), ("list", "results")]
-)
-def test_a_reader_who_has_seen_enough_is_no_failure(stored: Path, verb: tuple[str, ...]) -> None:
-    if verb[0] == "compare":
-        assert run(["run", "-m", "tfidf", "-d", "starter", "--results", str(stored)]) == 0
-    line = [sys.executable, "-m", "bench", *verb, "--results", str(stored)]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.wait(WAIT) == 0, process.stderr and process.stderr.read()
+def test_a_reader_who_has_seen_enough_is_no_failure(starter_results: Path) -> None:
+    verbs = (("show", "bm25@starter"), ("compare", "bm25@starter", "random@starter"), ("list", "results"))
+    for done in ended(
+        *((*verb, "--results", starter_results) for verb in verbs), out="closed", loaded=["bench.cli.compare"]
+    ):
+        assert done.code == 0, done
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
@@ -337,18 +356,11 @@ def test_a_gate_that_cannot_print_says_so(stored: Path, tmp_path: Path, bench: B
     baseline = tmp_path / "base.json"
     bench("bless", "bm25@starter", "--results", stored, "--out", baseline)
     policy = tmp_path / "gate.toml"
-    shutil.copyfile(Path(__file__).resolve().parents[2] / "baselines" / "gate.toml", policy)
-    line = ["gate", "bm25@starter", "--baseline", baseline, "--policy", policy, "--results", stored]
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "bench", *map(str, line)],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=WAIT,
-        )
-    assert done.returncode == 3
-    assert "cannot print the report: No space left on device" in done.stderr
+    shutil.copyfile(ROOT / "baselines" / "gate.toml", policy)
+    line = ("gate", "bm25@starter", "--baseline", baseline, "--policy", policy, "--results", stored)
+    (done,) = ended(line, out="/dev/full")
+    assert done.code == 3
+    assert "cannot print the report: No space left on device" in done.err
 
 
 # Services -----------------------------------------------------------------------------------------------------------
@@ -415,18 +427,21 @@ def test_a_token_that_an_mcp_server_sends_back_is_masked(
     assert holding(tmp_path / "r", token) == []
 
 
-def test_a_key_is_masked_in_results_of_other_processes(tmp_path: Path) -> None:
+def test_a_key_is_masked_in_results_of_other_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     key = "sk-of-the-test-1234"
+    monkeypatch.setenv("BENCH_LLM_KEY", key)
     program = tmp_path / "search.py"
     program.write_text(
         "import os, sys\nfor line in sys.stdin:\n    print('[\"' + os.environ['BENCH_LLM_KEY'] + '\"]', flush=True)\n"
     )
     methods = [f'command(run="{sys.executable} {program}", timeout={seconds})' for seconds in (30, 31)]
     line = ("run", "-m", methods[0], "-m", methods[1], "-d", "starter", "--limit", "5", "--jobs", "2")
-    done = ran(*line, "--results", tmp_path / "r", "--json", env={**os.environ, "BENCH_LLM_KEY": key})
-    assert done.returncode == 0, done
-    assert "[the key]" in done.stdout
-    assert key not in done.stdout + done.stderr
+    assert run([*line, "--results", str(tmp_path / "r"), "--json"]) == 0
+    said = capfd.readouterr()
+    assert "[the key]" in said.out
+    assert key not in said.out + said.err
     assert holding(tmp_path / "r", key) == []
 
 
@@ -450,7 +465,7 @@ def test_a_blessed_run_file_is_not_called_the_same_code(stored: Path, tmp_path: 
     exported.write_text(bench("show", "bm25@starter", "--format", "jsonl", "--results", stored).out)
     baseline = tmp_path / "base.json"
     bench("bless", f"{exported}@starter", "--out", baseline, "--results", stored)
-    policy = Path(__file__).resolve().parents[2] / "baselines" / "gate.toml"
+    policy = ROOT / "baselines" / "gate.toml"
     said = bench("gate", exported, "--baseline", baseline, "--policy", policy, "--results", stored).out
     assert "the candidate is the run file that was blessed" in said
     assert "same code" not in said
@@ -523,14 +538,17 @@ def test_a_template_with_a_number_of_thousands_of_digits_is_refused(tmp_path: Pa
     assert "tool.j2 is not Jinja" in " ".join(done.err.split())
 
 
-def test_a_key_that_a_program_finds_in_its_environment_is_not_shown(tmp_path: Path) -> None:
+def test_a_key_that_a_program_finds_in_its_environment_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     key = "sk-of-the-test-1234"
+    monkeypatch.setenv("BENCH_LLM_KEY", key)
     program = tmp_path / "search.py"
     program.write_text(
         "import os, sys\nfor line in sys.stdin:\n    print('[\"' + os.environ['BENCH_LLM_KEY'] + '\"]', flush=True)\n"
     )
     method = f'command(run="{sys.executable} {program}")'
-    done = ran("run", "-m", method, "-d", "starter", "--limit", "12", env={**os.environ, "BENCH_LLM_KEY": key})
-    assert done.returncode == 4, done
-    assert "[the key]" in done.stderr
-    assert key not in done.stdout + done.stderr
+    assert run(["run", "-m", method, "-d", "starter", "--limit", "12"]) == 4
+    said = capfd.readouterr()
+    assert "[the key]" in said.err
+    assert key not in said.out + said.err
