@@ -158,7 +158,7 @@ def mean_faults(
             return [*faults, f"{REPEATS} has not the columns of {PER_QUERY}."]
     gold = asked.dataset.gold.take(asked.rows)
     faults += _set_faults(manifest, metrics, per_query, asked, gold)
-    values = np.array([per_query[str(metric)].to_pylist() for metric in wanted], dtype=np.float64)
+    values = np.array([_floats(per_query[str(metric)]) for metric in wanted])
     values = values.reshape(len(wanted), len(asked.rows)).T
     # Not 1: with more gold than the cut-off a ranking that holds nothing else has more by some measures.
     most = np.fmax(1.0, evaluate(gold.padded()[0], gold, wanted).values)
@@ -166,7 +166,7 @@ def mean_faults(
     if repeats is not None:
         stored = in_memory(manifest, metrics, per_query, repeats)
         # Not by `Result.values`, which raises where a value is out of range: here that is a fault among others.
-        varied = np.array([repeats[str(metric)].to_pylist() for metric in wanted], dtype=np.float64)
+        varied = np.array([_floats(repeats[str(metric)]) for metric in wanted])
         varied = varied.reshape(len(wanted), manifest.repeats, len(asked.rows)).transpose(1, 2, 0)
         flags = np.array(repeats["failed"].to_pylist(), dtype=np.bool_).reshape(manifest.repeats, -1)
         parts = [(f"repeat {i + 1} in {REPEATS}", varied[i], flags[i]) for i in range(manifest.repeats)]
@@ -216,7 +216,7 @@ def _set_faults(manifest: Manifest, metrics: Metrics, per_query: pa.Table, asked
         # A metric that is taken on none of the queries has a column, and no mean.
         if name not in PER_QUERY_SCHEMA.names
         and name not in metrics.metrics
-        and not np.isnan(np.array(per_query[name].to_pylist(), dtype=np.float64)).all()
+        and not np.isnan(_floats(per_query[name])).all()
     ]
     if metrics.n_tied is not None and not 0 <= metrics.n_tied <= metrics.n:
         faults.append(f"{METRICS} has n_tied {metrics.n_tied} of {metrics.n} queries.")
@@ -415,6 +415,12 @@ def _may_lack(name: str) -> bool:
     return name in FURTHER_METRICS and not name.startswith("forbidden")
 
 
+def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """The values of a column of numbers, NaN for null."""
+    found: NDArray[np.float64] = column.to_numpy()
+    return found
+
+
 def _value_faults(stored: pa.Table, made: pa.Table, table: str) -> list[str]:
     lacking = [name for name in made.column_names if name not in stored.column_names and not _may_lack(name)]
     faults = [f"{table} lacks the values of {name}." for name in lacking]
@@ -423,17 +429,17 @@ def _value_faults(stored: pa.Table, made: pa.Table, table: str) -> list[str]:
         if name not in made.column_names:
             faults.append(f"{table} has values of {quoted(name)}, which {METRICS} does not have.")
             continue
-        own, again = stored[name].to_pylist(), made[name].to_pylist()
+        own, again = stored[name], made[name]
         if name in REPEATS_SCHEMA.names:
-            wrong = [i for i, (one, other) in enumerate(zip(own, again, strict=True)) if one != other]
+            pairs = zip(own.to_pylist(), again.to_pylist(), strict=True)
+            wrong = [i for i, (one, other) in enumerate(pairs) if one != other]
         else:
-            one, other = np.array(own, dtype=np.float64), np.array(again, dtype=np.float64)
-            same = np.isclose(one, other, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+            same = np.isclose(_floats(own), _floats(again), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
             wrong = np.flatnonzero(~same).tolist()
         if wrong:
             i = wrong[0]
             faults.append(
                 f"{table} has another {name} than scored again on {len(wrong)} of {len(ids)} queries, first "
-                f"{quoted(ids[i])}: {quoted(str(own[i]))} instead of {quoted(str(again[i]))}."
+                f"{quoted(ids[i])}: {quoted(str(own[i].as_py()))} instead of {quoted(str(again[i].as_py()))}."
             )
     return faults

@@ -137,9 +137,7 @@ def per_query_faults(table: pa.Table, asked: Asked) -> list[str]:
     if (beyond < gold_beyond).any() or (beyond > len(dataset.tools)).any():
         faults.append(f"{PER_QUERY} counts tools that tie beyond the ranking as no ranking can have them.")
     for name in table.column_names:
-        if name not in PER_QUERY_SCHEMA.names and any(
-            value is not None and not np.isfinite(value) for value in table[name].to_pylist()
-        ):
+        if name not in PER_QUERY_SCHEMA.names and pc.all(pc.is_finite(table[name])).as_py() is False:
             faults.append(f"{PER_QUERY} has a value of {quoted(name)} that is not a finite number.")
     return faults
 
