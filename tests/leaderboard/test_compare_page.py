@@ -15,7 +15,7 @@ from bench.leaderboard.boards import pairs as pairs_module
 from bench.leaderboard.boards import standings
 
 METRIC = pairs_module.METRIC
-METHODS = ("bm25", "bm25-fields", "bm25-okapi", "dense", "names", "random", "rrf", "server-first", "tfidf", "oracle")
+METHODS = ("bm25", "bm25-fields", "names", "random", "rrf", "tfidf", "oracle")
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_pairs_are_what_bench_compare_prints(spec: str) -> None:
     rows = {row.id: row for row in board.rows}
     # The two best, the best and a floor, and two in the middle, in both directions.
     ids = pairs.ids
-    for base, other in [(ids[0], ids[1]), (ids[-1], ids[0]), (ids[4], ids[7]), (ids[7], ids[4])]:
+    for base, other in [(ids[0], ids[1]), (ids[-1], ids[0]), (ids[2], ids[3]), (ids[3], ids[2])]:
         told = compare(rows[base].result.folder, rows[other].result.folder, metrics=[METRIC], moved=0)
         (item,) = told.report.datasets[0].metrics[0].differences
         found = pairs.between(other, base)

@@ -8,12 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from kit.datasets import loaded
 from kit.programs import program
 
 from bench.evaluation.experiment import read_experiment
+from bench.leaderboard.site import build_site
 from bench.registry import load_dataset
 from bench.results.store import RUN, Result, find_results
-from bench.submit.check_path import check_place
+from bench.submit.check_path import check_folder, check_place
 
 FOLDER = Path(__file__).resolve().parents[2] / "board"
 RESULTS = FOLDER / "results"
@@ -42,6 +44,17 @@ def test_every_experiment_of_the_board_has_its_results(experiment: Path, kept: l
     assert not missing
 
 
+@pytest.mark.parametrize("name", ["starter", "restbench-spotify"])
+def test_some_kept_results_are_accepted_as_submissions(mirror: Path, name: str) -> None:
+    folders = sorted((RESULTS / name).glob("[!.]*"))
+    with_run = [folder for folder in folders if (folder / RUN).exists()]
+    some = {*with_run[:1], *with_run[-1:], *[folder for folder in folders if folder not in with_run][:1]}
+    verdicts = [check_folder(folder, loaded, RESULTS, without_run=True) for folder in sorted(some)]
+    assert len(verdicts) >= 2
+    assert [verdict for verdict in verdicts if verdict.outcome != "accepted"] == []
+
+
+@pytest.mark.slow("the kept results")
 @pytest.mark.parametrize("folder", sorted(RESULTS.glob("[!.]*")), ids=lambda path: path.name)
 def test_kept_results_are_accepted_as_submissions(mirror: Path, folder: Path) -> None:
     verdicts = list(check_place(folder, lru_cache(load_dataset), without_runs=True))
@@ -68,11 +81,9 @@ def test_what_is_kept_names_no_place_on_the_machine_that_made_it() -> None:
             assert place not in text, f"{path} has {place}"
 
 
+@pytest.mark.slow("the kept results")
 def test_the_site_of_the_kept_results_shows_all_of_them(mirror: Path, kept: list[Result], tmp_path: Path) -> None:
-    import importlib
-
-    site = importlib.import_module("bench.leaderboard.site")
-    built = site.build_site(RESULTS, tmp_path / "site", FOLDER / "reproduction.json", downloads=False)
+    built = build_site(RESULTS, tmp_path / "site", FOLDER / "reproduction.json", downloads=False)
     assert not built.rejected
     assert built.results == len(
         {(i.manifest.dataset.spec, i.manifest.method.spec, i.manifest.dataset.limit) for i in kept}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kit.browser import Browser
 
 BOARD = Path(__file__).parents[2] / "board"
-DATASETS = ("apibank", "rectools", "starter", "toolbench-i2-cat", "toolbench-i2-inst")
+DATASETS = ("apibank", "rectools", "starter", "toolbench-i2-inst")
 MOST = 3
 
 pytestmark = pytest.mark.slow("a browser")
@@ -37,7 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("tasks")
     for name in DATASETS:
         shutil.copytree(BOARD / "results" / name, base / "results" / name)
-    built = build_site(base / "results", base / "site", reproduction=BOARD / "reproduction.json")
+    built = build_site(base / "results", base / "site", reproduction=BOARD / "reproduction.json", downloads=False)
     assert not built.rejected
     return base / "site"
 
