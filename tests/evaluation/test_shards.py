@@ -59,7 +59,7 @@ def nodes(request: pytest.FixtureRequest) -> Iterator[StandIn | RealCluster]:
         import ray
 
         real: RealCluster = request.getfixturevalue("ray_cluster")
-        if not ray.is_initialized():  # type: ignore[no-untyped-call]
+        if not ray.is_initialized():
             ray.init(address=real.address, log_to_driver=False)
         yield real
 
