@@ -148,9 +148,9 @@ def starter_baseline(once: Once, starter_results: Path, shared_cache: Path) -> P
     return once("starter-baseline", make) / "b.json"
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def settled() -> None:
-    """Each run of a method collects garbage; what is loaded already need not be looked at again every time."""
+    """Each run of a method collects garbage; what is there already need not be looked at again every time."""
     gc.collect()
     gc.freeze()
 

@@ -19,11 +19,6 @@ margin = 0.02
 """
 
 
-@pytest.fixture
-def other() -> bench.Result:
-    return bench.run("random", "starter", limit=20)
-
-
 def test_a_comparison_is_that_of_the_command(
     command: Callable[..., Any], bm25: bench.Result, other: bench.Result
 ) -> None:

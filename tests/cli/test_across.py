@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from kit.once import Once
+from kit.results import LOCKS, of_this_run
 
 import bench as api
+from bench.__main__ import run as run_command
 from bench.data.sources import Sources
 from bench.errors import UnavailableError, UsageError
 from bench.gating.baseline import read_baseline, write_baseline
@@ -43,19 +47,18 @@ RULES = '[[rule]]\nmetric = "mrr@10"\nmax_broken = 0\n[[rule]]\nmetric = "pass@1
 POLICY = f'catalogue = "may change"\n{RULES}'
 
 
+def write_catalogue(queries: list[dict[str, Any]] = QUERIES, **edited: str | None) -> None:
+    """Write the catalogue into the working folder, with other descriptions or without tools (None), and the queries."""
+    tools = {name: text for name, text in (TOOLS | edited).items() if text is not None}
+    listed = [{"name": name, "description": text, "inputSchema": {"type": "object"}} for name, text in tools.items()]
+    Path("tools.json").write_text(json.dumps({"tools": listed}))
+    Path("queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
+
+
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Write the catalogue, with other descriptions or without tools (None), and the queries."""
-
-    def write(queries: list[dict[str, Any]] = QUERIES, **edited: str | None) -> None:
-        tools = {name: text for name, text in (TOOLS | edited).items() if text is not None}
-        listed = [
-            {"name": name, "description": text, "inputSchema": {"type": "object"}} for name, text in tools.items()
-        ]
-        Path("tools.json").write_text(json.dumps({"tools": listed}))
-        Path("queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
-
-    return write
+def write(bench: Bench) -> Write:
+    """Write the catalogue, in the test's own folder."""
+    return write_catalogue
 
 
 def run(bench: Bench, name: str, *more: str) -> None:
@@ -63,12 +66,38 @@ def run(bench: Bench, name: str, *more: str) -> None:
     bench("run", "-q", "-m", "bm25", "-d", name, "--metric", "pass@1")
 
 
+@pytest.fixture(scope="module")
+def first(once: Once, shared_cache: Path) -> Path:
+    """The catalogue as the dataset `mine`, a result of bm25 on it and a baseline, made once in a run."""
+
+    def make(folder: Path) -> None:
+        with of_this_run(shared_cache), pytest.MonkeyPatch.context() as patch:
+            patch.setenv("BENCH_DATA", str(folder / "bench-data"))
+            patch.setenv("BENCH_RESULTS", str(folder / "results"))
+            (folder / "work").mkdir()
+            patch.chdir(folder / "work")
+            write_catalogue()
+            for command in (
+                ["data", "import", "mine", "tools.json", "--queries", "queries.jsonl"],
+                ["run", "-q", "-m", "bm25", "-d", "mine", "--metric", "pass@1"],
+                ["bless", "bm25@mine", "--out", "b.json", "--by", "a person", "--metric", "pass@1"],
+            ):
+                assert run_command(command) == 0
+
+    return once("first-catalogue", make)
+
+
 @pytest.fixture
-def blessed(bench: Bench, write: Write) -> None:
+def measured(bench: Bench, first: Path, tmp_path: Path) -> None:
+    """The dataset and the result, as this test's own."""
+    for name in ("bench-data", "results"):
+        shutil.copytree(first / name, tmp_path / name, ignore=LOCKS)
+
+
+@pytest.fixture
+def blessed(measured: None, first: Path) -> None:
     """A baseline of bm25 on the catalogue, and a policy by which it may change."""
-    write()
-    run(bench, "mine")
-    bench("bless", "bm25@mine", "--out", "b.json", "--by", "a person", "--metric", "pass@1")
+    shutil.copy(first / "work" / "b.json", "b.json")
     Path("gate.toml").write_text(POLICY)
 
 
@@ -195,9 +224,7 @@ def test_a_new_tool_that_takes_the_place_of_another_is_named(bench: Bench, write
     assert moved == {"tool_id": "forecast", "before": 1, "after": 2, "instead": "storm", "removed": False}
 
 
-def test_two_datasets_compare_across_catalogues(bench: Bench, write: Write) -> None:
-    write()
-    run(bench, "mine")
+def test_two_datasets_compare_across_catalogues(bench: Bench, write: Write, measured: None) -> None:
     write(forecast="Does things.")
     run(bench, "edited")
     names = ("bm25@mine", "bm25@edited")
@@ -220,9 +247,9 @@ def test_two_datasets_compare_across_catalogues(bench: Bench, write: Write) -> N
     assert [move["query_id"] for move in turned["datasets"][0]["moves"][0]["gained"]] == ["rain"]
 
 
-def test_results_from_before_and_after_a_replacement_compare(bench: Bench, write: Write, tmp_path: Path) -> None:
-    write()
-    run(bench, "mine")
+def test_results_from_before_and_after_a_replacement_compare(
+    bench: Bench, write: Write, tmp_path: Path, measured: None
+) -> None:
     write(forecast="Does things.")
     run(bench, "mine", "--replace")
     ids = {item["id"] for item in bench("list", "results", "--json").json["results"]}
@@ -242,9 +269,9 @@ def test_results_from_before_and_after_a_replacement_compare(bench: Bench, write
     assert "1 query is new (rain)" in bench("compare", last, before, "--across", "catalogues", code=6).err
 
 
-def test_a_name_means_the_result_on_the_data_of_today(bench: Bench, write: Write, tmp_path: Path) -> None:
-    write()
-    run(bench, "mine")
+def test_a_name_means_the_result_on_the_data_of_today(
+    bench: Bench, write: Write, tmp_path: Path, measured: None
+) -> None:
     first = find_result(tmp_path / "results", "bm25@mine")
     write(forecast="Does things.")
     run(bench, "mine", "--replace")
@@ -291,9 +318,9 @@ def test_a_baseline_has_ids_and_digests_and_no_text(bench: Bench, write: Write, 
     assert asked.requirements(4) == [frozenset({"parcel", "route"})]
 
 
-def test_scoring_by_what_was_asked_gives_a_run_s_own_values(bench: Bench, write: Write, tmp_path: Path) -> None:
-    write()
-    run(bench, "mine")
+def test_scoring_by_what_was_asked_gives_a_run_s_own_values(
+    bench: Bench, write: Write, tmp_path: Path, measured: None
+) -> None:
     (path,) = (tmp_path / "results").glob("mine/*")
     result = Result.read(path)
     ids = result.per_query["query_id"].to_pylist()
@@ -363,9 +390,9 @@ def test_run_files_and_search_functions_are_gated_across_catalogues(
     assert api.gate(answers.__getitem__, "b.json", "gate.toml").outcome == "not comparable"
 
 
-def test_python_compares_across_catalogues_as_the_command_does(bench: Bench, write: Write, tmp_path: Path) -> None:
-    write()
-    run(bench, "mine")
+def test_python_compares_across_catalogues_as_the_command_does(
+    bench: Bench, write: Write, tmp_path: Path, measured: None
+) -> None:
     write(forecast="Does things.")
     run(bench, "edited")
     told = bench("compare", "bm25@mine", "bm25@edited", "--across", "catalogues", "--json").json

@@ -173,30 +173,25 @@ def test_debugging_shows_where_it_happened(bench: Bench, monkeypatch: pytest.Mon
 # Methods ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("method", "told"),
-    [
-        ("NotANumber", "method broken:NotANumber returned the score nan for query 0373, tool almanac9.get_holidays; "),
-        ("Twice", "method broken:Twice returned a tool twice for query 0373, tool almanac9.get_entries; "),
-        ("Stranger", "method broken:Stranger returned the unknown tool code 12345 for query 0373; "),
-        (
-            "Raises",
-            "method broken:Raises failed while ranking the batch of 8 queries from 0373: RuntimeError: out of ",
-        ),
-        ("RaisesEarly", "method broken:RaisesEarly "),
-        ("Other", "broken:Other is not a method: it must be a subclass of bench.protocol.Method."),
-    ],
-)
-def test_a_method_that_fails_is_told_and_earlier_results_stay(
-    bench: Bench, tmp_path: Path, method: str, told: str
-) -> None:
+FAILING = {
+    "NotANumber": "method broken:NotANumber returned the score nan for query 0373, tool almanac9.get_holidays; ",
+    "Twice": "method broken:Twice returned a tool twice for query 0373, tool almanac9.get_entries; ",
+    "Stranger": "method broken:Stranger returned the unknown tool code 12345 for query 0373; ",
+    "Raises": "method broken:Raises failed while ranking the batch of 8 queries from 0373: RuntimeError: out of ",
+    "RaisesEarly": "method broken:RaisesEarly ",
+    "Other": "broken:Other is not a method: it must be a subclass of bench.protocol.Method.",
+}
+
+
+def test_a_method_that_fails_is_told_and_earlier_results_stay(bench: Bench, tmp_path: Path) -> None:
     bench("run", "-m", "broken:Good", "-m", "bm25", "--limit", 8)
     before = files(tmp_path / "results")
-    said = bench("run", "-m", f"broken:{method}", "--limit", 8, code=5)
-    assert sentence(said).startswith(told)
-    assert {name: data for name, data in files(tmp_path / "results").items() if name in before} == before
-    # Nor is half a result left where a whole one is looked for.
-    assert len(list((tmp_path / "results").glob("*/*/manifest.json"))) == 2
+    for method, told in FAILING.items():
+        said = bench("run", "-m", f"broken:{method}", "--limit", 8, code=5)
+        assert sentence(said).startswith(told)
+        assert {name: data for name, data in files(tmp_path / "results").items() if name in before} == before
+        # Nor is half a result left where a whole one is looked for.
+        assert len(list((tmp_path / "results").glob("*/*/manifest.json"))) == 2
 
 
 # Files --------------------------------------------------------------------------------------------------------------

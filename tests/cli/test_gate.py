@@ -168,7 +168,7 @@ def test_the_code_does_not_hang_on_whether_somebody_reads_the_report(bench: Benc
         for candidate, code in (("bm25@starter", 3), ("random@starter", 1)):
             commands.append(Command(["gate", candidate, *judged], "/dev/full"))
             codes.append(code)
-    ended = forked(commands, "bench.cli.gate", "bench.gating.judge", "bench.registry")
+    ended = forked(commands, "bench.cli.gate", "bench.gating.judge", "bench.registry", "scipy.stats", "rich.table")
     assert [done.code for done in ended] == codes
     assert not [done.err for done in ended[:written] if done.err]
     for number in range(written):

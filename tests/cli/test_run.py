@@ -10,14 +10,15 @@ import pty
 import re
 import shlex
 import struct
-import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.processes import Command, forked
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Bench = Callable[..., Any]
@@ -209,36 +210,47 @@ def test_nothing_is_wider_than_a_hundred_columns_where_there_is_no_terminal(benc
     assert longest(bench("run", "-m", "oracle", "--limit", 9).out) <= 100
 
 
-def on_a_terminal(columns: int, *arguments: str) -> str:
-    """What a command prints on a terminal of so many columns, without colours."""
-    screen, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
-    command = [sys.executable, "-m", "bench", *arguments]
-    process = subprocess.Popen(command, stdout=terminal, stderr=subprocess.PIPE, env={**environment, "TERM": "xterm"})
-    os.close(terminal)
-    shown = b""
-    # Linux ends the stream of a terminal that nobody holds with an error.
-    with contextlib.suppress(OSError):
-        while part := os.read(screen, 1 << 16):
-            shown += part
-    os.close(screen)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 0, said
-    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
+def on_terminals(*asked: tuple[int, list[str]]) -> list[str]:
+    """What commands print on terminals of so many columns, without colours."""
+    shown: list[bytearray] = [bytearray() for _ in asked]
+    opened, threads, commands = [], [], []
+
+    def read(screen: int, into: bytearray) -> None:
+        # Linux ends the stream of a terminal that nobody holds with an error.
+        with contextlib.suppress(OSError):
+            while part := os.read(screen, 1 << 16):
+                into += part
+        os.close(screen)
+
+    for (columns, arguments), into in zip(asked, shown, strict=True):
+        screen, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        opened.append(terminal)
+        commands.append(Command(arguments, os.ttyname(terminal)))
+        threads.append(threading.Thread(target=read, args=(screen, into)))
+        threads[-1].start()
+    ended = forked(commands, "bench.cli.run", "bench.cli.show")
+    for terminal, thread in zip(opened, threads, strict=True):
+        os.close(terminal)
+        thread.join()
+    assert [done.code for done in ended] == [0] * len(ended), ended
+    return [re.sub(r"\x1b\[[0-9;]*m", "", text.decode()).replace("\r\n", "\n") for text in shown]
 
 
-@pytest.mark.parametrize("columns", [80, 100])
-def test_tables_fit_the_terminal(bench: Bench, columns: int) -> None:
+def test_tables_fit_the_terminal(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
     bench("run", *METHODS, "--limit", 9, "-q")
-    compared = on_a_terminal(columns, "run", *METHODS, "--limit", "9", "-q")
-    assert longest(compared) <= columns
-    # Every row has its numbers on one line: no column was squeezed until it wrapped.
-    assert re.search(r"^ bm25 +0\.\d{3} +0\.\d{3} .* 0 *$", compared, re.M)
-    assert re.search(r"^ oracle \(oracle\) +\d\.\d{3} ", compared, re.M)
-    shown = on_a_terminal(columns, "show", "oracle@starter")
-    assert longest(shown) <= columns
-    assert re.search(r"^ set_precision +1\.000 ", shown, re.M)
+    run, show = ["run", *METHODS, "--limit", "9", "-q"], ["show", "oracle@starter"]
+    found = on_terminals((80, run), (80, show), (100, run), (100, show))
+    for columns, compared, shown in ((80, *found[:2]), (100, *found[2:])):
+        assert longest(compared) <= columns
+        # Every row has its numbers on one line: no column was squeezed until it wrapped.
+        assert re.search(r"^ bm25 +0\.\d{3} +0\.\d{3} .* 0 *$", compared, re.M)
+        assert re.search(r"^ oracle \(oracle\) +\d\.\d{3} ", compared, re.M)
+        assert longest(shown) <= columns
+        assert re.search(r"^ set_precision +1\.000 ", shown, re.M)
 
 
 # Showing ------------------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ ADDITIVE = [
 def test_the_parts_of_a_tool_sum_to_its_stored_score(run: Run, method: str) -> None:
     dataset = load_dataset("starter")
     checked = 0
-    for explained in each(run(method, limit=4), dataset):
+    for explained in each(run(method, limit=2), dataset):
         assert explained.answer is not None, explained.missing
         reasons = explained.answer.explanation.reasons
         assert reasons, explained.answer.explanation.notes
@@ -92,36 +92,41 @@ def test_the_parts_of_a_tool_sum_to_its_stored_score(run: Run, method: str) -> N
             checked += 1
         for reason in all_parts(explained.answer.explanation):
             assert reason.score == pytest.approx(sum(part.value for part in reason.parts), rel=1e-9, abs=1e-9)
-    assert checked >= 20
+    assert checked >= 10
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        *("dense", "dense(similarity=l1)", "tgr(base=dense(similarity=l2))", "nearest-bundle", "popularity"),
-        *("nearest-bundle(base=bm25)", "query-generation", "query-generation(base=bm25, include_utterance=false)"),
-        *("graph-rag-tool-fusion", "graph-rag-tool-fusion(base=bm25, initial=2, graph=rules)"),
-        *("re-invoke", "re-invoke(intents=1)"),
-        *("mcp-zero", "mcp-zero(servers=1, blocks=1)"),
-        *("tool2vec", "tool2vec(similarity=dot)"),
-        *("coverage", "coverage(base=nearest-query, share=1.0)"),
-        *("protip", "protip(steps=2, weight=0.5)"),
-        *("server-first", "server-first(base=bm25, servers=best, tools=2)"),
-        *("ptr", "ptr(retriever=nearest-query)", "ptr(retriever=none)", "ptr(retriever=random, coverage=false)"),
-    ],
-)
+NO_SUM = [
+    *("dense", "dense(similarity=l1)", "tgr(base=dense(similarity=l2))", "nearest-bundle", "popularity"),
+    *("nearest-bundle(base=bm25)", "query-generation", "query-generation(base=bm25, include_utterance=false)"),
+    *("graph-rag-tool-fusion", "graph-rag-tool-fusion(base=bm25, initial=2, graph=rules)"),
+    *("re-invoke", "re-invoke(intents=1)"),
+    *("mcp-zero", "mcp-zero(servers=1, blocks=1)"),
+    *("tool2vec", "tool2vec(similarity=dot)"),
+    *("coverage", "coverage(base=nearest-query, share=1.0)"),
+    *("protip", "protip(steps=2, weight=0.5)"),
+    *("server-first", "server-first(base=bm25, servers=best, tools=2)"),
+    *("ptr", "ptr(retriever=nearest-query)", "ptr(retriever=none)", "ptr(retriever=random, coverage=false)"),
+]
+
+
+@pytest.mark.parametrize("method", NO_SUM)
 def test_what_is_no_sum_is_explained_and_agrees_as_well(run: Run, method: str) -> None:
     dataset = load_dataset("starter")
-    for explained in each(run(method, limit=3), dataset):
+    for explained in each(run(method, limit=2), dataset):
         assert explained.answer is not None, explained.missing
         explanation = explained.answer.explanation
+        assert explanation.reasons, explanation.notes
         assert set(explanation.reasons) == {entry.tool for entry in explained.shown}
         for entry in explained.shown:
             assert len(explanation.reasons[entry.tool].cells) == len(explanation.columns)
 
 
-@pytest.mark.parametrize("method", method_names())
-def test_a_method_explains_itself_and_agrees_or_says_that_it_does_not(run: Run, method: str) -> None:
+@pytest.mark.parametrize("method", [name for name in method_names() if name not in {*ADDITIVE, *NO_SUM}])
+def test_every_other_method_explains_itself_and_agrees_or_says_that_it_does_not(
+    run: Run, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each explanation makes the method again: it need not learn for long.
+    monkeypatch.setattr("bench.methods.linear_adapter._MOST_ITERATIONS", 3)
     try:
         result = run(method, limit=2)
     except UsageError as refusal:

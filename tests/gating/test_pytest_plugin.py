@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 import scipy.sparse.csgraph
 import scipy.special
 import scipy.stats
+from kit.once import Once
+from kit.results import of_this_run
 
+from bench.evaluation.external import score_run_file
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.gating.baseline import read_baseline, write_baseline
@@ -49,27 +55,30 @@ POLICY = 'margin = 0.02\n[[rule]]\nmetric = "recall@5"\n'
 LOADED = (scipy.sparse.csgraph, scipy.special, scipy.stats)
 
 
+@pytest.fixture(scope="module")
+def blessed_search(once: Once, shared_cache: Path) -> Path:
+    """The baseline of the project's search: its run file, scored and blessed, once in a run."""
+
+    def make(folder: Path) -> None:
+        namespace: dict[str, Any] = {}
+        exec(PROJECT, namespace)
+        dataset = load_dataset("starter")
+        asked = [query for query in dataset.queries if query.split == "test"]
+        found = {query.query_id: namespace["my_search"](query.text) for query in asked}
+        lines = [json.dumps({"query_id": query, "tools": tools}) for query, tools in found.items()]
+        data = ("\n".join(lines) + "\n").encode()
+        result = score_run_file(data, "run.jsonl", dataset, folder / "r", name="mine", command="x")
+        bless([result], folder / "b.json", by="a person")
+
+    with of_this_run(shared_cache):
+        return once("blessed-search", make) / "b.json"
+
+
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A project whose search has a blessed baseline: its run file, scored and blessed."""
+def project(pytester: pytest.Pytester, blessed_search: Path) -> pytest.Pytester:
+    """A project whose search has a blessed baseline."""
     pytester.makepyfile(project=PROJECT)
-    namespace: dict[str, object] = {}
-    exec(PROJECT, namespace)
-    search = namespace["my_search"]
-    assert callable(search)
-    import json
-
-    from bench.evaluation.external import score_run_file
-
-    dataset = load_dataset("starter")
-    lines = [
-        json.dumps({"query_id": query.query_id, "tools": search(query.text)})
-        for query in dataset.queries
-        if query.split == "test"
-    ]
-    data = ("\n".join(lines) + "\n").encode()
-    result = score_run_file(data, "run.jsonl", dataset, pytester.path / "r", name="mine", command="x")
-    bless([result], pytester.path / "b.json", by="a person")
+    shutil.copy(blessed_search, pytester.path)
     (pytester.path / "gate.toml").write_text(POLICY)
     return pytester
 

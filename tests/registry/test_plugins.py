@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kit.interpreter import Interpreter
 
 PROJECT = """
 [build-system]
@@ -95,41 +97,66 @@ def load(files, options, card):
     tools = [Tool(str(i), str(i), line.upper() if options.upper else line) for i, line in enumerate(lines)]
     return Tables(tools, [Query("a", "shout", {"1": 1}), Query("b", "shout on", {"1": 1, "2": 1})])
 """
-TOOLS = "quiet\nloud!!\nloudish!\n"
+PLUGIN = {
+    "loud/__init__.py": "",
+    "loud/methods.py": METHODS,
+    "loud/metrics.py": METRICS,
+    "loud/shouts/__init__.py": "",
+    "loud/shouts/card.toml": CARD,
+    "loud/shouts/loader.py": LOADER,
+    "loud/shouts/tools.txt": "quiet\nloud!!\nloudish!\n",
+}
 
 
-def run(program: str, *folders: Path) -> str:
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def run(interpreter: Interpreter, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """What a program prints in a fresh interpreter that finds the folders' packages."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder) for folder in folders)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    work = tmp_path_factory.mktemp("work")
+    return lambda program, *folders: interpreter(program, folder=work, path=folders).stdout.strip()
+
+
+def written(folder: Path, files: dict[str, str]) -> Path:
+    """The folder, with these files."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def package(folder: Path, points: dict[str, dict[str, str]], files: dict[str, str]) -> Path:
+    """An installed package as pip leaves it: its modules next to its `dist-info` with the entry points."""
+    lines = []
+    for group, named in points.items():
+        lines += [f"[{group}]", *(f"{name} = {point}" for name, point in named.items())]
+    about = {
+        "METADATA": "Metadata-Version: 2.1\nName: plugin-for-tests\nVersion: 1.0\n",
+        "entry_points.txt": "\n".join(lines) + "\n",
+    }
+    return written(folder, files | {f"plugin_for_tests-1.0.dist-info/{name}": text for name, text in about.items()})
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the plug-in, as pip installs it."""
+    points = tomllib.loads(PROJECT)["project"]["entry-points"]
+    return package(tmp_path_factory.mktemp("installed"), points, PLUGIN)
+
+
+@pytest.fixture(scope="module")
+def installed_by_pip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that pip installed the plug-in into."""
-    source = tmp_path_factory.mktemp("plugin")
-    files = {
-        "pyproject.toml": PROJECT,
-        "loud/__init__.py": "",
-        "loud/methods.py": METHODS,
-        "loud/metrics.py": METRICS,
-        "loud/shouts/__init__.py": "",
-        "loud/shouts/card.toml": CARD,
-        "loud/shouts/loader.py": LOADER,
-        "loud/shouts/tools.txt": TOOLS,
-    }
-    for name, text in files.items():
-        (source / name).parent.mkdir(exist_ok=True)
-        (source / name).write_text(text)
-    target = tmp_path_factory.mktemp("installed")
+    source = written(tmp_path_factory.mktemp("plugin"), PLUGIN | {"pyproject.toml": PROJECT})
+    target = tmp_path_factory.mktemp("installed-by-pip")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--no-compile", "--target", str(target), str(source)], check=True)
     return target
 
 
-def test_without_the_package_nothing_of_it_is_there() -> None:
+def test_without_the_package_nothing_of_it_is_there(run: Run) -> None:
     program = """
 from bench.metrics import measures
 from bench.registry import dataset_entries, method_names
@@ -138,7 +165,12 @@ print("loudest" in method_names(), "shouts" in dataset_entries(), "at" in measur
     assert run(program) == "False False False"
 
 
-def test_installed_methods_datasets_and_metrics_are_listed_and_used(installed: Path) -> None:
+@pytest.mark.parametrize(
+    "how", ["installed", pytest.param("installed_by_pip", marks=pytest.mark.slow("packages built and installed"))]
+)
+def test_installed_methods_datasets_and_metrics_are_listed_and_used(
+    run: Run, how: str, request: pytest.FixtureRequest
+) -> None:
     program = """
 import numpy as np
 from bench.metrics import evaluate, measures, parse_metrics
@@ -167,10 +199,10 @@ assert str(build_method("rrf(methods=[loudest(sign=o), bm25])").spec) == "rrf(me
 scores = evaluate(ranking.tools, dataset.gold, parse_metrics(["at@1", "at@2", "recall@1"]))
 print(scores.values.tolist())
 """
-    assert run(program, installed) == "[[1.0, 0.0, 1.0], [1.0, 1.0, 0.5]]"
+    assert run(program, request.getfixturevalue(how)) == "[[1.0, 0.0, 1.0], [1.0, 1.0, 0.5]]"
 
 
-def test_an_installed_dataset_whose_counts_are_not_its_cards_is_refused(installed: Path) -> None:
+def test_an_installed_dataset_whose_counts_are_not_its_cards_is_refused(run: Run, installed: Path) -> None:
     program = """
 from bench.errors import DataError
 from bench.registry import load_dataset
@@ -184,7 +216,7 @@ for _ in range(2):
     assert run(program, installed) == f"{sentence}\n{sentence}"
 
 
-def test_a_change_of_the_plug_ins_loader_or_data_is_no_stale_cache(installed: Path, tmp_path: Path) -> None:
+def test_a_change_of_the_plug_ins_loader_or_data_is_no_stale_cache(run: Run, installed: Path, tmp_path: Path) -> None:
     program = """
 from bench.registry import load_dataset
 print([tool.description for tool in load_dataset("shouts").tools])
@@ -202,18 +234,9 @@ print([tool.description for tool in load_dataset("shouts").tools])
 # Plug-ins that are broken: a sentence that names them, never a traceback ----------------------------------------------
 
 
-def package(folder: Path, group: str, points: dict[str, str], files: dict[str, str]) -> Path:
-    """An installed package as pip leaves it: its modules next to its `dist-info` with the entry points."""
-    about = folder / "broken_plugin-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-plugin\nVersion: 1.0\n")
-    lines = [f"[{group}]", *(f"{name} = {point}" for name, point in points.items())]
-    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    for name, text in files.items():
-        path = folder / "broken" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
+def broken(folder: Path, group: str, points: dict[str, str], files: dict[str, str]) -> Path:
+    """An installed package `broken` with entry points of one group."""
+    return package(folder, {group: points}, {f"broken/{name}": text for name, text in files.items()})
 
 
 BROKEN_METHODS = {
@@ -225,7 +248,7 @@ BROKEN_METHODS = {
 }
 
 
-def test_broken_methods_are_listed_and_told_when_they_are_asked_for(tmp_path: Path) -> None:
+def test_broken_methods_are_listed_and_told_when_they_are_asked_for(run: Run, tmp_path: Path) -> None:
     points = {name: point for name, (point, _, _) in BROKEN_METHODS.items()}
     files = {f"{point[7:-2]}.py": text for point, text, _ in BROKEN_METHODS.values() if point != "broken.nowhere:X"}
     program = f"""
@@ -239,13 +262,13 @@ for name in {list(points)}:
     except MethodError as error:
         print(error)
 """
-    said = run(program, package(tmp_path, "bench.methods", points, files)).splitlines()
+    said = run(program, broken(tmp_path, "bench.methods", points, files)).splitlines()
     for line, (_, _, sentence) in zip(said, BROKEN_METHODS.values(), strict=True):
         assert line.startswith(sentence)
 
 
-def test_a_plug_in_cannot_take_the_name_of_a_built_in_method(tmp_path: Path) -> None:
-    folder = package(tmp_path, "bench.methods", {"bm25": "broken.method:X"}, {"method.py": "raise ValueError"})
+def test_a_plug_in_cannot_take_the_name_of_a_built_in_method(run: Run, tmp_path: Path) -> None:
+    folder = broken(tmp_path, "bench.methods", {"bm25": "broken.method:X"}, {"method.py": "raise ValueError"})
     program = 'from bench.registry import build_method; print(type(build_method("bm25")).__module__)'
     assert run(program, folder) == "bench.methods.bm25"
 
@@ -261,7 +284,7 @@ def test_a_plug_in_cannot_take_the_name_of_a_built_in_method(tmp_path: Path) -> 
     ],
     ids=["not a measure", "a name that is taken", "nothing there", "module fails", "no module"],
 )
-def test_a_broken_metric_is_told_by_its_name(tmp_path: Path, point: str, text: str) -> None:
+def test_a_broken_metric_is_told_by_its_name(run: Run, tmp_path: Path, point: str, text: str) -> None:
     program = """
 from bench.errors import BenchError
 from bench.metrics import parse_metric
@@ -270,7 +293,7 @@ try:
 except BenchError as error:
     print(error)
 """
-    said = run(program, package(tmp_path, "bench.metrics", {"broken": point}, {"metric.py": text}))
+    said = run(program, broken(tmp_path, "bench.metrics", {"broken": point}, {"metric.py": text}))
     assert said.startswith(f"the plug-in metric 'broken' ({point}) ")
 
 
@@ -284,7 +307,9 @@ except BenchError as error:
     ],
     ids=["no parent package", "no package", "no card", "card is no TOML"],
 )
-def test_a_broken_dataset_package_is_told_and_no_traceback(tmp_path: Path, point: str, files: dict[str, str]) -> None:
+def test_a_broken_dataset_package_is_told_and_no_traceback(
+    run: Run, tmp_path: Path, point: str, files: dict[str, str]
+) -> None:
     program = """
 from bench.errors import BenchError
 from bench.registry import dataset_entries
@@ -293,7 +318,7 @@ try:
 except BenchError as error:
     print(error)
 """
-    said = run(program, package(tmp_path, "bench.datasets", {"broken": point}, {"here.py": "", **files}))
+    said = run(program, broken(tmp_path, "bench.datasets", {"broken": point}, {"here.py": "", **files}))
     assert said == "True" or point in said or "card.toml" in said
 
 
@@ -311,7 +336,7 @@ BROKEN_LOADERS = {
 
 
 @pytest.fixture(scope="module")
-def said_of_loaders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bool, str]]:
+def said_of_loaders(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bool, str]]:
     """For each broken loader: whether the error is one that is told as a sentence, and its text."""
     points, files = {}, {}
     for number, (name, loader) in enumerate(BROKEN_LOADERS.items()):
@@ -333,7 +358,7 @@ for name in {list(BROKEN_LOADERS)}:
 print(json.dumps(said))
 """
     said: dict[str, tuple[bool, str]] = json.loads(
-        run(program, package(tmp_path_factory.mktemp("loaders"), "bench.datasets", points, files))
+        run(program, broken(tmp_path_factory.mktemp("loaders"), "bench.datasets", points, files))
     )
     return said
 

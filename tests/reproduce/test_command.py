@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +14,10 @@ from typing import Any
 import jsonschema
 import pandas as pd
 import pytest
+from kit.once import Once
+from kit.results import LOCKS, of_this_run
 
+from bench.__main__ import run
 from bench.reproduce.artefacts import folder_of
 from bench.reproduce.cells import table_cells, table_names
 from bench.reproduce.claims import claims
@@ -34,11 +39,30 @@ def test_the_list_has_every_table_claim_and_model(bench: Bench) -> None:
     assert found["artefacts"]["unseen-reranker"]["there"] is False
 
 
-def test_a_small_table_end_to_end(bench: Bench, mirror: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    said = bench("reproduce", "tgr-5", "--out", out, "--quiet")
-    assert "tgr-5: The discriminator's graph beside the annotated one" in said.out
-    assert max(map(len, said.out.splitlines())) <= 100 or "bench run" in said.out
+@pytest.fixture(scope="module")
+def reproduced(once: Once, shared_cache: Path, mirror: Path) -> Path:
+    """What `bench reproduce tgr-5` prints (`said`), writes (`out`) and keeps (`results`), made once in a run."""
+
+    def make(folder: Path) -> None:
+        with of_this_run(shared_cache), pytest.MonkeyPatch.context() as patch, (folder / "said").open("w") as said:
+            patch.setenv("BENCH_MIRROR", str(mirror))
+            patch.setenv("BENCH_RESULTS", str(folder / "results"))
+            with contextlib.redirect_stdout(said):
+                assert run(["reproduce", "tgr-5", "--out", str(folder / "out"), "--quiet"]) == 0
+
+    return once("reproduced-tgr-5", make)
+
+
+@pytest.fixture
+def kept(reproduced: Path, isolated: None) -> None:
+    """Its results, as this test's own."""
+    shutil.copytree(reproduced / "results", results_folder(), ignore=LOCKS)
+
+
+def test_a_small_table_end_to_end(bench: Bench, reproduced: Path, kept: None) -> None:
+    out, said = reproduced / "out", (reproduced / "said").read_text()
+    assert "tgr-5: The discriminator's graph beside the annotated one" in said
+    assert max(map(len, said.splitlines())) <= 100 or "bench run" in said
     written = json.loads((out / "reproduction.json").read_text())
     jsonschema.Draft202012Validator(shipped_schema("reproduction")).validate(written)
     report = Reproduction.model_validate(written)
@@ -155,8 +179,7 @@ def test_models_whose_data_must_be_brought_are_left_out_unless_they_are_named(
     assert "toolbench-retriever: skipped, because it needs data that you provide: bench data add toolbench-g1" in said
 
 
-def test_the_list_and_a_kept_table_import_no_model(bench: Bench, mirror: Path) -> None:
-    bench("reproduce", "tgr-5", "--quiet")
+def test_the_list_and_a_kept_table_import_no_model(kept: None) -> None:
     program = """
 import contextlib, io, sys
 from bench.__main__ import run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 from pathlib import Path
 
@@ -11,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bench
 from bench.data.dataset import Dataset
+from bench.leaderboard.pages import result as page
 from bench.results.riskcoverage import RiskCoverage, risk_coverage
 from bench.results.store import Result
 
@@ -61,6 +61,7 @@ _scores = st.one_of(st.none(), st.lists(st.tuples(st.sampled_from("abcdefgh"), s
 
 
 def test_the_area_is_the_metric_of_the_result(data: Dataset, tmp_path: Path) -> None:
+    @settings(max_examples=20)
     @given(st.lists(_scores, min_size=6, max_size=6))
     def check(answers: list[list[tuple[str, int]] | None]) -> None:
         run = {
@@ -97,7 +98,6 @@ def test_there_is_none_without_scores_without_both_kinds_of_queries_or_without_t
 
 def test_scores_that_are_texts_cost_a_page_its_curve_and_nothing_else(data: Dataset, tmp_path: Path) -> None:
     _, stored = curve({"q1": {"a": 9.0}, "q3": {"a": 1.0}}, data, tmp_path)
-    page = importlib.import_module("bench.leaderboard.pages.result")
     assert page._risk(stored)["area"] == pytest.approx(stored.metrics.metrics["aurc@5"].mean)
     table = stored.run
     place = table.column_names.index("score")
