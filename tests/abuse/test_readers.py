@@ -17,6 +17,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -635,8 +636,9 @@ def put(folder: Path, whole: Path, name: str, data: bytes) -> None:
 
 @pytest.fixture
 def debugging(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands raise their errors."""
+    """Commands raise their errors, and read a dataset once."""
     monkeypatch.setenv("BENCH_DEBUG", "1")
+    monkeypatch.setattr("bench.registry.datasets.read_dataset", cache(read_dataset))
 
 
 def read_by_all(stored: Stored, name: str, change: Any) -> None:

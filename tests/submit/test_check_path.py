@@ -20,7 +20,7 @@ from bench.metrics import Metric, Scores, parse_metric
 from bench.registry import build_method, load_dataset
 from bench.results.intervals import means_and_intervals
 from bench.results.store import Result
-from bench.specs.spec import Spec
+from bench.specs.spec import Spec, parse
 from bench.submit.archive import pack, written
 from bench.submit.check import CheckedSubmission
 from bench.submit.check_path import archive_name, check_place
@@ -329,7 +329,7 @@ def test_without_its_run_a_result_has_the_run_s_sha256(without_run: Any, digest:
         ("bm25", {"depth": 3}),
         ("bm25", {"limit": 5, "cut": "size"}),
         ("oracle", {"split": "all"}),
-        ("nearest-bundle", {}),
+        ("nearest-bundle(base=bm25)", {}),
         ("random", {}),
     ],
 )
@@ -337,7 +337,7 @@ def test_an_honest_result_is_accepted_with_and_without_its_run(
     tmp_path: Path, load: Any, method: str, settings: dict[str, Any]
 ) -> None:
     runner = Runner(tmp_path, load_dataset, build_method)
-    (result,) = runner.run([Plan(Spec.of("starter"), Spec.of(method), **settings)])
+    (result,) = runner.run([Plan(Spec.of("starter"), parse(method), **settings)])
     assert isinstance(result, Result)
     for name in ("run.parquet", "README"):
         (verdict,) = check_place(tmp_path, load, without_runs=True)
