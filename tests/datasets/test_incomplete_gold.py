@@ -16,6 +16,7 @@ from bench.results.store import Result, latest
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "board" / "results"
+KEPT = pytest.mark.slow("the kept results")
 HEAD = "| dataset | gold tools | queries | recall@5, pass@5, ndcg@5 | bm25 | dense | tgr | changes places |"
 
 
@@ -56,7 +57,13 @@ def row_of(name: str) -> str:
     return f"| `{name}` | {having} | {touched} | {best} | {' | '.join(means)} | {turned} |".replace("|  |", "| |")
 
 
-@pytest.mark.parametrize("name", table() if HEAD in (ROOT / "docs" / "datasets.md").read_text("utf-8") else [])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in {"starter", "apibank", "livemcpbench"} else pytest.param(name, marks=KEPT)
+        for name in (table() if HEAD in (ROOT / "docs" / "datasets.md").read_text("utf-8") else [])
+    ],
+)
 def test_a_row_follows_from_the_data_and_the_kept_results(mirror: Path, name: str) -> None:
     assert table()[name] == row_of(name)
 

@@ -13,6 +13,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -237,10 +238,15 @@ def flood(code: int, most: int = 256 << 20) -> Fault:
     return fault
 
 
-def bomb(code: int, size: int = 256 << 20) -> Fault:
-    """A few packed bytes that are `size` bytes unpacked, under a status."""
+@cache
+def _packed(size: int) -> bytes:
     packer = zlib.compressobj(wbits=31)
-    packed = b"".join(packer.compress(b" " * (1 << 20)) for _ in range(size >> 20)) + packer.flush()
+    return b"".join(packer.compress(b" " * (1 << 20)) for _ in range(size >> 20)) + packer.flush()
+
+
+def bomb(code: int, size: int = 128 << 20) -> Fault:
+    """A few packed bytes that are `size` bytes unpacked, under a status."""
+    packed = _packed(size)
     return lambda exchange: exchange.send(packed, code, {"Content-Encoding": "gzip"})
 
 
