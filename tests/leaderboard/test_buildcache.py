@@ -13,6 +13,7 @@ from kit.results import folder_of
 
 from bench.leaderboard import boardjobs as jobs
 from bench.leaderboard import site as site_module
+from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards.board import slug_of
 from bench.leaderboard.buildcache import BuildCache, Kept
 from bench.results.store import Result
@@ -41,7 +42,7 @@ def everything() -> list[Path]:
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The boards that are computed, and not remembered."""
     made: list[Any] = []
-    make = jobs.make_board
+    make = board_module.make_board
 
     def counted(*given: Any) -> Any:
         made.append(given)

@@ -93,7 +93,7 @@ def test_any_values_are_read_back_to_the_third_digit(table: list[list[float]], w
     length = max(map(len, table))
     values = [[*own, *[0.0] * (length - len(own)), *(np.linspace(0, 1, 5000) if wide else [])] for own in table]
     judged = np.arange(2 * len(values[0])) % 2 == 0
-    rows = [SimpleNamespace(values=np.array(own)[:, None]) for own in values]
+    rows: Any = [SimpleNamespace(values=np.array(own)[:, None]) for own in values]
     text = explorer._values("ndcg@5", rows, 0, judged)
     for own, stated in zip(values, _decoded(_data(text)), strict=True):
         assert stated[1::2] == [None] * len(own)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ def git(folder: Path, *words: str) -> str:
     author = ("-c", "user.name=A person", "-c", "user.email=person@example.org", "-c", "commit.gpgSign=false")
     done = subprocess.run(["git", *author, "-C", str(folder), *words], capture_output=True, text=True, check=True)
     return done.stdout.strip()
+
+
+def histories(place: Path, results: Sequence[Result]) -> list[Any]:
+    """The history of every gate; a test knows which events have a result, and which a report."""
+    return list(gates.gate_histories(gates.read_gates(place), results))
 
 
 @pytest.fixture
@@ -79,7 +84,7 @@ def test_events_have_the_verdicts_of_bench_gate(
     for name, (spec, year) in numbers.items():
         older(folder_of(ready, spec), new, name, f"{year}-01-01T00:00:00+00:00")
     site = build(baselines=place)
-    (gate,) = gates.gate_histories(gates.read_gates(place), [Result.read(path) for path in ready.glob("*/*")])
+    (gate,) = histories(place, [Result.read(path) for path in ready.glob("*/*")])
     shown = [
         (
             event.at.year,
@@ -159,7 +164,7 @@ def test_what_cannot_be_judged_is_told_and_not_passed(
     edit(made, dataset__content_hash="f" * 64)
     assert older(new, new, "d" * 12, "2029-01-01T00:00:00+00:00")
     results = [Result.read(path) for path in ready.glob("*/*")]
-    (gate,) = gates.gate_histories(gates.read_gates(place), results)
+    (gate,) = histories(place, results)
     found = {event.result.manifest.result_id: event for event in gate.events[1:]}
     assert gate.metric == "recall@5"
     assert found["d" * 12].verdict == "pass"
@@ -199,7 +204,7 @@ def test_a_catalogue_may_change_from_one_version_to_the_next(
     said = bench("gate", "bm25@mine", "--baseline", "b.json", "--policy", "gate.toml", "--json", code=1).json
     bench("bless", "bm25@mine", "--out", "b.json", "--metric", "pass@1", "--reason", "shorter texts")
     site = build(baselines=Path("b.json"))
-    (gate,) = gates.gate_histories(gates.read_gates(Path("b.json")), [])
+    (gate,) = histories(Path("b.json"), [])
     assert [event.verdict for event in gate.events] == ["", "regression"]
     report = json.loads(gate.last.report.model_dump_json())
     assert (report["rules"], report["catalogue"]) == (said["rules"], said["catalogue"])
@@ -218,9 +223,7 @@ def test_only_the_newest_events_are_judged(
     for i in range(4):
         older(new, new, f"{i}" * 12, f"203{i}-01-01T00:00:00+00:00")
     monkeypatch.setattr(gates, "MOST_EVENTS", 3)
-    (gate,) = gates.gate_histories(
-        gates.read_gates(tmp_path / "baselines"), [Result.read(path) for path in ready.glob("*/*")]
-    )
+    (gate,) = histories(tmp_path / "baselines", [Result.read(path) for path in ready.glob("*/*")])
     assert [event.result.manifest.result_id[0] for event in gate.events] == ["1", "2", "3"]
     assert gate.omitted == 2
 

@@ -61,6 +61,7 @@ def test_a_newer_result_of_a_method_moves_it_and_the_older_one_stays_in_the_past
     assert own.now < own.before
 
 
+@pytest.mark.usefixtures("quick")
 def test_the_feed_tells_the_moves_and_links_to_the_ranking_by_its_address(
     dated: Path, build: Callable[..., Any], ready_site: Any
 ) -> None:
