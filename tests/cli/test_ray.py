@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.clusters import VARIABLES, RealCluster, StandIn, cluster, stand_in
+from kit.clusters import VARIABLES, Cluster, cluster
 from kit.grids import alive, files, manifests, soon
 from kit.searchservice import Service
 
@@ -88,28 +87,19 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "odd", raising=False)
 
 
-#: Nodes of a cluster: this process has joined the first.
-FIRST, SPARE = {"CPU": 1.0}, {"CPU": 1.0, "spare": 1.0}
-
-
 @pytest.fixture(scope="module")
-def ray_cluster(shared_cache: Path) -> Iterator[RealCluster]:
-    """A cluster on this machine; tests take nodes away, and add what they need."""
-    with cluster(shared_cache, FIRST) as made:
+def ray_cluster(shared_cache: Path) -> Iterator[Cluster]:
+    """A cluster with one node; tests add what they need, and take it away."""
+    with cluster(shared_cache, {"CPU": 1}) as made:
         yield made
 
 
-@pytest.fixture(params=["stand-in", pytest.param("ray", marks=pytest.mark.slow("a Ray cluster"))])
-def nodes(request: pytest.FixtureRequest) -> Iterator[StandIn | RealCluster]:
-    """Three nodes, of which all but the first have a resource `spare`: Ray's, or those of the stand-in."""
-    if request.param == "stand-in":
-        with stand_in(FIRST, SPARE, SPARE) as made:
-            yield made
-    else:
-        real: RealCluster = request.getfixturevalue("ray_cluster")
-        for _ in range(len(real.having("spare")), 2):
-            real.add(SPARE)
-        yield real
+@pytest.fixture
+def spares(ray_cluster: Cluster) -> Cluster:
+    """The cluster with two more nodes, which have a resource `spare`."""
+    for _ in range(len(ray_cluster.having("spare")), 2):
+        ray_cluster.add({"CPU": 1, "spare": 1})
+    return ray_cluster
 
 
 def waiting() -> int:
@@ -117,8 +107,9 @@ def waiting() -> int:
     return int(soon(lambda: [path.name for path in Path().glob("waiting-*")])[0].removeprefix("waiting-"))
 
 
+@pytest.mark.slow("a Ray cluster")
 def test_a_cluster_gives_the_bytes_of_one_process_though_a_node_is_killed(
-    bench: Bench, tmp_path: Path, nodes: StandIn | RealCluster
+    bench: Bench, tmp_path: Path, spares: Cluster
 ) -> None:
     Path("odd.py").write_text(ODD)
     Path("grid.toml").write_text(
@@ -126,16 +117,15 @@ def test_a_cluster_gives_the_bytes_of_one_process_though_a_node_is_killed(
     )
 
     def kill() -> None:
-        nodes.lose(waiting())
+        spares.lose(waiting())
         Path("go-on").touch()
 
     killer = threading.Thread(target=kill)
     killer.start()
-    many = bench("run", "grid.toml", "--results", tmp_path / "many", "--ray", nodes.address)
+    many = bench("run", "grid.toml", "--results", tmp_path / "many", "--ray", spares.address)
     killer.join()
     # The other node with the resource that the method states took the cell.
-    if isinstance(nodes, RealCluster):
-        assert "retries remaining" in many.err
+    assert "retries remaining" in many.err
     assert [line.split(":")[0] for line in many.err.splitlines() if "/4 " in line] == [
         "1/4 bm25 @ starter",
         "2/4 odd",
@@ -152,21 +142,21 @@ def test_a_cluster_gives_the_bytes_of_one_process_though_a_node_is_killed(
         result.verify()
 
 
+@pytest.mark.slow("a Ray cluster")
 def test_cells_that_fail_or_die_or_that_no_node_can_take_end_no_other_and_what_is_done_is_kept(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, nodes: StandIn | RealCluster
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, spares: Cluster
 ) -> None:
     Path("odd.py").write_text(ODD)
     monkeypatch.setattr("bench.evaluation.cluster._PATIENCE", 1.0)
-    monkeypatch.setattr("bench.evaluation.cluster._RETRIES", 2)
 
     def kill() -> None:
         waiting()
-        nodes.lose_all("spare")
+        spares.lose_all("spare")
 
     killer = threading.Thread(target=kill)
     killer.start()
     methods = [word for name in ("odd:Raises", "odd:Dies", "odd:Waits", "random") for word in ("-m", name)]
-    grid = [*methods, "-d", "starter", "--limit", 8, "--ray", nodes.address]
+    grid = [*methods, "-d", "starter", "--limit", 8, "--ray", spares.address]
     said = bench("run", *grid, "--json", code=5)
     killer.join()
     assert "1/4 failed: method odd:Raises failed while ranking the batch of 8 queries" in said.err
@@ -176,17 +166,19 @@ def test_cells_that_fail_or_die_or_that_no_node_can_take_end_no_other_and_what_i
     assert "4/4 random @ starter" in said.err
     (stored,) = said.json
     assert stored["manifest"]["method"]["spec"] == "random"
-    again = bench("run", "-m", "random", "-d", "starter", "--limit", 8, "--ray", nodes.address)
+    again = bench("run", "-m", "random", "-d", "starter", "--limit", 8, "--ray", spares.address)
     assert "random @ starter: kept from" in again.err
 
 
-def test_a_service_is_asked_from_this_machine_and_asked_again_by_a_worker(bench: Bench, service: Service) -> None:
+@pytest.mark.slow("a Ray cluster")
+def test_a_service_is_asked_from_this_machine_and_asked_again_by_a_worker(
+    bench: Bench, service: Service, ray_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = load_dataset("starter").tools[0].tool_id
     service.answer = lambda request: request.reply([first])
+    monkeypatch.setattr("bench.evaluation.cluster._task", lambda demand: pytest.fail("a node would ask"))
     grid = ["-m", f'http(url="{service.url}")', "-d", "starter", "--limit", 4, "--results", "results", "--json"]
-    with stand_in(FIRST) as ray:
-        bench("run", *grid, "--ray", ray.address)
-    assert not ray.tasks, "a node would ask"
+    bench("run", *grid, "--ray", ray_cluster.address)
     asked = len(service.seen)
     assert asked >= 4
     again = bench("run", *grid, "--jobs", 2)
@@ -196,36 +188,37 @@ def test_a_service_is_asked_from_this_machine_and_asked_again_by_a_worker(bench:
     assert again.json[0]["manifest"]["environment"]["hardware"]["jobs"] == 2
 
 
-def test_what_cannot_run_is_told_in_a_sentence(bench: Bench, nodes: StandIn | RealCluster) -> None:
+@pytest.mark.slow("a Ray cluster")
+def test_what_no_node_can_run_is_told(bench: Bench, ray_cluster: Cluster) -> None:
     Path("odd.py").write_text(ODD)
-    said = bench("run", "-m", "odd:Large", "-m", "random", "-d", "starter", "--ray", nodes.address, code=2)
+    said = bench("run", "-m", "odd:Large", "-m", "random", "-d", "starter", "--ray", ray_cluster.address, code=2)
     assert "odd:Large @ starter needs num_cpus 1, num_gpus 8, and no node of the cluster has that" in said.err
-    said = bench("run", "-m", "odd:Unclear", "-d", "starter", "--ray", nodes.address, code=5)
+    assert not list(Path().glob("results/*/*/manifest.json"))
+
+
+def test_what_cannot_run_is_told_in_a_sentence_before_a_cluster_is_joined(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("odd.py").write_text(ODD)
+    said = bench("run", "-m", "odd:Unclear", "-d", "starter", "--ray", "127.0.0.1:1", code=5)
     assert "`resources` is not a mapping of names to numbers" in said.err
-    said = bench("run", "-m", "random", "-d", "starter", "--ray", nodes.address, "--jobs", 2, code=2)
-    assert "give no --jobs with it" in said.err
-    assert not list(Path().glob("results/*/*/manifest.json"))
-
-
-def test_an_address_where_no_cluster_is_is_told_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     run = ["run", "-m", "random", "-d", "starter", "--ray"]
+    said = bench(*run, "127.0.0.1:1", "--jobs", 2, code=2)
+    assert "give no --jobs with it" in said.err
     # Ray alone would try for minutes.
-    with stand_in():
-        for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"):
-            said = bench(*run, address, code=4)
-            assert f"cannot join the Ray cluster at {address!r}" in said.err
-    said = bench(*run, "nowhere", code=4)
-    assert "cannot join the Ray cluster at 'nowhere'" in said.err
-    assert not list(Path().glob("results/*/*/manifest.json"))
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999", "nowhere"):
+        said = bench(*run, address, code=4)
+        assert f"cannot join the Ray cluster at {address!r}" in said.err
     monkeypatch.setattr("bench.evaluation.cluster.installed", lambda module: False)
     said = bench(*run, "local", code=4)
     assert '--ray needs the package ray, which is not installed; install it with `pip install "' in said.err
+    assert not list(Path().glob("results/*/*/manifest.json"))
 
 
 @pytest.mark.parametrize("says", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["nothing", "another protocol"])
 def test_what_listens_and_is_no_cluster_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch, says: bytes) -> None:
     monkeypatch.setattr("bench.evaluation.cluster._PATIENCE", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as server, stand_in():
+    with socket.create_server(("127.0.0.1", 0)) as server:
         lines: list[socket.socket] = []
 
         def answer() -> None:
@@ -269,14 +262,15 @@ def test_a_node_with_other_code_makes_no_result(tmp_path: Path) -> None:
 @pytest.mark.slow("a Ray cluster")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_command_and_the_same_one_goes_on(
-    bench: Bench, tmp_path: Path, sent: signal.Signals
+    bench: Bench, tmp_path: Path, sent: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
     Path("odd.py").write_text(ODD)
     grid = ["run", "-m", "random", "-m", "odd:WaitsAnywhere", "-d", "starter", "--limit", "8", "--ray", "local"]
     grid += ["--results", str(tmp_path / "results")]
     process = subprocess.Popen(
         [sys.executable, "-m", "bench", *grid],
-        env=os.environ | VARIABLES,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         # A shell in the background has its children ignore Ctrl-C.
@@ -291,7 +285,6 @@ def test_workers_end_with_the_command_and_the_same_one_goes_on(
     soon(lambda: not alive(worker), 60)
     assert time.monotonic() - started < 60
     Path("go-on").touch()
-    with stand_in(FIRST):
-        first, second = bench(*grid, "--json").json
+    first, second = bench(*grid, "--json").json
     assert first["manifest"]["method"]["spec"] == "random"
     assert second["manifest"]["method"]["spec"] == "odd:WaitsAnywhere"

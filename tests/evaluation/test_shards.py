@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kit.clusters import RealCluster, StandIn, cluster, stand_in
+from kit.clusters import cluster
 
 from bench.__main__ import run
 from bench.errors import UnavailableError
@@ -35,33 +35,29 @@ TEXTS = [f"request {number}: {'a longer text ' * (number % 7)}" for number in ra
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    # On a busy machine, another process takes long to begin.
+    monkeypatch.setattr(shards, "_PATIENCE", 120)
     with session():
         yield
 
 
 @pytest.fixture(scope="module")
-def ray_cluster(shared_cache: Path) -> Iterator[RealCluster]:
-    """A node for this process, and two for others."""
+def address(shared_cache: Path) -> Iterator[str]:
+    """Of a cluster with a node for this process, and two for others."""
     with cluster(shared_cache, {"CPU": 0}, {"CPU": 1}, {"CPU": 1}) as made:
-        yield made
+        yield made.address
         import ray
 
         ray.shutdown()
 
 
-@pytest.fixture(params=["stand-in", pytest.param("ray", marks=pytest.mark.slow("a Ray cluster"))])
-def nodes(request: pytest.FixtureRequest) -> Iterator[StandIn | RealCluster]:
-    """Two nodes for what this process gives away; Ray's, which it has joined, or those of the stand-in."""
-    if request.param == "stand-in":
-        with stand_in({"CPU": 1}, {"CPU": 1}) as made:
-            yield made
-    else:
-        import ray
+@pytest.fixture
+def joined(address: str) -> None:
+    """This process has joined the cluster."""
+    import ray
 
-        real: RealCluster = request.getfixturevalue("ray_cluster")
-        if not ray.is_initialized():
-            ray.init(address=real.address, log_to_driver=False)
-        yield real
+    if not ray.is_initialized():
+        ray.init(address=address, log_to_driver=False)
 
 
 class Counted(CachedModel[str]):
@@ -102,7 +98,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_nodes_share_the_inputs_of_a_model(nodes: object, folder: Path) -> None:
+@pytest.mark.slow("a Ray cluster")
+def test_nodes_share_the_inputs_of_a_model(joined: None, folder: Path) -> None:
     spread = Shards({"num_cpus": 1}, ahead=2, offline=True, size=4)
     with spread_by(spread):
         rows = Counted(folder).rows()
@@ -114,10 +111,8 @@ def test_nodes_share_the_inputs_of_a_model(nodes: object, folder: Path) -> None:
     assert len(processes) >= 2
 
 
-@pytest.mark.parametrize("nodes", [pytest.param("ray", marks=pytest.mark.slow("a Ray cluster"))], indirect=True)
-def test_an_encoder_gives_the_vectors_that_it_gives_alone(nodes: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The other process imports the encoder's libraries first.
-    monkeypatch.setattr(shards, "_PATIENCE", 120)
+@pytest.mark.slow("a Ray cluster")
+def test_an_encoder_gives_the_vectors_that_it_gives_alone(joined: None) -> None:
     with session(cache=False):
         alone = Encoder(EMBEDDED).encode(TEXTS)
         spread = Shards({"num_cpus": 1}, ahead=1, offline=True, size=8)
@@ -127,9 +122,10 @@ def test_an_encoder_gives_the_vectors_that_it_gives_alone(nodes: object, monkeyp
     np.testing.assert_allclose(shared, alone, atol=1e-5)
 
 
+@pytest.mark.slow("a Ray cluster")
 @pytest.mark.parametrize("similarity", ["cosine", "l2"])
 def test_nodes_share_a_search_and_find_what_one_finds(
-    nodes: object, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
+    joined: None, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dense, "_SPREAD", 1)
     monkeypatch.setattr(dense, "_SPREAD_QUERIES", 4)
@@ -151,7 +147,7 @@ def test_nodes_share_a_search_and_find_what_one_finds(
     assert np.array_equal(shared[1].tools, alone.tools[:21])
 
 
-def test_an_index_that_the_store_cannot_take_is_searched_here(nodes: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_the_store_cannot_take_is_searched_here(monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
     def full(value: object) -> None:
@@ -163,7 +159,8 @@ def test_an_index_that_the_store_cannot_take_is_searched_here(nodes: object, mon
     assert spread.given == 0
 
 
-def test_what_nobody_begins_is_computed_here(nodes: object, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow("a Ray cluster")
+def test_what_nobody_begins_is_computed_here(joined: None, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "_PATIENCE", 0.2)
     spread = Shards({"num_cpus": 1, "absent": 1}, ahead=3, offline=True, size=4)
     with spread_by(spread):
@@ -173,10 +170,12 @@ def test_what_nobody_begins_is_computed_here(nodes: object, folder: Path, monkey
     assert spread.given == 0
 
 
+@pytest.mark.slow("a Ray cluster")
 @pytest.mark.parametrize("fault", ["raises", "dies", "another"])
 def test_what_fails_elsewhere_is_computed_here(
-    nodes: object, folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+    joined: None, folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Each other process would take a second to begin and die, too.
     monkeypatch.setattr(shards, "_RETRIES", 0)
     spread = Shards({"num_cpus": 1}, ahead=2, offline=True, size=4)
     with spread_by(spread):
@@ -186,12 +185,13 @@ def test_what_fails_elsewhere_is_computed_here(
     assert spread.ahead <= 1
 
 
-def test_a_cluster_helps_the_models_of_a_process_that_trains(nodes: StandIn | RealCluster, folder: Path) -> None:
+@pytest.mark.slow("a Ray cluster")
+def test_a_cluster_helps_the_models_of_a_process_that_trains(address: str, folder: Path) -> None:
     import ray
 
     # It joins the cluster itself.
     ray.shutdown()
-    with Cluster(nodes.address, load_dataset).helps(QUIET):
+    with Cluster(address, load_dataset).helps(QUIET):
         spread = active_spreader()
         assert isinstance(spread, Shards)
         rows = Counted(folder).rows([str(number) for number in range(9000)])
@@ -202,8 +202,7 @@ def test_a_cluster_helps_the_models_of_a_process_that_trains(nodes: StandIn | Re
 
 def test_training_with_a_cluster_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["train", "reranker", "-d", "starter", "--out", str(tmp_path / "model"), "--ray", "127.0.0.1:1"]
-    with stand_in():
-        assert run(command) == 4
+    assert run(command) == 4
     assert "cannot join the Ray cluster at '127.0.0.1:1'" in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
 
