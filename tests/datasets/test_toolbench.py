@@ -194,7 +194,7 @@ def load_small(folder: Path, records: Any, variant: str = "G1_tool") -> Tables:
     card = dataset_entry(variant).card
     tables = loader.load(Files(paths, folder), NoOptions(), card)
     Dataset.build(card.id, card, tables)
-    return tables  # type: ignore[no-any-return]
+    return tables
 
 
 def test_the_first_of_differing_records_stands(tmp_path: Path) -> None:
