@@ -54,6 +54,10 @@ def read_table(data: bytes, name: str, required: pa.Schema, rows: int) -> pa.Tab
     for field in required:
         if field.name not in table.column_names or _plain(table.schema.field(field.name).type) != _plain(field.type):
             raise ResultError(f"{name} lacks the column {field.name} of the type {field.type}.")
+    for column in _STRINGS[name]:
+        kind = table.schema.field(column.partition(".")[0]).type
+        if not pa.types.is_dictionary(kind.value_type if pa.types.is_list(kind) else kind):
+            raise ResultError(f"{name} lacks the strings {column}.")
     for field in table.schema:
         if field.name not in required.names and (name == RUN or field.type != pa.float64()):
             raise ResultError(f"{name} has the column {quoted(field.name)}, which is not part of the format.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from kit.submit_changes import at, column, everywhere, exchanged, reasons
 
@@ -200,6 +202,16 @@ def test_a_file_has_the_types_of_bench_and_not_only_their_values(made: Any, chec
     # Whoever reads the file later would get others: views, dictionaries, or what a pickle makes.
     found = reasons(checked(made.members(run=change)))
     assert "lacks the column tool_id of the type string" in found or "with metadata or a dictionary" in found
+
+
+def test_lists_whose_values_have_another_name_are_refused(made: Any, seal: Any, checked: Checked) -> None:
+    buffer = io.BytesIO()
+    table = made.result.per_query
+    place = table.column_names.index("tied_beyond_gold")
+    field = pa.field("tied_beyond_gold", pa.list_(pa.field("item", pa.string())))
+    pq.write_table(table.cast(table.schema.set(place, field)), buffer, use_compliant_nested_type=False)
+    found = reasons(checked(seal({**made.parts, PER_QUERY: buffer.getvalue()})))
+    assert "per_query.parquet lacks the strings tied_beyond_gold.list.element" in found
 
 
 def test_a_table_that_takes_too_much_memory_ends_its_reader_alone(
