@@ -229,7 +229,9 @@ def on_terminals(*asked: tuple[int, list[str]]) -> list[str]:
         commands.append(Command(arguments, os.ttyname(terminal)))
         threads.append(threading.Thread(target=read, args=(screen, into)))
         threads[-1].start()
-    ended = forked(commands, "bench.cli.run", "bench.cli.show")
+    ended = forked(
+        commands, "bench.cli.run", "bench.cli.show", "bench.evaluation.runner", "pyarrow.compute", "scipy.stats"
+    )
     for terminal, thread in zip(opened, threads, strict=True):
         os.close(terminal)
         thread.join()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import importlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import bench
+from bench.api import tools as api_tools
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
@@ -270,6 +270,7 @@ def test_tables_of_other_types_and_queries_are_refused(run: Run, tiny: Dataset) 
         counted(result, tiny)
 
 
+@pytest.mark.slow("simulations")
 def test_many_tools_are_reported(tmp_path: Path) -> None:
     tools = [Tool(f"t{i:06}", f"tool {i}", f"does {i % 997} with {i // 13}", parent=f"p{i % 50}") for i in range(MANY)]
     queries = [Query(f"q{i:03}", f"do {i}", {f"t{i * 91:06}": 1}) for i in range(200)]
@@ -289,8 +290,7 @@ def test_many_tools_are_reported(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("isolated")
 def test_the_report_is_a_table_in_python() -> None:
-    module = importlib.import_module("bench.api.tools")
-    found = doctest.testmod(module, extraglobs={"bench": bench})
+    found = doctest.testmod(api_tools, extraglobs={"bench": bench})
     assert (found.failed, found.attempted > 0) == (0, True)
     report = bench.load_result("bm25@starter").tools(k=3)
     assert report.report.k == 3

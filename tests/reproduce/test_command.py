@@ -59,6 +59,7 @@ def kept(reproduced: Path, isolated: None) -> None:
     shutil.copytree(reproduced / "results", results_folder(), ignore=LOCKS)
 
 
+@pytest.mark.slow("real data")
 def test_a_small_table_end_to_end(bench: Bench, reproduced: Path, kept: None) -> None:
     out, said = reproduced / "out", (reproduced / "said").read_text()
     assert "tgr-5: The discriminator's graph beside the annotated one" in said
@@ -95,10 +96,11 @@ def test_a_small_table_end_to_end(bench: Bench, reproduced: Path, kept: None) ->
     assert gain.low > 0
 
     # Kept results make the second time quick and the same; Markdown says the same as JSON.
-    stored = sorted(path.name for path in results_folder().glob("*/*"))
+    stored = sorted(results_folder().glob("*/*/manifest.json"))
     again = bench("reproduce", "tgr-5", "--json", "--quiet").json
     assert again["cells"] == written["cells"]
-    assert sorted(path.name for path in results_folder().glob("*/*")) == stored
+    assert sorted(results_folder().glob("*/*/manifest.json")) == stored
+    assert len(stored) == 3
     text = (out / "reproduction.md").read_text()
     assert f"| PMLM-L3-v2+TGR-m, API-Bank [2] | recall@5 | {annotated['recall@5'].printed}" in text
     assert "| tgr-5 | 24 | 0 | 0 | 12 | 12 |" in text
@@ -128,7 +130,11 @@ def test_nothing_is_run_where_there_is_no_data(bench: Bench, monkeypatch: pytest
     """No mirror, no network, an empty cache: the report is still whole."""
     monkeypatch.delenv("BENCH_MIRROR", raising=False)
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "empty"))
-    report = bench("reproduce", "tgr-4", "--json", "--quiet").json
+    report = bench("reproduce", "tgr-4", "--json", "--quiet", "--out", "out").json
+    assert json.loads(Path("out/reproduction.json").read_text())["cells"] == report["cells"]
+    shown = bench("reproduce", "tgr-4", "--markdown", "--quiet").out
+    assert Path("out/reproduction.md").read_text().partition("\n\n")[0] == shown.partition("\n\n")[0]
+    assert "| tgr-4 | 6 | 0 | 0 | 0 | 6 |" in shown
     assert [cell["verdict"] for cell in report["cells"]] == ["not run"] * 6
     assert "offline" in report["blocks"][0]["lacking"][-1]["reason"]
 
@@ -179,6 +185,7 @@ def test_models_whose_data_must_be_brought_are_left_out_unless_they_are_named(
     assert "toolbench-retriever: skipped, because it needs data that you provide: bench data add toolbench-g1" in said
 
 
+@pytest.mark.slow("real data")
 def test_the_list_and_a_kept_table_import_no_model(kept: None) -> None:
     program = """
 import contextlib, io, sys
