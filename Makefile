@@ -59,7 +59,7 @@ types: $(READY)
 	ln -s $(CURDIR)/bench/* $(CURDIR)/datasets $(CURDIR)/leaderboard $(CURDIR)/methods build/typed/bench/
 	MYPYPATH=build/typed $(BIN)/mypy -p bench
 	MYPYPATH=build/typed $(BIN)/mypy tests/api/usercode.py
-	MYPYPATH=build/typed $(BIN)/mypy benchmarks/*.py
+	MYPYPATH=build/typed:tests $(BIN)/mypy benchmarks/*.py
 	cd benchmarks/abuse && MYPYPATH=../../build/typed:. ../../$(BIN)/mypy --config-file ../../pyproject.toml *.py
 	cd tests && MYPYPATH=../build/typed:. ../$(BIN)/mypy --config-file ../pyproject.toml $(MYPY_TESTS) .
 

@@ -32,7 +32,7 @@ DATA = WORK / "data"
 #: What is measured.
 CODE = ("bench", "methods", "datasets", "leaderboard")
 #: So many tests of a function are kept in the map.
-NEAREST = 12
+NEAREST = 8
 
 
 def run(tests: list[str]) -> int:
@@ -44,19 +44,23 @@ def run(tests: list[str]) -> int:
     source = ",".join(str(ROOT / name) for name in CODE)
     settings.write_text(f"[run]\nbranch = true\ndata_file = {DATA}\nparallel = true\nsource = {source}\n")
     path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "BENCH_COVER": str(settings), "PYTHONPATH": path}
+    # coverage starts itself in each process that finds this in its environment, before anything is imported.
+    environment = {**os.environ, "COVERAGE_PROCESS_START": str(settings), "PYTHONPATH": path}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-p", "cover", *tests]
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
 # In the processes that run tests ------------------------------------------------------------------------------------
 
-if "BENCH_COVER" in os.environ and "PYTEST_VERSION" in os.environ:
+if "COVERAGE_PROCESS_START" in os.environ and "PYTEST_XDIST_WORKER" in os.environ:
     import coverage
     import pytest
 
-    _coverage = coverage.Coverage(config_file=os.environ["BENCH_COVER"])
-    _coverage.start()
+    # Processes that tests start are not measured.
+    del os.environ["COVERAGE_PROCESS_START"]
+    _started = coverage.Coverage.current()
+    assert _started is not None
+    _coverage: coverage.Coverage = _started
     _contexts = [""]
     #: Test -> the shared fixtures that it asks for.
     _asks: dict[str, list[str]] = {}
@@ -165,7 +169,7 @@ def near() -> None:
             continue
         for name, first, last in functions(ast.parse(path.read_bytes())):
             # The line of `def` runs when the module is imported, which tells nothing of the function.
-            tests = frozenset().union(*(lines.get(line, ()) for line in range(first + 1, last + 1)))
+            tests = {test for line in range(first + 1, last + 1) for test in lines.get(line, ())}
             if tests:
                 runs.setdefault(f"{file}:{name}", set()).update(tests)
     breadth = collections.Counter(test for tests in runs.values() for test in tests)

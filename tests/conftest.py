@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import shutil
+import signal
 import ssl
 import sys
 import threading
@@ -20,6 +21,10 @@ from typing import TYPE_CHECKING, Any
 # that a test starts would compile bench, its tests and all libraries anew: a third of the time of a run.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell in the background has its children ignore Ctrl-C, and so would the commands that tests end by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import hypothesis
 import pytest

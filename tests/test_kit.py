@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kit.near import changed_lines, fold, functions_at, nearest, read_map
+from kit.near import changed_lines, fold, nearest, read_map
 from kit.once import changed, makes_once
 
 TESTS = Path(__file__).parent
@@ -85,14 +85,6 @@ def test_the_map_is_read_as_it_was_written(checkout: Path) -> None:
     ]
 
 
-def test_lines_belong_to_the_outermost_function_or_method() -> None:
-    line = {text.strip(): number for number, text in enumerate(SOURCE.splitlines(), start=1)}
-    assert functions_at(SOURCE, {line["return x + 1"]}) == {"first"}
-    assert functions_at(SOURCE, {line["return self.size / 2"], line["@property"]}) == {"Box.half"}
-    assert functions_at(SOURCE, {line["LIMIT = 3"], line["size = 2"]}) == {"<module>"}
-    assert functions_at("def (", {1}) == {"<module>"}
-
-
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
@@ -100,6 +92,11 @@ def test_lines_belong_to_the_outermost_function_or_method() -> None:
         ("x - 1", "x - 2", ["test_last", "test_everything"]),
         # A line that went; a name of the map that is no test any more is passed over.
         ("\n        return inner()\n", "\n", ["test_half", "test_everything"]),
+        ("    @property\n", "    @cached\n", ["test_half", "test_everything"]),
+        ("self.size / 2", "self.size / 3", ["test_half", "test_everything"]),
+        ("size = 2", "size = 3", ["test_first", "test_half", "test_last", "test_everything"]),
+        # What is no Python any more: the function that was there, and what all are near to.
+        ("def last", "def (", ["test_last", "test_first", "test_everything", "test_half"]),
         # Two functions take turns.
         ("1\n", "2\n", ["test_first", "test_last", "test_everything"]),
         # What is outside of all functions is near to what any of them is near to.

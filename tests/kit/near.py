@@ -18,7 +18,7 @@ from typing import NamedTuple
 #: Which tests run a function, by line: the file, a colon, the function; then a tab and the tests, the nearest first.
 MAP = Path("tests/near.txt")
 #: Where code lies.
-CODE = ("bench", "methods", "datasets", "leaderboard")
+CODE = ("bench/", "methods/", "datasets/", "leaderboard/")
 #: What is outside every function.
 MODULE = "<module>"
 #: The most tests that are chosen, for a change of whatever size.
@@ -37,15 +37,18 @@ def nearest(root: Path) -> Near:
     changes = changed_lines(root)
     known = read_map(root / MAP)
     lists: list[list[str]] = []
-    for file, lines in changes.items():
+    for file, (new, gone) in changes.items():
         path = root / file
+        names = _functions_at(path.read_text("utf-8"), new) if new else set()
+        names |= _functions_at(_git(root, "show", f"HEAD:{file}"), gone) if gone else set()
         if file.startswith("tests/"):
-            lists.append(_tests_of(path, file, lines))
-        elif path.suffix == ".py" and file.split("/")[0] in CODE:
-            names = functions_at(path.read_text("utf-8"), lines) if path.is_file() else {MODULE}
+            lists.append(_tests_of(path, file, names))
+        elif file.endswith(".py") and file.startswith(CODE):
             found = [known[f"{file}:{name}"] for name in sorted(names) if f"{file}:{name}" in known]
-            lists += found or [_neighbours(file, known)]
-        elif file.split("/")[0] in CODE:
+            lists += found
+            if MODULE in names or not found:
+                lists.append(_neighbours(f"{file}:", known))
+        elif file.startswith(CODE):
             # Data and templates: what is near to the code of their folder.
             lists.append(_neighbours(file.rpartition("/")[0] + "/", known))
     turns = (test for turn in zip_longest(*lists) for test in turn if test)
@@ -58,25 +61,28 @@ def nearest(root: Path) -> Near:
     return Near(tests, f"{len(tests)} tests are near to the change of {files}.")
 
 
-def changed_lines(root: Path) -> dict[str, set[int]]:
-    """File -> lines that are new or changed since the last commit, or next to which some went."""
+def changed_lines(root: Path) -> dict[str, tuple[set[int], set[int]]]:
+    """File -> lines that are new since the last commit, and lines of the last commit that are gone.
 
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True)
-        return done.stdout
-
-    found: dict[str, set[int]] = {}
-    for part in re.split(r"^diff --git ", git("diff", "-U0", "--no-color", "--no-ext-diff", "HEAD"), flags=re.M)[1:]:
-        file = re.search(r"^\+\+\+ b/(.*?)\t?$", part, re.M) or re.search(r"^--- a/(.*?)\t?$", part, re.M)
-        if file is None:
-            continue
-        lines = found.setdefault(file[1], set())
-        for start, count in re.findall(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", part, re.M):
-            # Where lines went, the two around the gap stand for them.
-            lines |= set(range(int(start), int(start) + int(count or 1))) or {int(start), int(start) + 1}
-    for file in git("ls-files", "--others", "--exclude-standard").splitlines():
-        found[file] = set(range(1, 1 + len((root / file).read_bytes().splitlines())))
+    A file that is no text has neither, and one that git does not know yet has new lines alone.
+    """
+    found: dict[str, tuple[set[int], set[int]]] = {}
+    for part in re.split(r"^diff --git ", _git(root, "diff", "-U0", "--no-renames", "HEAD"), flags=re.MULTILINE)[1:]:
+        file = part.partition("\n")[0].rpartition(" b/")[2]
+        new, gone = found.setdefault(file, (set(), set()))
+        for old_first, old, new_first, count in re.findall(
+            r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", part, re.MULTILINE
+        ):
+            gone |= set(range(int(old_first), int(old_first) + int(old or 1)))
+            new |= set(range(int(new_first), int(new_first) + int(count or 1)))
+    for file in _git(root, "ls-files", "--others", "--exclude-standard").splitlines():
+        found[file] = (set(range(1, 1 + len((root / file).read_bytes().splitlines()))), set())
     return found
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-c", "core.quotePath=false", *arguments]
+    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True, errors="replace").stdout
 
 
 def functions(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
@@ -95,8 +101,8 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
     return walk(tree.body, "")
 
 
-def functions_at(source: str, lines: set[int]) -> set[str]:
-    """The functions that have one of these lines; `MODULE` for lines of none."""
+def _functions_at(source: str, lines: set[int]) -> set[str]:
+    """The functions that have one of these lines; `MODULE` for lines of none, and for what is no Python."""
     try:
         spans = list(functions(ast.parse(source)))
     except SyntaxError:
@@ -137,12 +143,12 @@ def _neighbours(start: str, known: dict[str, list[str]]) -> list[str]:
     return list(dict.fromkeys(test for turn in zip_longest(*lists) for test in turn if test))
 
 
-def _tests_of(path: Path, file: str, lines: set[int]) -> list[str]:
+def _tests_of(path: Path, file: str, names: set[str]) -> list[str]:
     """The changed tests of a file of tests; all of it if what they share has changed."""
     if not path.name.startswith("test_") or not path.is_file():
         return []
-    names = sorted(functions_at(path.read_text("utf-8"), lines))
-    tests = [f"{file}::{name.replace('.', '::')}" for name in names if name.rpartition(".")[2].startswith("test_")]
+    own = [name for name in sorted(names) if name.rpartition(".")[2].startswith("test_")]
+    tests = [f"{file}::{name.replace('.', '::')}" for name in own]
     return tests if len(tests) == len(names) else [file]
 
 
