@@ -157,7 +157,8 @@ def test_a_report_that_cannot_be_written_is_no_pass(bench: Bench, blessed: Path)
 def test_the_code_does_not_hang_on_whether_somebody_reads_the_report(bench: Bench, blessed: Path) -> None:
     """`bench gate ... | true`: a regression is one, and the files are there. On a full disk nothing is a pass."""
     judged = ["--baseline", "b.json", "--policy", "gate.toml"]
-    commands, codes = [], []
+    commands: list[Command] = []
+    codes: list[int] = []
     for candidate, code in (("random@starter", 1), ("nothing@starter", 3), ("bm25@starter", 0)):
         forms = [[], ["--json"], ["--github"], ["--json", "--github"]]
         for more in forms if code == 1 else (forms[0], forms[-1]):

@@ -245,8 +245,8 @@ def test_tables_fit_the_terminal(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.delenv(name, raising=False)
     bench("run", *METHODS, "--limit", 9, "-q")
     run, show = ["run", *METHODS, "--limit", "9", "-q"], ["show", "oracle@starter"]
-    found = on_terminals((80, run), (80, show), (100, run), (100, show))
-    for columns, compared, shown in ((80, *found[:2]), (100, *found[2:])):
+    for columns in (80, 100):
+        compared, shown = on_terminals((columns, run), (columns, show))
         assert longest(compared) <= columns
         # Every row has its numbers on one line: no column was squeezed until it wrapped.
         assert re.search(r"^ bm25 +0\.\d{3} +0\.\d{3} .* 0 *$", compared, re.M)

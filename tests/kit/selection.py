@@ -79,7 +79,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
     """All workers leave out the same tests."""
-    node.config.stash[_left] = collections.Counter(getattr(node, "workeroutput", {}).get("left", {}))
+    left: dict[str, int] = getattr(node, "workeroutput", {}).get("left", {})
+    node.config.stash[_left] = collections.Counter(left)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

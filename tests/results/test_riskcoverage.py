@@ -98,7 +98,9 @@ def test_there_is_none_without_scores_without_both_kinds_of_queries_or_without_t
 
 def test_scores_that_are_texts_cost_a_page_its_curve_and_nothing_else(data: Dataset, tmp_path: Path) -> None:
     _, stored = curve({"q1": {"a": 9.0}, "q3": {"a": 1.0}}, data, tmp_path)
-    assert page._risk(stored)["area"] == pytest.approx(stored.metrics.metrics["aurc@5"].mean)
+    risk = page._risk(stored)
+    assert risk is not None
+    assert risk["area"] == pytest.approx(stored.metrics.metrics["aurc@5"].mean)
     table = stored.run
     place = table.column_names.index("score")
     pq.write_table(table.set_column(place, "score", pa.array(["high"] * len(table))), stored.folder / "run.parquet")

@@ -155,7 +155,7 @@ def test_a_reader_that_hangs_ends_when_its_time_is_over(table: bytes, monkeypatc
 
 def test_threads_are_answered_each_its_own_table(made: Any) -> None:
     wanted = {name: read(made.parts[name]) for name in (RUN, PER_QUERY)}
-    wrong = []
+    wrong: list[str] = []
 
     def ask(name: str) -> None:
         wrong.extend(name for _ in range(5) if read(made.parts[name]) != wanted[name])
