@@ -72,8 +72,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A worker tells the process that prints."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["left"] = dict(session.config.stash[_left])
+    left = session.config.stash[_left]
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["left"] = dict(left)
 
 
 @pytest.hookimpl(optionalhook=True)
