@@ -32,7 +32,7 @@ DATA = WORK / "data"
 #: What is measured.
 CODE = ("bench", "methods", "datasets", "leaderboard")
 #: So many tests of a function are kept in the map.
-NEAREST = 8
+NEAREST = 6
 
 
 def run(tests: list[str]) -> int:
@@ -140,7 +140,7 @@ def show() -> None:
     parts = sorted(WORK.glob(f"{DATA.name}.*"))
     whole.combine([str(part) for part in parts], keep=True)
     report = WORK / "report.json"
-    whole.json_report(outfile=str(report))
+    whole.json_report(outfile=str(report), omit=["*.html", "*.txt", "*.xml", "*.md", "*.svg"])
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for file, item in json.loads(report.read_text())["files"].items():
         place = str(Path(file).resolve().relative_to(ROOT)) if Path(file).is_absolute() else file
@@ -165,7 +165,8 @@ def near() -> None:
     runs: dict[str, set[str]] = {}
     for file, lines in tests_by_line().items():
         path = ROOT / file
-        if not path.is_file():
+        # Templates are measured, too.
+        if path.suffix != ".py" or not path.is_file():
             continue
         for name, first, last in functions(ast.parse(path.read_bytes())):
             # The line of `def` runs when the module is imported, which tells nothing of the function.
