@@ -37,6 +37,8 @@ def nearest(root: Path) -> Near:
     changes = changed_lines(root)
     known = read_map(root / MAP)
     lists: list[list[str]] = []
+    # What follows while there is time: the tests of the other functions of a changed file.
+    others: list[list[str]] = []
     for file, (new, gone) in changes.items():
         path = root / file
         names = _functions_at(path.read_text("utf-8"), new) if new else set()
@@ -45,13 +47,13 @@ def nearest(root: Path) -> Near:
             lists.append(_tests_of(path, file, names))
         elif file.endswith(".py") and file.startswith(CODE):
             found = [known[f"{file}:{name}"] for name in sorted(names) if f"{file}:{name}" in known]
-            lists += found
-            if MODULE in names or not found:
-                lists.append(_neighbours(f"{file}:", known))
+            neighbours = _neighbours(f"{file}:", known)
+            lists += found if found and MODULE not in names else [*found, neighbours]
+            others.append(neighbours)
         elif file.startswith(CODE):
             # Data and templates: what is near to the code of their folder.
             lists.append(_neighbours(file.rpartition("/")[0] + "/", known))
-    turns = (test for turn in zip_longest(*lists) for test in turn if test)
+    turns = (test for part in (lists, others) for turn in zip_longest(*part) for test in turn if test)
     tests = [test for test in dict.fromkeys(turns) if _exists(root, test)][:MOST]
     if not changes:
         return Near((), "Nothing has changed since the last commit: no test is near.")
