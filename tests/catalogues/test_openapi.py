@@ -165,6 +165,20 @@ def document(schema: Any, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        (["application/xml", "application/vnd.api+JSON", "text/csv"], "application/vnd.api+JSON"),
+        (["application/xml", "text/csv"], "application/xml"),
+    ],
+)
+def test_a_body_is_that_of_json_or_else_the_first(kinds: list[str], expected: str) -> None:
+    content = {kind: {"schema": {"type": "object", "properties": {kind: {"type": "string"}}}} for kind in kinds}
+    post = {"operationId": "a", "requestBody": {"content": content}}
+    (tool,) = read({"openapi": "3.1.0", "paths": {"/a": {"post": post}}}).tools
+    assert list(tool.schema()["properties"]) == [expected]
+
+
+@pytest.mark.parametrize(
     "target",
     ["other.yaml#/A", "https://example.org/a.json", "#/components/schemas/Gone", "#/paths/~1a/get", "#nowhere"],
 )
