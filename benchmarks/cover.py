@@ -20,6 +20,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,32 +69,33 @@ if "COVERAGE_PROCESS_START" in os.environ and "PYTEST_XDIST_WORKER" in os.enviro
     def _name(item: pytest.Item) -> str:
         return item.nodeid.partition("[")[0]
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-        """What runs now is this test's."""
-        known = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009
-        shared = {_fixture(found[-1]) for found in known if found[-1].scope != "function"}
-        _asks[_name(item)] = sorted(shared | set(_asks.get(_name(item), ())))
-        _contexts.append(_name(item))
-        _coverage.switch_context(_contexts[-1])
+    @contextmanager
+    def _running(name: str) -> Iterator[None]:
+        """What runs now is this test's, or this fixture's."""
+        _contexts.append(name)
+        _coverage.switch_context(name)
         try:
-            return (yield)
+            yield
         finally:
             _contexts.pop()
             _coverage.switch_context(_contexts[-1])
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+        """A test, with the fixtures that it alone has."""
+        known = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009
+        shared = {_fixture(found[-1]) for found in known if found[-1].scope != "function"}
+        _asks[_name(item)] = sorted(shared | set(_asks.get(_name(item), ())))
+        with _running(_name(item)):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
-        """What runs now is all those tests' that ask for the fixture."""
+        """A fixture of a module or a run: all those tests' that ask for it."""
         if fixturedef.scope == "function":
             return (yield)
-        _contexts.append(_fixture(fixturedef))
-        _coverage.switch_context(_contexts[-1])
-        try:
+        with _running(_fixture(fixturedef)):
             return (yield)
-        finally:
-            _contexts.pop()
-            _coverage.switch_context(_contexts[-1])
 
     def _fixture(fixturedef: pytest.FixtureDef[Any]) -> str:
         return f"fixture {fixturedef.baseid}::{fixturedef.argname}"
