@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     killer.start()
     many = run(experiment, given.out / "ray", "--ray", cluster.address)
     nodes = 1 + len(cluster.worker_nodes)
-    cluster.shutdown()  # type: ignore[no-untyped-call]
+    cluster.shutdown()
     print(f"three Ray nodes, {nodes} at the end: {many:.0f} s, {alone / many:.2f}x", flush=True)
     first = stored(given.out / "one")
     differing = 0

@@ -38,6 +38,7 @@ from kit.once import Once, changed, folder_of_run, makes_once
 from kit.results import LOCKS, of_this_run
 
 from bench.__main__ import run
+from bench.evaluation.machine import cores
 
 if TYPE_CHECKING:
     from kit.chatserver import ChatServer
@@ -69,6 +70,11 @@ def mirror_folder() -> Path | None:
 
 
 MIRROR = mirror_folder()
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: some tests wait for the processes that they have started."""
+    return cores() + 1
 
 
 @pytest.fixture(scope="session")
@@ -161,10 +167,18 @@ def settled() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def shared_tls() -> Iterator[None]:
-    """All clients share what a TLS connection would need: it takes 60 ms to make, and no service of a test has TLS."""
+def hurried() -> Iterator[None]:
+    """What takes time in every test and matters to few.
+
+    All clients share what a TLS connection would need: it takes 60 ms to make, and no service of a test has TLS. A run
+    times five single queries, not a hundred. No file waits until the disk has it: no test cuts the power.
+    """
+    from bench.evaluation import runner
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        patch.setattr(runner, "_LATENCY_QUERIES", 5)
+        patch.setattr(os, "fsync", lambda handle: None)
         yield
 
 

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,6 +30,13 @@ _PACKAGES = (
 def package_versions() -> dict[str, str]:
     """Versions of bench, Python and every installed package that can change a number."""
     found = {"bench": bench.__version__, "python": platform.python_version()}
+    return found | _installed()
+
+
+@cache
+def _installed() -> Mapping[str, str]:
+    """Read once: what is imported does not change with what is installed meanwhile."""
+    found = {}
     for name in _PACKAGES:
         try:
             found[name] = version(name)

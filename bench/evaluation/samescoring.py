@@ -7,7 +7,8 @@ and token count to the last bit. What is equal in all results of some older code
 then older numbers of that measure do not compare with new ones. Results without a stored ranking (`run.parquet`), and
 those whose dataset is not available, are skipped. No result is changed.
 
-The folder of results defaults to `board/results` of the checkout. The file is rewritten each time.
+The folder of results defaults to `board/results` of the checkout. The file is rewritten each time; what it said before
+stands where it led to today's code, or to code that is shown now to give the same numbers as today's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from bench.errors import BenchError, ResultError
 from bench.evaluation.rescore import rescored
 from bench.evaluation.scoring import scoring_code
 from bench.registry import load_dataset
-from bench.results.comparing import SAME_SCORING
+from bench.results.comparing import SAME_SCORING, same_scoring
 from bench.results.manifest import ScoringCode
 from bench.results.store import Result, find_results
 from bench.storage.paths import write_text
@@ -39,17 +40,22 @@ RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
 class _Shown:
     """Older code -> today's that gave the same numbers each time, and older code that once did not."""
 
+    today: str = ""
     same: dict[str, str] = field(default_factory=dict)
     other: set[str] = field(default_factory=set)
 
     def enter(self, old: str, new: str, equal: bool) -> None:
+        self.today = new
         if old != new:
             self.same[old] = new
         if not equal:
             self.other.add(old)
 
-    def found(self) -> dict[str, str]:
-        return {old: new for old, new in sorted(self.same.items()) if old not in self.other}
+    def found(self, earlier: Mapping[str, str]) -> dict[str, str]:
+        """What was shown, with what was shown `earlier`."""
+        now = {old: new for old, new in self.same.items() if old not in self.other}
+        stands = {old for old, middle in earlier.items() if middle in {self.today, *now}} - self.other
+        return dict(sorted((now | dict.fromkeys(stands, self.today)).items()))
 
 
 @dataclass
@@ -93,13 +99,19 @@ class Comparison:
 
     def text(self) -> str:
         """The file's content."""
+        earlier = same_scoring()
+        measures = {
+            name: same
+            for name, own in sorted(self.measures.items())
+            if (same := own.found(earlier.measures.get(name, {})))
+        }
         found = {
             "made_by": "python -m bench.evaluation.samescoring",
             "scored_again": {"results": self.results, "values": self.values},
-            "measures": {name: same for name, own in sorted(self.measures.items()) if (same := own.found())},
-            "intervals": self.intervals.found(),
-            "tokens": self.tokens.found(),
-            "lenient": self.lenient.found(),
+            "measures": measures,
+            "intervals": self.intervals.found(earlier.intervals),
+            "tokens": self.tokens.found(earlier.tokens),
+            "lenient": self.lenient.found(earlier.lenient),
         }
         return json.dumps(found, indent=1) + "\n"
 

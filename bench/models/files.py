@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+from functools import cache
 from pathlib import Path
 
 from bench.errors import UnavailableError, require
@@ -92,11 +93,15 @@ def _from_hub(name: str) -> Path:
 
 
 def _remembered_sha256(path: Path) -> str:
-    """sha256 of a model file; large ones are hashed once as long as size, times and inode stay."""
+    """sha256 of a model file, hashed once as long as size, times and inode stay: in this process; large ones, ever."""
     status = path.stat()
-    if status.st_size < 1 << 20:
+    return _sha256_as_of(path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
+
+
+@cache
+def _sha256_as_of(path: Path, stamp: tuple[int, int, int, int]) -> str:
+    if stamp[0] < 1 << 20:
         return sha256_of(path)
-    stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
     token = hashlib.sha256(f"{path.resolve()} {stamp}".encode("utf-8", "surrogatepass")).hexdigest()
     note = cache_folder() / "hashes" / token
     if note.is_file() and len(text := note.read_text("utf-8").strip()) == 64:

@@ -299,10 +299,11 @@ def _read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
     if missing:
         raise ResultError(f"{path} lacks the column {missing[0]!r}; it is not a result of this version.")
     for name, kind in zip(names, table.schema.types, strict=True):
-        wanted = schema.field(name).type if name in schema.names else pa.float64()
-        shown = repr(shortened(name, 40))
         # A table without its unit, of protocol 1, may have the column.
-        if kind != wanted and name != "unit":
+        ours = schema if name in schema.names or name != "unit" else PER_QUERY_SCHEMA
+        wanted = ours.field(name).type if name in ours.names else pa.float64()
+        shown = repr(shortened(name, 40))
+        if kind != wanted:
             raise ResultError(f"{path} has the column {shown} of the type {kind}, not {wanted}; {again}.")
         if names.count(name) > 1:
             raise ResultError(f"{path} has the column {shown} twice; {again}.")

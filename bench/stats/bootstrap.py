@@ -66,12 +66,15 @@ def bca_intervals(
     codes = dependence(units, queries)
     if queries < 2 or (codes is not None and not codes.any()):
         return np.full((columns, 2), np.nan)
-    if codes is not None:
-        intervals = _unit_intervals(values, codes, level)
-    else:
-        intervals = _query_intervals(values, level, resamples, seed)
+    few = np.zeros(columns, dtype=bool) if span is None else few_differ(values, codes)
+    intervals = np.empty((columns, 2))
+    if not few.all():
+        if codes is not None:
+            intervals[~few] = _unit_intervals(values[:, ~few], codes, level)
+        else:
+            # All columns, since the last bits of a sum may hang on how many there are beside it.
+            intervals = _query_intervals(values, level, resamples, seed)
     if span is not None:
-        few = few_differ(values, codes)
         intervals[few] = bounded_intervals(values[:, few], codes, span, level, resamples, seed)
         intervals = np.clip(intervals, *span)
     return intervals

@@ -686,6 +686,8 @@ def test_results(name: str, stored: Stored, debugging: None) -> None:
         (RUN, [("put", 1, 0, -1)]),
         (PER_QUERY, [("copy", 0, 3, None), ("put", 9, 0, float("nan"))]),
         (PER_QUERY, [("fill", 1, 0, b"a")]),
+        (PER_QUERY, [("fill", 1, 0, [])]),
+        (PER_QUERY, [("put", 1, 0, ["a"])]),
         (REPEATS, [("cut", 0, 5, None)]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
         chosen = nearest(config.rootpath)
         config.stash[_found] = chosen.told
         config.args = list(chosen.tests)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where slow tests alone are asked for, files that have none need not be imported."""
+    if config.getoption("markexpr") != "slow" or not collection_path.match("test_*.py"):
+        return None
+    return True if "mark.slow(" not in collection_path.read_text("utf-8") else None
 
 
 @pytest.hookimpl(trylast=True)

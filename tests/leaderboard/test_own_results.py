@@ -82,7 +82,9 @@ def test_what_is_kept_names_no_place_on_the_machine_that_made_it() -> None:
 
 
 @pytest.mark.slow("the kept results")
-def test_the_site_of_the_kept_results_shows_all_of_them(mirror: Path, kept: list[Result], tmp_path: Path) -> None:
+def test_the_site_of_the_kept_results_shows_all_of_them(
+    mirror: Path, kept: list[Result], tmp_path: Path, quick: None
+) -> None:
     built = build_site(RESULTS, tmp_path / "site", FOLDER / "reproduction.json", downloads=False)
     assert not built.rejected
     assert built.results == len(

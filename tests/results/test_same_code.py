@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.gating.baseline import read_baseline
+from bench.evaluation.samescoring import _Shown
 from bench.identity.measures import interval_hash, lenient_hash, measure_hash, token_hash
 from bench.metrics import get_measure
 from bench.results import comparing
@@ -91,3 +92,12 @@ def test_marks_of_an_older_result_are_read_as_values() -> None:
     )
     assert newer.marks == marks
     assert newer.notes == older.notes
+
+
+def test_what_was_shown_before_stands_where_it_led_to_code_that_is_the_same_today() -> None:
+    shown = _Shown()
+    shown.enter("b", "today", equal=True)
+    shown.enter("c", "today", equal=True)
+    shown.enter("c", "today", equal=False)
+    earlier = {"a": "b", "x": "today", "d": "c", "e": "gone", "c": "b"}
+    assert shown.found(earlier) == {"a": "today", "b": "today", "x": "today"}

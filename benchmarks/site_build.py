@@ -1,6 +1,6 @@
 """How long the leaderboard takes on a large site, and what its pages weigh.
 
-python benchmarks/site.py [FOLDER] [--methods 200] [--datasets 20] [--queries 20000]
+python benchmarks/site_build.py [FOLDER] [--methods 200] [--datasets 20] [--queries 20000]
 
 Results are made up, in the form of real ones: every dataset's methods share a few tables of rankings and values, by
 hard links, so that the disk holds them; each is read and checked as if it were its own.
