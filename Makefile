@@ -33,11 +33,11 @@ near: $(READY)
 	$(PYTEST) --near -q
 
 test: $(READY)
-	$(PYTEST) $(SIDE_BY_SIDE)
+	$(PYTEST) $(SIDE_BY_SIDE) $(ALL)
 
-# The slow tests too, after all others have passed.
+# The slow tests too, in the same run.
+test-all: ALL := --all
 test-all: test
-	$(PYTEST) $(SIDE_BY_SIDE) -m slow
 
 # Lines and branches that the tests run; and tests/near.txt, from which `make near` knows which tests are near.
 cover: $(READY)
@@ -63,6 +63,7 @@ GATE_RESULTS := build/gate
 
 gate: export BENCH_MIRROR ?= $(wildcard ../shared/mirror)
 gate: export BENCH_RESULTS = $(GATE_RESULTS)
+gate: export BENCH_OFFLINE = 1
 gate: $(READY)
 	rm -rf $(GATE_RESULTS)
 	$(BIN)/bench run --quiet -m bm25 -m dense -m tgr -m nearest-query -d starter

@@ -50,8 +50,9 @@ ROOT = Path(__file__).resolve().parent.parent
 pytest_plugins = ["kit.selection"]
 _wrong = pytest.StashKey[list[str]]()
 
-# A test is no slower for a machine that has other things to do: time is measured in benchmarks/.
-hypothesis.settings.register_profile("patient", deadline=None)
+# A test is no slower for a machine that has other things to do: time is measured in benchmarks/. Every run has other
+# examples, so that a fault which one run misses, the next may find.
+hypothesis.settings.register_profile("patient", deadline=None, max_examples=60)
 hypothesis.settings.load_profile("patient")
 
 #: What tests may not take from the user's environment: an endpoint there costs money.

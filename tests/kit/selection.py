@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,17 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args = list(chosen.tests)
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Where slow tests alone are asked for, files that have none need not be imported."""
-    if config.getoption("markexpr") != "slow" or not collection_path.match("test_*.py"):
-        return None
-    return True if "mark.slow(" not in collection_path.read_text("utf-8") else None
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the slow tests out."""
-    if config.getoption("all") or config.getoption("near") or config.getoption("markexpr"):
+    """Leave the slow tests out, or begin with them: what is left at the end is short."""
+    if config.getoption("all"):
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+        return
+    if config.getoption("near") or config.getoption("markexpr"):
         return
     named = [word.partition("::")[0] for word in config.invocation_params.args if ".py" in str(word)]
     kept, left = [], []

@@ -6,6 +6,10 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
+from bench.leaderboard import site as site_module
+from bench.leaderboard.boards import standings
 from bench.leaderboard.boards.board import Board, Row, make_board, read_results, sampled
 from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.site import Site
@@ -107,3 +111,12 @@ def written(folder: Path, write: Callable[[Writer], object]) -> Callable[[str], 
     """The pages that a function writes, each by its path or the beginning of it."""
     write(Writer(folder))
     return lambda path: Page(next(folder.glob(path)))
+
+
+def hurry(patch: pytest.MonkeyPatch) -> None:
+    """Sites are built in a third of the time, as of large boards: tests in the limit of many groups, no downloads.
+
+    In this process: a build of many results needs `jobs=1` for it.
+    """
+    patch.setattr(standings, "_FLIPPED", 0)
+    patch.setattr(site_module, "MOST_DOWNLOADED", 0)

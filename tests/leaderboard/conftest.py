@@ -17,11 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from kit.once import Once
 from kit.results import LOCKS, another, edit, folder_of, id_of, manifest, of_this_run, older, rehash
-from kit.sites import Built
+from kit.sites import Built, hurry
 
 from bench.__main__ import run as command
-from bench.leaderboard import site as site_module
-from bench.leaderboard.boards import standings
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.serve import open_server
 from bench.leaderboard.site import build_site
@@ -46,7 +44,7 @@ def site_of(once: Once, shared_cache: Path) -> Callable[..., Built]:
                 patch.setenv("BENCH_RESULTS", str(folder / "results"))
                 patch.setenv("BENCH_DATA", str(folder / "data"))
                 if quick:
-                    _hurry(patch)
+                    hurry(patch)
                 made = build_site(folder / "results", folder / "site", **prepare(folder / "results"))
             (folder / "made.pickle").write_bytes(pickle.dumps(made))
 
@@ -70,12 +68,7 @@ def build(tmp_path: Path, isolated: None) -> Callable[..., Built]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sites are built in a third of the time, as of large boards: tests in the limit of many groups, no downloads."""
-    _hurry(monkeypatch)
-
-
-def _hurry(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(standings, "_FLIPPED", 0)
-    patch.setattr(site_module, "MOST_DOWNLOADED", 0)
+    hurry(monkeypatch)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from kit.once import Once
 
 from bench.leaderboard.site import build_site
 from bench.results.store import PER_QUERY
@@ -31,15 +32,17 @@ pytestmark = pytest.mark.slow("a browser")
 Visitor = Callable[..., None]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="session")
+def site(once: Once) -> Path:
     """The site of some of the results that the repository keeps; the texts of the datasets are not at hand."""
-    base = tmp_path_factory.mktemp("tasks")
-    for name in DATASETS:
-        shutil.copytree(BOARD / "results" / name, base / "results" / name)
-    built = build_site(base / "results", base / "site", reproduction=BOARD / "reproduction.json", downloads=False)
-    assert not built.rejected
-    return base / "site"
+
+    def make(folder: Path) -> None:
+        for name in DATASETS:
+            shutil.copytree(BOARD / "results" / name, folder / "results" / name)
+        report = BOARD / "reproduction.json"
+        assert not build_site(folder / "results", folder / "site", report, downloads=False, jobs=1).rejected
+
+    return once("tasks", make) / "site"
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.gating.baseline import read_baseline
 from bench.evaluation.samescoring import _Shown
+from bench.gating.baseline import read_baseline
 from bench.identity.measures import interval_hash, lenient_hash, measure_hash, token_hash
 from bench.metrics import get_measure
 from bench.results import comparing
