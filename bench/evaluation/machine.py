@@ -30,7 +30,7 @@ _PACKAGES = (
 def package_versions() -> dict[str, str]:
     """Versions of bench, Python and every installed package that can change a number."""
     found = {"bench": bench.__version__, "python": platform.python_version()}
-    return found | _installed()
+    return {**found, **_installed()}
 
 
 @cache
