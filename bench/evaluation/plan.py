@@ -7,7 +7,9 @@ import json
 import math
 import shlex
 from dataclasses import dataclass, replace
+from inspect import isfunction
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,8 +123,26 @@ def method_hash(method: Method) -> str:
 
 
 def method_code(method: Method) -> str:
-    """sha256 over the code of a method and of the methods it is built of."""
-    return code_hash(*sorted({type(part).__module__ for part in methods_of(method)}))
+    """sha256 over the code of a method and of the methods it is built of.
+
+    Raises:
+        UsageError: a file was edited after this process had imported it: what runs is not what the file says.
+    """
+    kinds = {type(part) for part in methods_of(method)}
+    code = code_hash(*sorted({kind.__module__ for kind in kinds}))
+    for kind in kinds:
+        own = code if len(kinds) == 1 else code_hash(kind.__module__)
+        loaded = getattr(kind, "loaded", None)
+        if _LOADED.setdefault(loaded if isfunction(loaded) else kind, own) != own:
+            raise UsageError(
+                f"{kind.__module__}, or a module that it imports, was edited after this process had imported it, so "
+                "that the old code would run under the name of the new; start the process (or the notebook) again."
+            )
+    return code
+
+
+#: Class or function of a method -> the hash of its code when it was first asked for.
+_LOADED: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 
 
 #: The version of the rules that a ranking depends on: what a method may see, depth, ties, text. Protocol 2.0 changed

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.origins import count_origins
 from bench.data.repeatedgold import repeated_gold
-from bench.errors import BenchError, ResultError, UsageError
+from bench.errors import BenchError, MethodError, ResultError, UsageError
 from bench.evaluation.answers import Answers, ask, asking_order, forget
 from bench.evaluation.cut import Cut, learn_cut, split_history
 from bench.evaluation.guard import check_parts, checked_facts, checked_marks, checked_revisions, method_errors
@@ -244,6 +244,13 @@ class Runner:
         template = plan.tool_text(dataset)
         with clock("score"), self.progress.stage("score"):
             scored = score_repeats(item.identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
+        if not _is_still(item, dataset):
+            # Answers may be of either code.
+            forget(batches)
+            raise MethodError(
+                f"a file of {method.spec}, or a model that it uses, was edited while it ran; nothing is stored: run it "
+                "again."
+            )
         oracle = is_oracle(method)
         leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))
         marks = checked_marks(method) | leaks.marks
@@ -378,6 +385,14 @@ def environment(command: str, jobs: int = 1) -> Environment:
 def _asks_elsewhere(result: Result) -> bool:
     """Whether the method asked a service of which nothing tells that it is still the same (its mark `remote`)."""
     return any(mark.text == "remote" for mark in result.manifest.marks)
+
+
+def _is_still(item: Prepared, dataset: Dataset) -> bool:
+    """Whether the code and the models are those by which the run was named."""
+    try:
+        return result_id(item.plan, dataset, item.method) == item.identifier
+    except UsageError:
+        return False
 
 
 def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:

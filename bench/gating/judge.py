@@ -31,6 +31,7 @@ from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.catalogues import CatalogueChange
 from bench.results.comparing import Scored, differences, metric_difference
 from bench.results.intervals import difference_span
+from bench.results.manifest import Mark, MethodIdentity
 from bench.results.slices import NO_VALUE, slice_values
 from bench.results.units import numbered
 from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, non_inferiority
@@ -190,12 +191,7 @@ def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) ->
     if candidate.depth != baseline.depth:
         found.append(f"the depth differs: {candidate.depth} now, {baseline.depth} blessed")
     if candidate.method_hash is not None and candidate.method_hash == baseline.method.hash:
-        found.append(
-            # Of what is behind a run file, nothing is known.
-            "the candidate is the run file that was blessed: same content"
-            if baseline.method.run_file is not None
-            else "the candidate is the method that was blessed: same code, parameters and models"
-        )
+        found.append(_same_method(baseline.method))
     levels = [rule.level for rule in rules if rule.level is not None]
     if len(levels) > 1:
         found.append(
@@ -204,6 +200,19 @@ def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) ->
             f"false alarm would be at most {min(1.0, sum(levels)):.2f}"
         )
     return found
+
+
+def _same_method(method: MethodIdentity) -> str:
+    """What it means that the candidate has the hash of the method that was blessed."""
+    if method.run_file is not None:
+        # Of what is behind a run file, nothing is known.
+        return "the candidate is the run file that was blessed: same content"
+    if any(isinstance(mark, Mark) and mark.text == "remote" for mark in method.marks):
+        return (
+            "the candidate asks the service that was blessed: the service names no version, so that nothing tells "
+            "whether its code is still the same"
+        )
+    return "the candidate is the method that was blessed: same code, parameters and models"
 
 
 class _Rows:

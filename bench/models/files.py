@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -51,9 +52,7 @@ def model_folder(name: str) -> Path:
             raise UnavailableError(
                 f"the folder {path} does not contain a sentence-transformers model (no config.json)."
             )
-        for item in sorted(path.rglob("*")):
-            if item.exists() and not item.is_file() and not item.is_dir():
-                raise UnavailableError(f"{item} is a pipe or a device; a model's folder has files only.")
+        list(_files_of(path))
         return path
     if name.startswith(("/", ".", "~")):
         raise UnavailableError(f"the model folder {path} does not exist.")
@@ -62,9 +61,28 @@ def model_folder(name: str) -> Path:
 
 def folder_revision(folder: Path) -> str:
     """sha256 over a model's files: weights, tokenizer, pooling, settings."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _takes_part(path.relative_to(folder))]
+    files = [path for path in _files_of(folder) if _takes_part(path.relative_to(folder))]
     digests = {path.relative_to(folder).as_posix(): _remembered_sha256(path) for path in files}
     return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+
+
+def _files_of(folder: Path, around: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """The files of a model's folder, those behind links to folders too: libraries that load models follow them.
+
+    Raises:
+        UnavailableError: a link leads back to a folder that it is in, or what is there is a pipe or a device.
+    """
+    place = folder.resolve()
+    if place in around:
+        raise UnavailableError(f"{folder} is a link to a folder that it is in; a model's folder has an end.")
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            if path.name not in _NO_PART_FOLDERS:
+                yield from _files_of(path, (*around, place))
+        elif path.is_file():
+            yield path
+        elif path.exists():
+            raise UnavailableError(f"{path} is a pipe or a device; a model's folder has files only.")
 
 
 def _takes_part(path: Path) -> bool:

@@ -34,6 +34,8 @@ def function_method(function: Search, name: str, module: str) -> type[Method]:
     takes_limit = _takes_limit(function, name)
 
     class FunctionMethod(Method):
+        #: What tells the code of one state of its file from that of the next: the class is another each time.
+        loaded = staticmethod(function)
         __doc__ = inspect.getdoc(function) or f"The search function {name}."
 
         def index(self, library: Library) -> None:

@@ -13,7 +13,7 @@ import pytest
 from bench.errors import UsageError
 from bench.gating.report import GateReport
 from bench.gating.wording import text
-from bench.results.manifest import DatasetIdentity, Latency
+from bench.results.manifest import DatasetIdentity, Latency, Mark, MethodIdentity
 from bench.schemas import shipped_schema
 
 Judged = Callable[..., GateReport]
@@ -468,3 +468,21 @@ def test_a_report_says_where_the_queries_come_from(judged: Judged) -> None:
         assert "from traces: 69 of 269 queries are taken from logs: called is not the same as right" in said
     plain = judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL)
     assert "queries are" not in text(plain)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "same code, parameters and models"),
+        ({"run_file": "answers.jsonl"}, "same content"),
+        ({"marks": [Mark.stated("remote", "asks elsewhere")]}, "nothing tells whether its code is still the same"),
+    ],
+    ids=["a method", "a run file", "a service without a version"],
+)
+def test_what_equal_hashes_say_is_said_and_no_more(judged: Judged, more: dict[str, Any], said: str) -> None:
+    method = MethodIdentity(
+        spec="m", full_spec="m()", hash="d" * 64, revisions={}, code="", oracle=False, needs_llm=False, **more
+    )
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL, before={"method": method}, method_hash="d" * 64)
+    (note,) = [note for note in report.notes if note.startswith("the candidate")]
+    assert said in note

@@ -138,6 +138,17 @@ def test_a_large_file_of_the_same_size_and_time_is_hashed_anew_when_it_was_writt
     assert revision(folder) != before
 
 
+def test_folders_behind_links_are_part_of_it_and_a_loop_is_refused(folder: Path, tmp_path: Path) -> None:
+    (folder / "1_Pooling").rename(tmp_path / "pooling")
+    (folder / "1_Pooling").symlink_to(tmp_path / "pooling", target_is_directory=True)
+    before = revision(folder)
+    put(tmp_path, "pooling/config.json", b'{"pooling_mode_cls_token": true}')
+    assert revision(folder) != before
+    (tmp_path / "pooling" / "again").symlink_to(folder, target_is_directory=True)
+    with pytest.raises(UnavailableError, match=r"again is a link to a folder that it is in"):
+        revision(folder)
+
+
 # Identity -----------------------------------------------------------------------------------------------------------
 
 
