@@ -73,7 +73,7 @@ def git(root: Path, *arguments: str) -> None:
 
 
 def names(root: Path) -> list[str]:
-    return [test.rpartition("::")[2] for test in nearest(root).tests]
+    return [test.rpartition("::")[2] for test in nearest(root).tests if "::" in test]
 
 
 def test_the_map_is_read_as_it_was_written(checkout: Path) -> None:
@@ -119,6 +119,13 @@ def test_the_tests_of_what_has_changed_come_in_their_order(
     assert names(checkout) == expected
 
 
+def test_the_file_of_tests_of_that_name_comes_after_those_that_run_the_function(checkout: Path) -> None:
+    place = checkout / "bench/room/boxes.py"
+    place.write_text(place.read_text().replace("x - 1", "x - 2"))
+    tests = nearest(checkout).tests
+    assert tests[2:4] == ["tests/room/test_boxes.py", "tests/room/test_boxes.py::test_first"]
+
+
 def test_changed_tests_are_near_themselves(checkout: Path) -> None:
     path = checkout / "tests/room/test_boxes.py"
     path.write_text(path.read_text().replace("def test_half():\n    pass", "def test_half():\n    assert True"))
@@ -136,10 +143,10 @@ def test_a_checkout_without_changes_or_map_says_so(checkout: Path) -> None:
     assert changed_lines(checkout) == {}
     assert nearest(checkout) == ((), "Nothing has changed since the last commit: no test is near.")
     (checkout / "tests/near.txt").unlink()
-    (checkout / "bench/room/boxes.py").unlink()
+    (checkout / "bench/room/alone.py").write_text("one = 1\n")
     found = nearest(checkout)
     assert not found.tests
-    assert "No test is known to be near to bench/room/boxes.py, tests/near.txt" in found.told
+    assert "No test is known to be near to tests/near.txt, bench/room/alone.py" in found.told
 
 
 # Slow tests ---------------------------------------------------------------------------------------------------------

@@ -37,7 +37,8 @@ def nearest(root: Path) -> Near:
     changes = changed_lines(root)
     known = read_map(root / MAP)
     lists: list[list[str]] = []
-    # What follows while there is time: the tests of the other functions of a changed file.
+    # What follows while there is time: the file of tests of that name, then the tests of the file's other functions.
+    namesakes: list[list[str]] = []
     others: list[list[str]] = []
     for file, (new, gone) in changes.items():
         path = root / file
@@ -49,11 +50,12 @@ def nearest(root: Path) -> Near:
             found = [known[f"{file}:{name}"] for name in sorted(names) if f"{file}:{name}" in known]
             neighbours = _neighbours(f"{file}:", known)
             lists += found if found and MODULE not in names else [*found, neighbours]
+            namesakes.append(_namesakes(root, file))
             others.append(neighbours)
         elif file.startswith(CODE):
             # Data and templates: what is near to the code of their folder.
             lists.append(_neighbours(file.rpartition("/")[0] + "/", known))
-    turns = (test for part in (lists, others) for turn in zip_longest(*part) for test in turn if test)
+    turns = (test for part in (lists, namesakes, others) for turn in zip_longest(*part) for test in turn if test)
     tests = [test for test in dict.fromkeys(turns) if _exists(root, test)][:MOST]
     if not changes:
         return Near((), "Nothing has changed since the last commit: no test is near.")
@@ -143,6 +145,16 @@ def _neighbours(start: str, known: dict[str, list[str]]) -> list[str]:
     """The tests near to any function whose file begins so, in turn."""
     lists = [tests for name, tests in known.items() if name.startswith(start)]
     return list(dict.fromkeys(test for turn in zip_longest(*lists) for test in turn if test))
+
+
+def _namesakes(root: Path, file: str) -> list[str]:
+    """Files of tests named after a file of code, or after its folder: `tests/stats/test_tiers.py`."""
+    path = Path(file)
+    room = path.parts[1] if path.parts[0] == "bench" and len(path.parts) > 2 else path.parts[0]
+    found = [
+        item for name in (path.stem, path.parent.name) for item in (root / "tests" / room).glob(f"test_{name}*.py")
+    ]
+    return [item.relative_to(root).as_posix() for item in dict.fromkeys(sorted(found))]
 
 
 def _tests_of(path: Path, file: str, names: set[str]) -> list[str]:

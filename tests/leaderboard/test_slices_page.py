@@ -15,6 +15,8 @@ from bench.__main__ import run as command
 from bench.leaderboard import numbers
 from bench.leaderboard.boards import slices
 from bench.leaderboard.boards.board import Board
+from bench.leaderboard.boards.facts import Data
+from bench.leaderboard.pages import dataset as dataset_page
 from bench.leaderboard.pages.slices import write_slices
 from bench.registry import load_dataset
 from bench.results.slices import values_of
@@ -93,3 +95,21 @@ def test_the_page_is_found_from_the_board_and_is_not_there_without_the_dataset(
     for item in pages:
         assert not any(f"s/{gone.slug}.html" in link for link in item.links)
         assert item.path.relative_to(marked_site.folder) != Path(f"s/{gone.slug}.html")
+
+
+def test_the_page_of_a_dataset_shows_the_values_with_most_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = board_of_kept("starter", "bm25", "random")
+    judged = [
+        row["query_id"] for row in board.first.per_query.select(["query_id", "n_gold"]).to_pylist() if row["n_gold"]
+    ]
+    data = Data(None, load_dataset("starter"), "")
+    whole = {table.name: table for table in dataset_page._slices(board, data, judged)}
+    monkeypatch.setattr(dataset_page, "_MOST_VALUES", 2)
+    short = {table.name: table for table in dataset_page._slices(board, data, judged)}
+    cut = [name for name, table in short.items() if table.left]
+    assert cut
+    for name in cut:
+        sizes = sorted((size for _, size in whole[name].values), reverse=True)
+        assert sorted((size for _, size in short[name].values), reverse=True) == sizes[:2]
+        assert set(short[name].values) <= set(whole[name].values)
+        assert short[name].left == len(sizes) - 2
