@@ -8,6 +8,8 @@ messages pass it once more on their way to the terminal.
 from __future__ import annotations
 
 import os
+import re
+from functools import lru_cache
 from typing import Any
 
 MASK = "[the key]"
@@ -20,15 +22,38 @@ _kept: set[str] = set()
 
 
 def keep(secret: str) -> None:
-    """Remember a secret, which `masked` takes out from now on."""
-    if len(secret) >= SHORTEST:
-        _kept.add(secret)
+    """Remember a secret, which `masked` takes out from now on; blanks and line ends around it are no part of it."""
+    if len(secret.strip()) >= SHORTEST:
+        _kept.add(secret.strip())
 
 
 def _known() -> list[str]:
-    """All secrets; the longest first, as one may hold another."""
+    """All spellings of all secrets; the longest first, as one may hold another."""
     there = {os.environ.get(name, "").strip() for name in VARIABLES}
-    return sorted(_kept | {secret for secret in there if len(secret) >= SHORTEST}, key=len, reverse=True)
+    secrets = _kept | {secret for secret in there if len(secret) >= SHORTEST}
+    return sorted({text for secret in secrets for text in _spellings(secret)}, key=len, reverse=True)
+
+
+@lru_cache(maxsize=64)
+def _spellings(secret: str) -> frozenset[str]:
+    """How a secret may be written: as it is, in JSON, in an address, in HTML, and in base64 with whatever around it."""
+    # Of no use to a command without a key.
+    import base64
+    import html
+    import json
+    from urllib.parse import quote, quote_plus
+
+    data = secret.encode("utf-8", "surrogatepass")
+    quoted = {quote(data, safe=""), quote(data), quote_plus(data)}
+    lower = {re.sub("%..", lambda found: found[0].lower(), text) for text in quoted}
+    written = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], html.escape(secret)}
+    coded = set()
+    for before in range(3):
+        # `user:secret`: the first signs hang on what is before the secret, the last on what is after it.
+        whole = base64.b64encode(bytes(before) + data).decode()
+        inner = whole[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+        coded |= {inner, inner.replace("+", "-").replace("/", "_")}
+    return frozenset({secret, *quoted, *lower, *written, *(text for text in coded if len(text) >= SHORTEST)})
 
 
 def masked(text: str) -> str:

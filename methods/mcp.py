@@ -99,7 +99,7 @@ class Mcp(Method):
         if self._opened is None:
             headers = {}
             if variable := self.parameters.token:
-                secret = os.environ.get(variable, "")
+                secret = os.environ.get(variable, "").strip()
                 if not secret:
                     raise UsageError(f"the environment variable {variable} with the server's token is not set.")
                 # A server may send it back, and what it says is stored with the result.

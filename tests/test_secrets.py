@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
+from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -28,6 +32,21 @@ def test_a_key_is_masked_wherever_it_stands() -> None:
     value = {"sk-12345678": ["x", {"y": "is sk-12345678"}, 1, None, True]}
     assert masked_json(value) == {"[the key]": ["x", {"y": "is [the key]"}, 1, None, True]}
     assert str(Unusable("it said sk-12345678")) == "it said [the key]"
+
+
+@pytest.mark.parametrize("secret", ["sk-12345678", 'a/b+c"d\\é&12==', "pass word 123"])
+def test_a_key_is_masked_however_it_is_written(secret: str) -> None:
+    # A line end in the environment is no part of it.
+    keep(secret + "\n")
+    quoted = quote(secret, safe="")
+    forms = [secret, json.dumps(secret), json.dumps(secret, ensure_ascii=False), html.escape(secret), quoted]
+    forms += [re.sub("%..", lambda found: found[0].lower(), quoted), urlencode({"q": secret})]
+    forms += [b64encode(f"{user}:{secret}{end}".encode()).decode() for user in ("a", "bc", "def") for end in ("", "|x")]
+    forms += [urlsafe_b64encode(f"{user}:{secret}".encode()).decode() for user in ("a", "bc", "def")]
+    for form in forms:
+        assert "[the key]" in masked(f"said {form} at last"), form
+        assert secret not in masked(form)
+        assert b"[the key]" in masked_bytes(form.encode())
 
 
 def test_keys_in_the_environment_are_known_without_being_read(monkeypatch: pytest.MonkeyPatch) -> None:

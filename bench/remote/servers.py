@@ -117,7 +117,9 @@ def _configured(name: str, record: Any, where: str) -> Server:
         if not isinstance(url, str):
             raise DataError(f"{where}: `url` must be a text.")
         try:
-            return Server(url=checked_url(url), name=name, headers=_texts(record.get("headers"), "headers", where))
+            return Server(
+                url=checked_url(url, stored=False), name=name, headers=_texts(record.get("headers"), "headers", where)
+            )
         except UsageError as error:
             raise DataError(f"{where}: {error}") from None
     command, arguments = record["command"], record.get("args", [])

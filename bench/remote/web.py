@@ -7,6 +7,7 @@ import ipaddress
 import json
 import os
 import random
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -26,6 +27,13 @@ LARGEST = 8 << 20
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _LONGEST_HEADER = 60.0
+
+
+#: Names in the query of a URL whose values are keys; `keyword` and `sort_by` are none.
+_KEY = re.compile(
+    r"(?<![a-z])(api[-_]?key|access[-_]?key|key|token|secret|passw(or)?d|auth|authorization|signature|sig|credential)s?(?![a-z])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class WebClient:
         self._web = web
         self._headers = {"Accept": "application/json"}
         if web.token:
-            secret = os.environ.get(web.token, "")
+            secret = os.environ.get(web.token, "").strip()
             if not secret:
                 raise UsageError(f"the environment variable {web.token} with the service's token is not set.")
             keep(secret)
@@ -134,8 +142,13 @@ def local(url: str) -> bool:
         return False
 
 
-def checked_url(url: str) -> str:
+def checked_url(url: str, *, stored: bool = True) -> str:
     """The URL, if it is one of HTTP without a password in it.
+
+    Args:
+        url: of a service.
+        stored: whether it becomes a part of a result, and of its site: then it holds no key, either. Else its keys are
+            masked from now on.
 
     Raises:
         UsageError: it is not.
@@ -148,6 +161,14 @@ def checked_url(url: str) -> str:
         raise UsageError(f"{one_line(url, 120)!r} is not a URL of HTTP, such as http://localhost:8000/search.")
     if parsed.userinfo:
         raise UsageError("a URL with a user name or password would be stored with the result; give token=VARIABLE.")
+    for name, value in parsed.params.multi_items():
+        if value and _KEY.search(name):
+            if stored:
+                raise UsageError(
+                    f"the value of {one_line(name, 40)!r} in a URL would be stored with the result; give "
+                    "token=VARIABLE, the name of an environment variable that holds it."
+                )
+            keep(value)
     return url
 
 

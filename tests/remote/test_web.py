@@ -14,6 +14,7 @@ from bench.errors import UnavailableError, UsageError
 from bench.remote import web
 from bench.remote.answers import Unusable
 from bench.remote.web import Web, WebClient, checked_url
+from bench.secrets import masked
 from bench.session import session
 
 
@@ -180,3 +181,19 @@ def test_any_number_of_clients_share_one_thread(service: Service) -> None:
 def test_only_urls_of_http_are_taken(url: str) -> None:
     with pytest.raises(UsageError):
         checked_url(url)
+
+
+@pytest.mark.parametrize("name", ["key", "api_key", "apikey", "X-Api-Key", "access-token", "sig", "password"])
+def test_a_key_in_an_address_is_refused_where_it_would_be_stored_and_masked_elsewhere(name: str) -> None:
+    url = f"http://localhost:1/search?lang=en&{name}=abcdefgh-{name}"
+    with pytest.raises(
+        UsageError, match=f"the value of '{name}' in a URL would be stored with the result; give token="
+    ):
+        checked_url(url)
+    assert checked_url(url, stored=False) == url
+    assert f"abcdefgh-{name}" not in masked(f"asks {url}")
+
+
+@pytest.mark.parametrize("query", ["keyword=a", "sort_by=keys", "monkey=1", "lang=en", "key=", "design=2"])
+def test_what_is_no_key_may_stand_in_an_address(query: str) -> None:
+    assert checked_url(f"http://localhost:1/search?{query}")
