@@ -109,7 +109,9 @@ def test_checks_come_first_for_all_cells(bench: Bench) -> None:
     assert "already exists, and --overwrite is never" in said.err
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "sent", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow("processes"))]
+)
 def test_workers_end_with_the_command_and_the_same_one_goes_on(bench: Bench, sent: signal.Signals) -> None:
     Path("odd.py").write_text(ODD)
     grid = ["run", "-m", "odd:Waits", "-m", "random", "-d", "starter", "--jobs", "2"]
