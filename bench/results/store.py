@@ -122,6 +122,19 @@ class Result:
     def verify(self) -> None:
         """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
         _ = self.run, self.per_query, self.repeats
+        self._check_manifest()
+
+    def check_digests(self) -> None:
+        """Hold the bytes of its files against their digests, without parsing them; raises `ResultError`.
+
+        A ranking that is kept elsewhere is passed over.
+        """
+        self._check_manifest()
+        for name, digest in self.manifest.files.items():
+            if name in {PER_QUERY, REPEATS, RUN} and (name != RUN or self.has_run):
+                _read_file(self.folder / name, digest)
+
+    def _check_manifest(self) -> None:
         if not self.manifest.intact:
             raise ResultError(f"{self.folder / MANIFEST} was changed: its fields do not give its digest; run it again.")
 
@@ -279,15 +292,21 @@ def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
         raise ResultError(f"{path} does not follow its schema ({first_fault(error)}).") from None
 
 
-def _read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
-    """A table with the columns of the schema, filled, and beside them only such as hold numbers of metrics."""
-    again = "run it again"
+def _read_file(path: Path, digest: str) -> bytes:
+    """A file of a result whose sha256 is known."""
     try:
         data = read_regular(path)
     except OSError as error:
-        raise ResultError(f"cannot read {path} ({error.strerror}); {again}.") from None
+        raise ResultError(f"cannot read {path} ({error.strerror}); run it again.") from None
     if hashlib.sha256(data).hexdigest() != digest:
-        raise ResultError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}; {again}.")
+        raise ResultError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}; run it again.")
+    return data
+
+
+def _read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
+    """A table with the columns of the schema, filled, and beside them only such as hold numbers of metrics."""
+    again = "run it again"
+    data = _read_file(path, digest)
     try:
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # read_table would import pandas
         table.validate(full=True)
@@ -439,8 +458,14 @@ def find_result(results: Path, name: str) -> Result:
 
     Raises:
         UsageError: none or several fit.
-        ResultError: it cannot be read.
+        ResultError: it cannot be read, or a file of it has changed since it was stored.
     """
+    found = _found(results, name)
+    found.check_digests()
+    return found
+
+
+def _found(results: Path, name: str) -> Result:
     if _is_folder(name) and ((Path(name) / MANIFEST).is_file() or "@" not in name):
         return Result.read(Path(name))
     if "@" in name:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,17 @@ from bench.errors import ResultError, UsageError
 from bench.evaluation.experiment import Experiment
 from bench.registry import dataset_entries
 from bench.results.manifest import SCHEMA_VERSION
-from bench.results.store import Result, find_results, is_complete, result_lock, write_result
+from bench.results.store import (
+    MANIFEST,
+    PER_QUERY,
+    RUN,
+    Result,
+    find_result,
+    find_results,
+    is_complete,
+    result_lock,
+    write_result,
+)
 from bench.schemas import shipped_schema
 
 Run = Callable[..., Result]
@@ -383,3 +394,24 @@ def test_values_that_a_metric_cannot_have_are_refused(run: Run, metric: str, val
     result = forged(run("bm25"), "per_query.parquet", change)
     with pytest.raises(ResultError, match=f"has a value of {metric} that the metric cannot have"):
         result.values(metric)
+
+
+@pytest.mark.parametrize("name", [PER_QUERY, RUN, MANIFEST])
+def test_a_named_result_of_which_a_byte_was_changed_is_not_shown(run: Run, name: str) -> None:
+    """The digests of all files are held against them, though a table of means needs none of them."""
+    result = run("bm25")
+    path = result.folder / name
+    data = path.read_bytes()
+    if name == MANIFEST:
+        path.write_bytes(data.replace(b'"depth": 100', b'"depth": 101'))
+        assert path.read_bytes() != data
+    else:
+        path.write_bytes(data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :])
+    for named in (str(result.folder), result.manifest.result_id, "bm25@tiny"):
+        with pytest.raises(ResultError, match=re.escape(f"{path} ")):
+            find_result(result.folder.parents[1], named)
+    path.write_bytes(data)
+    assert find_result(result.folder.parents[1], "bm25@tiny").manifest == result.manifest
+    (result.folder / RUN).unlink()
+    # A ranking may be kept elsewhere.
+    assert find_result(result.folder.parents[1], "bm25@tiny").manifest == result.manifest
