@@ -66,6 +66,12 @@ def edit(folder: Path, **changes: Any) -> None:
         for part in outer:
             place = place[part]
         place[last] = value
+    _put(folder, told)
+
+
+def _put(folder: Path, told: dict[str, Any]) -> None:
+    """Write a manifest without the digest of its fields, as older versions of bench did."""
+    told.pop("digest", None)
     (folder / "manifest.json").write_text(json.dumps(told), "utf-8")
 
 
@@ -73,7 +79,7 @@ def rehash(folder: Path, name: str) -> None:
     """Update the manifest to the current table."""
     told = manifest(folder)
     told["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    (folder / "manifest.json").write_text(json.dumps(told), "utf-8")
+    _put(folder, told)
 
 
 def older(numbers: Path, method: Path, result_id: str, created: str) -> Path:
