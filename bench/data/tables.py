@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -72,31 +72,11 @@ class Tool:
         Raises:
             UsageError: a Jinja template fails on this tool, or makes too long a text.
         """
-        if template == "description":
-            return self.description
-        if template == "name_description":
-            return f"{self.name}: {self.description}"
-        if template == "source":
-            return self.source if self.source is not None else self.text("name_description")
-        if template == "name_parameters":
-            inputs = [f"{p.name}: {p.description}" if p.description else p.name for p in self.parameters]
-            return f"{self.name}: {self.description}" + (f", parameters: {'; '.join(inputs)}" if inputs else "")
-        if template == "full":
-            function = {"name": self.name, "description": self.description, "parameters": self.schema()}
-            return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
-        if template != "toolbench":
-            from bench.data.template import rendered  # Jinja takes a tenth of a second
+        if template in TOOL_TEXTS:
+            return TOOL_TEXTS[template](self)
+        from bench.data.template import rendered  # Jinja takes a tenth of a second
 
-            return rendered(template, self)
-        required = [p.to_schema() for p in self.parameters if p.required]
-        optional = [p.to_schema() for p in self.parameters if not p.required]
-        # ToolBench's retriever serialises with json.dumps defaults; an absent schema is "".
-        returns = json.loads(self.returns) if self.returns is not None else ""
-        return (
-            f"{self.category}, {self.parent}, {self.name}, {self.description}, "
-            f"required_params: {json.dumps(required)}, optional_params: {json.dumps(optional)}, "
-            f"return_schema: {json.dumps(returns)}"
-        )
+        return rendered(template, self)
 
     def schema(self) -> Any:
         """The input schema; for a tool without one, a schema of its parameters."""
@@ -116,6 +96,59 @@ class Tool:
         if self.input_schema is not None:
             return tuple(property_names(json.loads(self.returns)))
         return tuple(dict.fromkeys(_field_names(json.loads(self.returns))))
+
+
+# The named templates of tool text (PROTOCOL, section 4) ---------------------------------------------------------------
+
+
+def described(tool: Tool) -> str:
+    """The description alone."""
+    return tool.description
+
+
+def named_and_described(tool: Tool) -> str:
+    """`name: description`."""
+    return f"{tool.name}: {tool.description}"
+
+
+def with_parameters(tool: Tool) -> str:
+    """Name and description, then the parameters with their descriptions."""
+    inputs = [f"{p.name}: {p.description}" if p.description else p.name for p in tool.parameters]
+    return named_and_described(tool) + (f", parameters: {'; '.join(inputs)}" if inputs else "")
+
+
+def as_definition(tool: Tool) -> str:
+    """The definition of a function, as the API of a model takes it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema()}
+    return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
+
+
+def as_toolbench(tool: Tool) -> str:
+    """As ToolBench's retriever writes a tool: `json.dumps` with its defaults; an absent schema is ""."""
+    required = [p.to_schema() for p in tool.parameters if p.required]
+    optional = [p.to_schema() for p in tool.parameters if not p.required]
+    returns = json.loads(tool.returns) if tool.returns is not None else ""
+    return (
+        f"{tool.category}, {tool.parent}, {tool.name}, {tool.description}, "
+        f"required_params: {json.dumps(required)}, optional_params: {json.dumps(optional)}, "
+        f"return_schema: {json.dumps(returns)}"
+    )
+
+
+def as_upstream(tool: Tool) -> str:
+    """The text that the upstream corpus has for the tool, where it has one."""
+    return tool.source if tool.source is not None else named_and_described(tool)
+
+
+#: Name -> the text of a tool. The identity of a result has the code of its own template, not this table.
+TOOL_TEXTS: Mapping[Template, Callable[[Tool], str]] = {
+    "description": described,
+    "name_description": named_and_described,
+    "name_parameters": with_parameters,
+    "full": as_definition,
+    "toolbench": as_toolbench,
+    "source": as_upstream,
+}
 
 
 #: Keywords of JSON Schema whose values are schemas: by name, in a list, one.

@@ -17,7 +17,7 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.evaluation.pertool import per_tool
-from bench.identity.measures import lenient_hash
+from bench.identity.versions import lenient_hash
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate_groups, mean
 from bench.protocol import Ranking

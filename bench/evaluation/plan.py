@@ -7,9 +7,7 @@ import json
 import math
 import shlex
 from dataclasses import dataclass, replace
-from inspect import isfunction
 from typing import Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import UsageError
-from bench.identity.sources import code_hash
+from bench.identity.versions import cut_hash, method_code, template_hash
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import Method
 from bench.protocol.parts import methods_of, revisions
@@ -119,30 +117,7 @@ def method_hash(method: Method) -> str:
     The methods and models it is built of take part with all of theirs.
     """
     specs = [str(part.full_spec) for part in methods_of(method)]
-    return _sha256({"specs": specs, "revisions": revisions(method), "code": method_code(method)})
-
-
-def method_code(method: Method) -> str:
-    """sha256 over the code of a method and of the methods it is built of.
-
-    Raises:
-        UsageError: a file was edited after this process had imported it: what runs is not what the file says.
-    """
-    kinds = {type(part) for part in methods_of(method)}
-    code = code_hash(*sorted({kind.__module__ for kind in kinds}))
-    for kind in kinds:
-        own = code if len(kinds) == 1 else code_hash(kind.__module__)
-        loaded = getattr(kind, "loaded", None)
-        if _LOADED.setdefault(loaded if isfunction(loaded) else kind, own) != own:
-            raise UsageError(
-                f"{kind.__module__}, or a module that it imports, was edited after this process had imported it, so "
-                "that the old code would run under the name of the new; start the process (or the notebook) again."
-            )
-    return code
-
-
-#: Class or function of a method -> the hash of its code when it was first asked for.
-_LOADED: WeakKeyDictionary[object, str] = WeakKeyDictionary()
+    return _sha256({"specs": specs, "revisions": revisions(method), "code": method_code(method).hash()})
 
 
 #: The version of the rules that a ranking depends on: what a method may see, depth, ties, text. Protocol 2.0 changed
@@ -162,7 +137,8 @@ def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:
         "limit": plan.limit,
         "depth": plan.depth,
         "template": plan.tool_text(dataset),
-        "cut": [plan.cut, code_hash("bench.evaluation.cut")] if plan.cut != "none" else plan.cut,
+        "texts": template_hash(plan.tool_text(dataset)),
+        "cut": [plan.cut, cut_hash()] if plan.cut != "none" else plan.cut,
         "method": method_hash(method),
     }
     if plan.repeats > 1:

@@ -18,7 +18,7 @@ from bench.errors import ResultError, UsageError
 from bench.evaluation.answers import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
 from bench.evaluation.scoring import Scored, score_repeats, scoring_code, unit_names
-from bench.identity.measures import lenient_hash
+from bench.identity.versions import lenient_hash
 from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond
 from bench.models.tokens import can_count_tokens

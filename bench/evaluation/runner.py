@@ -25,9 +25,10 @@ from bench.evaluation.cut import Cut, learn_cut, split_history
 from bench.evaluation.guard import check_parts, checked_facts, checked_marks, checked_revisions, method_errors
 from bench.evaluation.leaks import training_leaks
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
-from bench.evaluation.plan import Plan, method_code, method_hash, result_id
+from bench.evaluation.plan import Plan, method_hash, result_id
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.evaluation.scoring import score_repeats, scoring_code
+from bench.identity.versions import method_code
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
@@ -263,7 +264,7 @@ class Runner:
                 full_spec=str(method.full_spec),
                 hash=method_hash(method),
                 revisions=checked_revisions(method),
-                code=method_code(method),
+                code=method_code(method).hash(),
                 oracle=oracle,
                 needs_llm=needs_llm(method),
                 marks=[Mark.stated(mark, sentence) for mark, sentence in marks.items()],

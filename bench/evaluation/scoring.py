@@ -15,7 +15,7 @@ from bench.data.tables import NamedTemplate, Template
 from bench.evaluation.answers import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
 from bench.evaluation.pertool import per_tool
-from bench.identity.measures import interval_hash, measure_hash, token_hash
+from bench.identity.versions import interval_hash, measure_hash, token_hash
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, evaluate, parse_metrics
 from bench.metrics.ties import TieBand, tie_band
 from bench.models.tokens import can_count_tokens, count_tokens, tokeniser

@@ -82,12 +82,17 @@ class History:
     @staticmethod
     def of(dataset: Dataset, library: Library, evaluated: NDArray[np.int64]) -> History:
         """Train and dev without the evaluated queries; a test query is never history."""
-        past = dataset.splits != SPLITS.index("test")
-        past[evaluated] = False
-        rows = np.flatnonzero(past)
+        rows = History.rows(dataset, evaluated)
         return History(
             library, tuple(dataset.queries[row].text for row in rows), dataset.gold.take(rows), dataset.splits[rows]
         )
+
+    @staticmethod
+    def rows(dataset: Dataset, evaluated: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of the dataset that are past queries."""
+        past = dataset.splits != SPLITS.index("test")
+        past[evaluated] = False
+        return np.flatnonzero(past)
 
     def take(self, rows: NDArray[np.int64]) -> History:
         """The chosen past queries."""

@@ -38,7 +38,7 @@ from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
 from bench.data.units import judged_units, unit_sizes
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
-from bench.identity.sources import code_hash
+from bench.identity.reach import code_hash
 from bench.specs.parameters import ParameterSet, check_parameters, short_spec, suggestion
 from bench.specs.spec import Spec, parse
 from bench.storage.locks import standing

@@ -23,8 +23,8 @@ from bench.data.dataset import Dataset
 from bench.data.tables import TEMPLATES
 from bench.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
 from bench.evaluation.plan import Plan
-from bench.evaluation.runner import dataset_identity, views
-from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION, OracleMethod, version_for
+from bench.evaluation.runner import dataset_identity
+from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION, History, OracleMethod, version_for
 from bench.registry import method_class, method_names
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Metrics
@@ -341,8 +341,8 @@ def _content_faults(
         plan = plan.normal(dataset)
     except UsageError as error:
         return [str(error)], None
-    history = 0 if manifest.method.run_file is not None else len(views(plan, dataset)[1])
-    own = dataset_identity(plan, dataset, rows, history)
+    past = History.rows(dataset, dataset.rows(plan.evaluated_split(dataset)))
+    own = dataset_identity(plan, dataset, rows, 0 if manifest.method.run_file is not None else len(past))
     for name, value in own:
         if name == "repeated_gold" and data.repeated_gold is None:
             # Older versions did not record it, and boards say that it is not known.

@@ -16,7 +16,7 @@ from bench.errors import ResultError, UsageError
 from bench.evaluation.lenient import alternative_counts, lenient_gold, lenient_metrics
 from bench.evaluation.rescore import repeated_answers
 from bench.evaluation.scoring import score_repeats, scoring_code, unit_names
-from bench.identity.measures import lenient_hash
+from bench.identity.versions import lenient_hash
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, evaluate, parse_metric, parse_metrics
 from bench.metrics.measures import MEASURES
 from bench.results.comparing import code_of, interval_code, lenient_code, token_code

@@ -16,7 +16,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import SPLITS, Template
 from bench.errors import UsageError, require
 from bench.evaluation.machine import hardware, package_versions
-from bench.identity.sources import code_hash
+from bench.identity.reach import code_hash
 from bench.models.files import model_folder
 from bench.models.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
 from bench.progress import QUIET, Progress

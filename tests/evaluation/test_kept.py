@@ -17,7 +17,7 @@ from bench.data.dataset import Dataset
 from bench.evaluation.external import score_run_file
 from bench.evaluation.rescore import rescore, stored_answers, up_to_date
 from bench.evaluation.scoring import scoring_code
-from bench.identity.measures import interval_hash, measure_hash, token_hash
+from bench.identity.versions import interval_hash, measure_hash, token_hash
 from bench.metrics import Metric, get_measure, parse_metrics
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measure import Counts, Measure, Values

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -36,7 +40,7 @@ class Counter:
 def test_numbers_are_worked_out_once_for_a_kind_and_its_code(starter: Dataset) -> None:
     work = Counter(np.arange(len(starter.tools)) - 1)
     for _ in range(3):
-        np.testing.assert_array_equal(per_tool(starter, "kind", "code", work), work.numbers)
+        np.testing.assert_array_equal(per_tool(replace(starter), "kind", "code", work), work.numbers)
     assert work.asked == 1
     per_tool(starter, "kind", "other code", work)
     per_tool(starter, "other kind", "code", work)
@@ -48,8 +52,22 @@ def test_numbers_are_worked_out_once_for_a_kind_and_its_code(starter: Dataset) -
 
 def test_numbers_that_the_cache_cannot_hold_are_not_kept(starter: Dataset) -> None:
     work = Counter(np.full(len(starter.tools), 2**24 + 1))
-    assert all((per_tool(starter, "large", "", work) == 2**24 + 1).all() for _ in range(2))
+    assert all((per_tool(replace(starter), "large", "", work) == 2**24 + 1).all() for _ in range(2))
     assert work.asked == 2
+
+
+def test_numbers_are_kept_as_long_as_the_dataset_and_cannot_be_written_to() -> None:
+    small = load_dataset("starter")
+    work = Counter(np.arange(len(small.tools)))
+    found = [per_tool(small, "small", "code", work) for _ in range(2)]
+    assert work.asked == 1
+    assert not found[1].flags.writeable
+    per_tool(replace(small), "small", "code", work)
+    assert work.asked == 2
+    alive = weakref.ref(small)
+    del small
+    gc.collect()
+    assert alive() is None
 
 
 def test_a_damaged_entry_is_worked_out_again(starter: Dataset) -> None:
@@ -60,7 +78,7 @@ def test_a_damaged_entry_is_worked_out_again(starter: Dataset) -> None:
     place = data.rindex(np.arange(len(starter.tools), dtype="<f4").tobytes()[:64])
     data[place + 3] ^= 0xFF
     path.write_bytes(bytes(data))
-    np.testing.assert_array_equal(per_tool(starter, "damaged", "", work), work.numbers)
+    np.testing.assert_array_equal(per_tool(replace(starter), "damaged", "", work), work.numbers)
     assert work.asked == 2
 
 
@@ -68,8 +86,8 @@ def test_scoring_has_the_same_numbers_with_and_without(starter: Dataset) -> None
     rows = starter.rows("test")
     with session(cache=False):
         tokens, gold = _ToolTokens.of(starter, "description"), lenient_gold(starter, rows)
-    for _ in range(2):
-        found = _ToolTokens.of(starter, "description")
+    for again in (replace(starter), replace(starter)):
+        found = _ToolTokens.of(again, "description")
         np.testing.assert_array_equal(found.texts, tokens.texts)
         np.testing.assert_array_equal(found.definitions, tokens.definitions)
-        np.testing.assert_array_equal(lenient_gold(starter, rows).members, gold.members)
+        np.testing.assert_array_equal(lenient_gold(again, rows).members, gold.members)

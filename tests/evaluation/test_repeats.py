@@ -17,6 +17,7 @@ from bench.errors import MethodError, ResultError, UsageError
 from bench.evaluation.plan import RANKING_RULES, Plan, method_hash, result_id
 from bench.evaluation.rescore import repeated_answers, rescore, rescored
 from bench.evaluation.scoring import score, score_repeats
+from bench.identity.versions import template_hash
 from bench.protocol import Context, Library, Method, Queries, Ranking, ToolSets
 from bench.protocol.parts import has_chance
 from bench.registry import build_method
@@ -97,6 +98,7 @@ def test_a_run_without_repeats_has_the_id_that_it_always_had(run: Run, tiny: Dat
         "limit": None,
         "depth": 100,
         "template": "name_description",
+        "texts": template_hash("name_description"),
         "cut": "none",
         "method": method_hash(method),
     }

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from kit.interpreter import Interpreter
 
-from bench.identity.definitions import Definition, definition_hash
-from bench.identity.measures import measure_hash
+from bench.identity.reach import Definition, reach
+from bench.identity.versions import measure_hash
 from bench.metrics import measures
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import importlib, json, sys
 from pathlib import Path
-from bench.identity.measures import interval_hash, measure_hash, token_hash
+from bench.identity.versions import interval_hash, measure_hash, token_hash
 
 def hashes():
     for hashed in (measure_hash, interval_hash, token_hash):
@@ -184,7 +184,7 @@ def plugin(interpreter: Interpreter, tmp_path: Path) -> Callable[..., dict[str, 
         text = PLUGIN.format(package=package).replace("FACTOR", factor)
         (tmp_path / package / "metrics.py").write_text(text)
         code = (
-            f"import json, {package}.metrics as m\nfrom bench.identity.measures import measure_hash\n"
+            f"import json, {package}.metrics as m\nfrom bench.identity.versions import measure_hash\n"
             "print(json.dumps({k: measure_hash(v) for k, v in vars(m).items() if type(v).__name__ == 'Measure'}))"
         )
         found: dict[str, str] = json.loads(interpreter(code, folder=tmp_path, path=(ROOT,)).stdout)
@@ -261,7 +261,7 @@ def hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
         (tmp_path / package).mkdir()
         for name, text in {"__init__": "", **modules, "root": root}.items():
             (tmp_path / package / f"{name}.py").write_text(text.replace("PACKAGE", package))
-        return definition_hash([Definition(f"{package}.root", "root")])
+        return reach([Definition(f"{package}.root", "root")]).hash()
 
     return hashed
 
@@ -279,7 +279,7 @@ def hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
         ("from .other import used\ndef root(x=used):\n    return x\n", "used = {}\n"),
         ("from .other import used\n@used\ndef root():\n    pass\n", "def used(f):\n    return {}\n"),
         (
-            "from .other import Kind\ndef root(x: Kind):\n    return x.a()\n",
+            "from .other import Kind\ndef root(x):\n    return x.a(Kind())\n",
             "class Kind:\n    def a(self): return {}\n",
         ),
         ("from .other import Base\nclass root(Base):\n    pass\n", "class Base:\n    a = {}\n"),
@@ -338,7 +338,7 @@ def test_the_text_of_a_tree_is_the_same_in_every_version_of_python(hashed: Calla
         "def root(a, *, b: int = 1, **c) -> str:\n    '''Doc.'''\n    match a:\n        case [1, *rest]:\n"
         "            return f'{a!r:>{b}} x' 'y'\n    return [x for x in c if x is not None][::2]\n"
     )
-    assert hashed(text) == "9bf471a4275c88197c5fd7816e68d62b4750ee4dd013601f2938774ebfc02d1c"
+    assert hashed(text) == "c20cf10c539f95610ff38997f6f6ff6b96000c51a69a76efa5ee1f24e9cb1d84"
 
 
 def test_every_measure_has_a_hash_of_its_own() -> None:

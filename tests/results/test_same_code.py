@@ -9,7 +9,7 @@ import pytest
 
 from bench.evaluation.samescoring import _Shown
 from bench.gating.baseline import read_baseline
-from bench.identity.measures import interval_hash, lenient_hash, measure_hash, token_hash
+from bench.identity.versions import interval_hash, lenient_hash, measure_hash, token_hash
 from bench.metrics import get_measure
 from bench.results import comparing
 from bench.results.comparing import SameScoring, code_of, lenient_code, metric_difference, same_scoring

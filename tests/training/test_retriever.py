@@ -16,7 +16,7 @@ from bench.data.gold import Gold
 from bench.data.tables import Split
 from bench.errors import DataError, UnavailableError, UsageError
 from bench.evaluation.leaks import LEAKED, Leaks, training_leaks
-from bench.identity.sources import closure, code_hash
+from bench.identity.reach import closure, code_hash
 from bench.models.encoders import Encoder
 from bench.models.trainingcard import TrainingCard, text_digest, tool_digest
 from bench.protocol import History, Library, Queries

@@ -1,0 +1,748 @@
+"""Hashes of code: definitions, and everything of ours and of an author's that they reach by name.
+
+A hash over whole files changes with a comment, and with a definition that nothing uses. This one covers definitions
+one by one: the functions, classes and constants at the top of modules, and of a class its members one by one. It starts
+from some roots and follows
+
+- the names that a definition uses, through imports wherever they stand, to the definition that they stand for;
+- members of the classes met so, whose name stands anywhere in what is reached, as an attribute or as a text. Whose
+  attribute it is cannot be known, so it counts for every class. Members that no name calls always count: `__special__`
+  ones, those with a decorator of their own, and all members of a class that inherits from another package's;
+- statements that do something when their module is imported, of every module that is imported on the way: calls,
+  assignments to a part of something (`TABLE["a"] = b`), functions that a decorator registers, classes that tell
+  their base (`__init_subclass__`);
+- texts in an author's code that name a module, or a file or folder beside it: the module as a whole, the bytes of the
+  files (of ours, files alone); a compiled module of an author by its bytes.
+
+Where a name is computed (`getattr(x, name)`, `vars(x)`, a module passed on as a value), the whole module counts.
+
+What counts of a definition is its syntax tree, without docstrings, annotations of functions, and the texts of raised
+errors and of parameters' descriptions; and for each name that it uses, which definition that is. Where a definition
+lies, and in which order, does not count. Of other packages, the names count and not the code: their versions are in the
+manifest. Sources are read, never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from bench.errors import BenchError
+from bench.identity.sources import compiled_file, is_own, source_file
+from bench.identity.syntax import syntax_tree
+from bench.storage.paths import cache_folder, replacing
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_Import = ast.Import | ast.ImportFrom
+#: Fields of the tree that say nothing of what a definition does.
+_IGNORED = {"ctx", "kind", "type_comment", "type_params", "lineno", "col_offset", "end_lineno", "end_col_offset"}
+#: Decorators under which a function is called by its name alone, and never asked for its annotations.
+_PLAIN = {
+    *("property", "setter", "cached_property", "staticmethod", "classmethod", "abstractmethod", "cache", "lru_cache"),
+    *("contextmanager", "wraps", "overload", "override", "final", "runtime_checkable", "dataclass", "total_ordering"),
+}
+#: Classes of other packages that call no member of ours by a name that they have made up.
+_QUIET = {"object", "ABC", "Protocol", "Generic", "NamedTuple", "TypedDict", "BaseModel", "Exception", "ValueError"}
+#: Texts that may name a file or a module.
+_NAMED = re.compile(r"(?=.{1,200}$)\w[\w.-]*(/\w[\w.-]*)*")
+
+
+@dataclass(frozen=True, order=True)
+class Definition:
+    """A name at the top of a module; `Class.member` for a member of a class there."""
+
+    module: str
+    name: str
+
+
+def definition_of(function: Callable[..., object], name: str = "") -> Definition:
+    """The top-level definition that holds a function, a method or a class; a lambda is named by its line.
+
+    `name` is the qualified name of a function's own code, where `functools.wraps` gave it the name of another.
+    """
+    module = getattr(function, "__module__", type(function).__module__)
+    if name:
+        module = getattr(function, "__globals__", {}).get("__name__", module)
+    name = name or getattr(function, "__qualname__", type(function).__qualname__)
+    if "<lambda>" in name and not name[0].isalpha():
+        return Definition(module, _lambda(function.__code__.co_firstlineno))
+    return Definition(module, name.partition(".")[0])
+
+
+def definitions(module: str) -> list[Definition]:
+    """All top-level names of a module.
+
+    Raises:
+        LookupError: it has no source file.
+    """
+    return [Definition(module, name) for name in _module(module).bound]
+
+
+def code_hash(*modules: str) -> str:
+    """sha256 over all definitions of modules, and what they reach."""
+    return reach([item for module in modules for item in definitions(module)]).hash()
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What some roots reach.
+
+    Attributes:
+        texts: what is hashed: of each piece of code, and the values.
+        definitions: where it lies.
+        packages: the other packages that it uses, the standard library's modules among them.
+        words: attributes and identifiers in texts that stand in it.
+    """
+
+    texts: tuple[str, ...]
+    definitions: frozenset[Definition]
+    packages: frozenset[str]
+    words: frozenset[str]
+
+    def hash(self) -> str:
+        """sha256 over the texts."""
+        return hashlib.sha256("\0".join(self.texts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def reach(
+    roots: Iterable[Definition],
+    called: Iterable[str] = (),
+    without: Iterable[str] = (),
+    values: Iterable[object] = (),
+) -> Reached:
+    """Follow what definitions use.
+
+    Args:
+        roots: where to start; their packages count as well as `bench`, and so do modules that lie in no package.
+        called: names of members that whoever uses the roots calls.
+        without: what is neither hashed nor followed: modules, packages, and definitions (`module:name`).
+        values: what counts besides, by its `repr`, in this order.
+
+    Raises:
+        LookupError: a root is not among the top-level names of its module, or the module has no source file.
+    """
+    roots = list(roots)
+    for root in roots:
+        if root.name not in _module(root.module).bound:
+            raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
+    sources = _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in roots)}), frozenset(without))
+    words, texts, foreign = set(called), set[str](), set[str]()
+    seen, loaded, whole = set[Definition](), set[str](), set[str]()
+    #: Members that nothing has named so far.
+    waiting: dict[str, list[_Target]] = defaultdict(list)
+    targets: list[_Target] = [target for root in roots for target in sources.resolved(root)]
+    while targets:
+        target = targets.pop()
+        if isinstance(target, str):
+            foreign.add(target.partition(".")[0])
+        elif isinstance(target, _Whole):
+            if target.module not in whole and (found := sources.found(target.module)) is not None:
+                whole.add(target.module)
+                targets += found.everything(target.module)
+        elif target not in seen and not sources.is_out(target):
+            seen.add(target)
+            said = sources.said(target)
+            texts.add(said.text)
+            targets += said.targets
+            for word in said.words - words:
+                words.add(word)
+                targets += waiting.pop(word, ())
+            for name, always in said.members.items():
+                wanted = always or name in words or target.module in whole
+                (targets if wanted else waiting[name]).append(Definition(target.module, f"{target.name}.{name}"))
+            for module in {target.module, *said.loads} - loaded:
+                loaded.add(module)
+                targets += sources.effects(module)
+    counted = (*sorted(texts), *map(repr, values))
+    return Reached(counted, frozenset(seen), frozenset(foreign), frozenset(words))
+
+
+# Following ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """All that stands in a module of ours or the author's."""
+
+    module: str
+
+
+#: What a name stands for; a text is a dotted name of another package.
+_Target = Definition | _Whole | str
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A definition as text, with what its names stand for.
+
+    Attributes:
+        loads: modules that it imports.
+        members: of a class: name -> whether it counts though nobody names it.
+    """
+
+    text: str
+    targets: tuple[_Target, ...]
+    words: frozenset[str]
+    loads: frozenset[str]
+    members: dict[str, bool]
+
+
+def _around(name: str) -> Iterator[str]:
+    """The packages that Python imports before a module."""
+    while name := name.rpartition(".")[0]:
+        yield name
+
+
+class _Sources:
+    """The modules that count, as they are now; what was found once is kept as long as no file changes."""
+
+    def __init__(self, packages: frozenset[str], without: frozenset[str]) -> None:
+        self.packages, self.without = packages, without
+        #: Where each module of an author lies that was looked for, and the time and size of each file that was read.
+        self.places: dict[str, Path | None] = {}
+        self.files: dict[Path, tuple[int, int]] = {}
+        self.found, self.effects = cache(self._found), cache(self._effects)
+        self.resolved, self.said, self.is_out = cache(self._resolved), cache(self._said), cache(self._is_out)
+
+    def as_before(self) -> bool:
+        """Whether no file has changed since it was read, and each module is where it was."""
+        same = all(_stamp(path) == stamp for path, stamp in self.files.items())
+        return same and all(source_file(name) == path for name, path in self.places.items())
+
+    def counts(self, module: str) -> bool:
+        """Whether a module's code is ours or the author's."""
+        top = module.partition(".")[0]
+        return top in self.packages or is_own(top)
+
+    def _is_out(self, item: Definition) -> bool:
+        places = {item.module, f"{item.module}:{item.name}", *_around(item.module)}
+        return not places.isdisjoint(self.without)
+
+    def _found(self, module: str) -> _Module | None:
+        """A module whose code counts, if it has a source."""
+        if not self.counts(module):
+            return None
+        path = source_file(module)
+        if not module.startswith("bench."):
+            self.places[module] = path
+        if path is None:
+            return None
+        self.files[path] = _stamp(path)
+        return _module(module)
+
+    def _effects(self, module: str) -> tuple[_Target, ...]:
+        """What importing a module does, and the packages around it, and all that they import."""
+        found: list[_Target] = []
+        seen, pending = set[str](), [module]
+        while pending:
+            name = pending.pop()
+            if name and name not in seen:
+                seen.add(name)
+                pending.append(name.rpartition(".")[0])
+                if (loaded := self.found(name)) is not None:
+                    found += [Definition(name, effect) for effect in loaded.effects]
+                    pending += loaded.imports
+        return tuple(found)
+
+    def pieces(self, item: Definition) -> list[_Piece]:
+        """The statements that make a definition."""
+        module = self.found(item.module)
+        if module is None:
+            return []
+        if item.name in module.bound:
+            return module.bound[item.name]
+        kind, _, member = item.name.rpartition(".")
+        return [piece for owner in module.bound[kind] for piece in owner.members.get(member, ())]
+
+    def _resolved(self, item: Definition) -> tuple[_Target, ...]:
+        """A name at the top of a module, followed through imports; nothing for a builtin, and for what is not there."""
+        module = self.found(item.module)
+        if module is None:
+            return ()
+        pieces = module.bound.get(item.name)
+        if pieces is not None:
+            if len(pieces) == 1 and pieces[0].only_import:
+                ((where, name, _),) = pieces[0].imports
+                return self.imported(where, name)
+            return (item,)
+        if item.name in module.exports:
+            return self.resolved(Definition(module.exports[item.name], item.name))
+        return next(filter(None, (self.resolved(Definition(star, item.name)) for star in module.stars)), ())
+
+    def imported(self, where: str, name: str | None) -> tuple[_Target, ...]:
+        """What `import where`, or `from where import name`, gives."""
+        module = where if name is None else f"{where}.{name}"
+        if not self.counts(where):
+            return (module,)
+        found = self.resolved(Definition(where, name)) if name is not None else ()
+        if not found and (binary := compiled_file(module)) is not None:
+            return (f"{module} {self._hashed(binary)}",)
+        return found or ((_Whole(module),) if name is None or self.found(module) is not None else ())
+
+    def along(self, module: str, chain: tuple[str, ...], here: Mapping[str, Iterable[_Target]]) -> tuple[_Target, ...]:
+        """What a name with the attributes taken of it stands for; `here` are names of imports inside the piece."""
+        first, *attributes = chain
+        found = tuple(here[first]) if first in here else self.resolved(Definition(module, first))
+        for attribute in attributes:
+            found = tuple(
+                each
+                for target in found
+                for each in (self.imported(target.module, attribute) if isinstance(target, _Whole) else (target,))
+            )
+        return found
+
+    def _is_open(self, item: Definition) -> bool:
+        """Whether a class inherits from one of another package, which may call any member by its name."""
+        for piece in self.pieces(item):
+            for base in piece.bases:
+                above = [each for each in self.along(item.module, base, {}) if isinstance(each, Definition)]
+                if any(each != item and self._is_open(each) for each in above) or (
+                    not above and base[-1] not in _QUIET
+                ):
+                    return True
+        return False
+
+    def _said(self, item: Definition) -> _Said:
+        texts, targets, words, loads = [], list[_Target](), set[str](), set[str]()
+        members: dict[str, bool] = {}
+        for piece in self.pieces(item):
+            texts.append(piece.text)
+            words |= piece.words
+            here: dict[str, list[_Target]] = defaultdict(list)
+            for where, name, alias in piece.imports:
+                here[alias] += self.imported(where, name)
+                loads |= {where, where if name is None else f"{where}.{name}"}
+            if piece.computed:
+                targets.append(_Whole(item.module))
+            for chain in sorted(piece.chains | {(alias,) for alias in here}):
+                for target in self.along(item.module, chain, here):
+                    # A module that is imported counts as a whole where it is used as a whole.
+                    if not isinstance(target, _Whole) or chain in piece.chains:
+                        targets.append(target)
+                        texts.append(f"{'.'.join(chain)} = {self._label(target)}")
+            for name, inner in piece.members.items():
+                members[name] = any(member.always for member in inner) or self._is_open(item)
+            for text in sorted(piece.texts):
+                texts += self._content(item.module, text)
+                if not item.module.startswith("bench.") and self.found(text) is not None:
+                    targets.append(_Whole(text))
+        if "." in item.name:
+            texts.append(self._label(Definition(item.module, item.name.partition(".")[0])))
+        return _Said("\n".join(texts), tuple(targets), frozenset(words), frozenset(loads), members)
+
+    def _label(self, target: _Target) -> str:
+        """Which definition it is, wherever it lies."""
+        if not isinstance(target, Definition):
+            return target if isinstance(target, str) else "a module"
+        return target.name if self.is_out(target) else " ".join(piece.text for piece in self.pieces(target))
+
+    def _content(self, module: str, text: str) -> Iterator[str]:
+        """A file beside a module, or all those in a folder beside an author's, that a text names."""
+        path = source_file(module)
+        assert path is not None
+        place = path.parent / text
+        paths = [place]
+        if not module.startswith("bench.") and place.is_dir():
+            paths = [each for each in sorted(place.rglob("*")) if each.suffix not in {".py", ".pyc"}]
+        for each in paths:
+            if each.is_file():
+                yield f"{each.relative_to(path.parent).as_posix()} {self._hashed(each)}"
+
+    def _hashed(self, path: Path) -> str:
+        self.files[path] = _stamp(path)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+_KEPT: dict[tuple[frozenset[str], frozenset[str]], _Sources] = {}
+
+
+def _sources(packages: frozenset[str], without: frozenset[str]) -> _Sources:
+    kept = _KEPT.get((packages, without))
+    if kept is None or not kept.as_before():
+        kept = _KEPT[packages, without] = _Sources(packages, without)
+    return kept
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return 0, -1
+    return status.st_mtime_ns, status.st_size
+
+
+# What a module says ------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Piece:
+    """A statement at the top of a module, or a member of a class there.
+
+    Attributes:
+        text: digest of its syntax tree; of a class, without its members.
+        chains: names that it takes from outside, each with the attributes taken of it: ("ranks", "locate").
+        words: attributes that it takes or sets of anything, and its texts.
+        texts: texts in it that may be the name of a file or of a module.
+        imports: (module, name in it or None, name here) of imports inside.
+        computed: whether it finds something by a name that it computes.
+        always: whether a member counts though nobody names it.
+        only_import: whether it is nothing but an import.
+        members, bases: of a class.
+    """
+
+    text: str = ""
+    chains: frozenset[tuple[str, ...]] = frozenset()
+    words: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+    imports: tuple[tuple[str, str | None, str], ...] = ()
+    computed: bool = False
+    always: bool = False
+    only_import: bool = False
+    members: dict[str, list[_Piece]] = field(default_factory=dict)
+    bases: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(eq=False)
+class _Module:
+    """What binds each name at the top of a module.
+
+    Attributes:
+        inside: the package that relative imports start from.
+        effects: names of `bound` whose statements do something when the module is imported.
+        imports: modules that it imports then.
+        stars: modules of `from module import *`.
+        exports: name -> module, of a package that imports its public names when they are first asked for (`_EXPORTS`).
+    """
+
+    inside: str
+    bound: dict[str, list[_Piece]] = field(default_factory=dict)
+    effects: list[str] = field(default_factory=list)
+    imports: list[str] = field(default_factory=list)
+    stars: list[str] = field(default_factory=list)
+    exports: dict[str, str] = field(default_factory=dict)
+
+    def everything(self, name: str) -> Iterator[Definition]:
+        """All that stands in the module of this name; what it imports counts where it is used."""
+        for bound, pieces in self.bound.items():
+            if not any(piece.only_import for piece in pieces):
+                yield Definition(name, bound)
+            for piece in pieces:
+                yield from (Definition(name, f"{bound}.{member}") for member in piece.members)
+
+
+def _module(name: str) -> _Module:
+    path = source_file(name)
+    if path is None:
+        raise LookupError(f"{name} has no source file")
+    return _parsed(name, path, _stamp(path))
+
+
+@cache
+def _parsed(name: str, path: Path, stamp: tuple[int, int]) -> _Module:
+    """A module as its source has it; its time and size (`stamp`) tell one state of the file from the next.
+
+    To take a source apart takes a hundred times as long as to read what was found then. It is kept in the cache by the
+    content of the source and of this file.
+    """
+    source = path.read_bytes()
+    inside = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    key = hashlib.sha256(b"\0".join([_own_source(), name.encode(), inside.encode(), source])).hexdigest()
+    kept = cache_folder() / "code" / f"{key}.json"
+    try:
+        return _packing().validate_json(kept.read_bytes())
+    except (OSError, ValidationError):
+        found = _taken_apart(source, inside)
+    with suppress(OSError, BenchError), replacing(kept) as partial:
+        partial.write_bytes(_packing().dump_json(found))
+    return found
+
+
+@cache
+def _packing() -> TypeAdapter[_Module]:
+    return TypeAdapter(_Module)
+
+
+@cache
+def _own_source() -> bytes:
+    return Path(__file__).read_bytes()
+
+
+def _taken_apart(source: bytes, inside: str) -> _Module:
+    module = _Module(inside)
+    pending = list(syntax_tree(source).body)
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.If) and _chain(node.test)[-1] == "TYPE_CHECKING":
+            pending = node.orelse + pending
+        elif isinstance(node, _Import):
+            for where, inner, alias in _imports(inside, node):
+                module.imports.append(where if inner is None or inner == "*" else f"{where}.{inner}")
+                if inner == "*":
+                    module.stars.append(where)
+                elif alias:
+                    item = _Piece(imports=((where, inner, alias),), only_import=True)
+                    module.bound.setdefault(alias, []).append(item)
+        elif not _is_docstring(node):
+            _take_statement(module, node)
+    return module
+
+
+def _take_statement(module: _Module, node: ast.stmt) -> None:
+    piece = _class(module, node) if isinstance(node, ast.ClassDef) else _piece(module, node)
+    if isinstance(node, _Function | ast.ClassDef):
+        names = [node.name]
+        if _hooks(node) or (isinstance(node, ast.ClassDef) and node.keywords):
+            module.effects.append(node.name)
+    else:
+        names = sorted(set().union(*map(_bound_here, _same_scope(node))))
+        if isinstance(node, ast.Assign | ast.AnnAssign) and names == ["_EXPORTS"] and node.value is not None:
+            module.exports = ast.literal_eval(node.value)
+        if _does_something(node) and ast.unparse(getattr(node, "test", ast.Constant(0))) != "__name__ == '__main__'":
+            names.append(f"<{len(module.effects)}>")
+            module.effects.append(names[-1])
+    for name in names:
+        module.bound.setdefault(name, []).append(piece)
+    for child in ast.walk(node):
+        if isinstance(child, ast.Lambda):
+            module.bound.setdefault(_lambda(child.lineno), []).append(_piece(module, ast.Expr(child)))
+
+
+def _does_something(node: ast.stmt) -> bool:
+    """Whether a statement does more than give something a name. (What gives a name counts where that is used.)"""
+    for child in _same_scope(node):
+        if isinstance(child, ast.Expr) and not isinstance(child.value, ast.Constant):
+            return True
+        if isinstance(child, ast.Subscript | ast.Attribute) and not isinstance(child.ctx, ast.Load):
+            return True
+        if isinstance(child, ast.Delete | ast.Assert | ast.Raise | ast.With):
+            return True
+    return False
+
+
+def _lambda(line: int) -> str:
+    return f"<lambda> at {line}"
+
+
+def _hooks(node: _Function | ast.ClassDef) -> list[ast.expr]:
+    """Decorators that may do something with a definition, such as register it."""
+    return [
+        item
+        for item in node.decorator_list
+        if _chain(item.func if isinstance(item, ast.Call) else item)[-1] not in _PLAIN
+    ]
+
+
+def _class(module: _Module, node: ast.ClassDef) -> _Piece:
+    """A class, its members apart."""
+    inner = [child for child in node.body if isinstance(child, _Function)]
+    rest = [child for child in node.body if not isinstance(child, _Function)]
+    piece = _piece(module, ast.ClassDef(node.name, node.bases, node.keywords, rest, node.decorator_list))
+    for child in inner:
+        member = _piece(module, child)
+        member.always = child.name.startswith(("__", "model_")) or bool(_hooks(child))
+        piece.members.setdefault(child.name, []).append(member)
+    piece.bases = tuple(_chain(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases)
+    return piece
+
+
+def _piece(module: _Module, node: ast.stmt) -> _Piece:
+    node = _Plain().visit(node)
+    imports = tuple(
+        part
+        for child in ast.walk(node)
+        if isinstance(child, _Import)
+        for part in _imports(module.inside, child)
+        if part[1] != "*"
+    )
+    outside = _uses(node) | {alias for _, _, alias in imports}
+    piece = _Piece(hashlib.sha256(_written(node).encode("utf-8", "surrogatepass")).hexdigest()[:32], imports=imports)
+    chains, words, texts, bases = set(), set(), set(), set()
+    for child in ast.walk(node):
+        if isinstance(child, ast.Attribute):
+            words.add(child.attr)
+            chain = _chain(child)
+            if chain[0] in outside and id(child) not in bases:
+                chains.add(chain)
+            bases.add(id(child.value))
+        elif isinstance(child, ast.Name):
+            if id(child) not in bases and child.id in outside:
+                chains.add((child.id,))
+        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
+            if child.value.isidentifier():
+                words.add(child.value)
+            if _NAMED.fullmatch(child.value):
+                texts.add(child.value)
+        elif isinstance(child, ast.MatchClass):
+            words.update(child.kwd_attrs)
+        elif isinstance(child, ast.Call):
+            piece.computed |= _is_computed(child)
+    piece.chains, piece.words, piece.texts = frozenset(chains), frozenset(words), frozenset(texts)
+    return piece
+
+
+def _is_computed(call: ast.Call) -> bool:
+    """Whether a call finds something by a name that the source does not show."""
+    called = _chain(call.func)[-1]
+    if called in {"getattr", "hasattr", "setattr", "delattr"}:
+        return len(call.args) < 2 or not isinstance(call.args[1], ast.Constant)
+    if called in {"import_module", "__import__", "attrgetter", "methodcaller"}:
+        return not all(isinstance(argument, ast.Constant) for argument in call.args)
+    return called in {"vars", "globals", "locals", "eval", "exec"}
+
+
+def _chain(node: ast.AST) -> tuple[str, ...]:
+    """The name that attributes are taken of, and these; an empty name where it is no name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return (node.id if isinstance(node, ast.Name) else "", *reversed(parts))
+
+
+class _Plain(ast.NodeTransformer):
+    """Takes out what says nothing of what code does."""
+
+    def __init__(self) -> None:
+        self.in_class = False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        # A decorator may look at annotations, as functools.singledispatch does.
+        if not _hooks(node):
+            node.returns = None
+            for argument in ast.walk(node.args):
+                if isinstance(argument, ast.arg):
+                    argument.annotation = None
+        return self._inside(node, in_class=False)
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return self._inside(node, in_class=True)
+
+    def _inside(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, *, in_class: bool) -> ast.AST:
+        around, self.in_class = self.in_class, in_class
+        node.body = [child for child in node.body if not _is_docstring(child)]
+        self.generic_visit(node)
+        self.in_class = around
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        # In a class it declares a field.
+        if self.in_class:
+            return self.generic_visit(node)
+        return self.visit(ast.Assign([node.target], node.value)) if node.value is not None else None
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        if isinstance(node.exc, ast.Call):
+            node.exc.args = [part for part in node.exc.args if not (isinstance(part, ast.JoinedStr) or _is_text(part))]
+        return self.generic_visit(node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        # Some versions of Python put an empty text between two values.
+        node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if _chain(node.func)[-1] == "Field":
+            node.keywords = [item for item in node.keywords if item.arg != "description"]
+        return self.generic_visit(node)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and _is_text(node.value)
+
+
+def _imports(inside: str, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | None, str]]:
+    """(module, name in it or None, name here) of each import; no name here for what `import a.b` loads beside `a`."""
+    for alias in node.names:
+        if isinstance(node, ast.ImportFrom):
+            where = node.module or ""
+            if node.level:
+                base = inside.split(".")
+                where = ".".join([*base[: len(base) - (node.level - 1)], *([where] if where else [])])
+            yield where, alias.name, alias.asname or alias.name
+        elif alias.asname:
+            yield alias.name, None, alias.asname
+        else:
+            top = alias.name.partition(".")[0]
+            yield top, None, top
+            yield alias.name, None, ""
+
+
+def _uses(node: ast.AST) -> set[str]:
+    """Names that a piece of code takes from outside itself."""
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Load) else set()
+    if isinstance(node, _Function | ast.Lambda):
+        inner = node.body if isinstance(node.body, list) else [node.body]
+        own = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+        for statement in inner:
+            for child in _same_scope(statement):
+                own.update(_bound_here(child))
+        for statement in inner:
+            for child in _same_scope(statement):
+                if isinstance(child, ast.Global):
+                    own -= set(child.names)
+        around = [node.args] if isinstance(node, ast.Lambda) else [node.args, *node.decorator_list, node.returns]
+        return (set().union(*map(_uses, inner)) - own).union(*(_uses(part) for part in around if part is not None))
+    if isinstance(node, _Comprehension):
+        targets = {name for part in node.generators for inner in ast.walk(part.target) for name in _bound_here(inner)}
+        return (set().union(*map(_uses, ast.iter_child_nodes(node))) - targets) | _uses(node.generators[0].iter)
+    return set().union(*map(_uses, ast.iter_child_nodes(node)))
+
+
+def _same_scope(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and those below it, without the inside of other functions, classes and comprehensions."""
+    yield node
+    if isinstance(node, _Function | ast.Lambda | ast.ClassDef):
+        return
+    for child in ast.iter_child_nodes(node):
+        if isinstance(node, _Comprehension):
+            # Only an assignment expression binds a name outside the comprehension.
+            yield from (inner for inner in ast.walk(child) if isinstance(inner, ast.NamedExpr))
+        else:
+            yield from _same_scope(child)
+
+
+def _bound_here(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, ast.NamedExpr):
+        yield node.target.id
+    elif isinstance(node, _Function | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+    elif (isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar)) and node.name:
+        yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest
+
+
+def _written(node: ast.AST) -> str:
+    """A tree as text: kinds and fields that are there, so that versions of Python agree on it."""
+    parts = [type(node).__name__]
+    for name, value in ast.iter_fields(node):
+        if name in _IGNORED or value is None or value == []:
+            continue
+        if isinstance(value, list):
+            inner = ",".join(_written(child) if isinstance(child, ast.AST) else repr(child) for child in value)
+            parts.append(f"{name}=[{inner}]")
+        else:
+            parts.append(f"{name}={_written(value) if isinstance(value, ast.AST) else repr(value)}")
+    return f"({' '.join(parts)})"
