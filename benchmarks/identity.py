@@ -291,8 +291,9 @@ GROWTH: dict[str, tuple[tuple[str, str | None, str], ...]] = {
         (
             "bench/metrics/measures.py",
             None,
-            "\n\ndef first(gold: GoldRanks, k: Counts) -> Values:\n    return np.where(gold.ranks[:, 0] == 1, 1.0, 0.0)\n\n\n"
-            'MEASURES += (Measure("first", "ranking", _K, "1 if the first tool is gold", "none", "x", ranked=first),)\n',
+            "\n\ndef first(gold: GoldRanks, k: Counts) -> Values:\n"
+            "    return np.where(gold.ranks[:, 0] == 1, 1.0, 0.0)\n\n\n"
+            'MEASURES += (Measure("first", "ranking", _K, "the first is gold", "none", "x", ranked=first),)\n',
         ),
     ),
     "a verb": (
