@@ -89,9 +89,15 @@ def definitions(module: str) -> list[Definition]:
     return [Definition(module, name) for name in _module(module).bound]
 
 
-def code_hash(*modules: str) -> str:
-    """sha256 over all definitions of modules, and what they reach."""
-    return reach([item for module in modules for item in definitions(module)]).hash()
+def reach_modules(*modules: str) -> Reached:
+    """All that modules hold and reach, for code that is not called by one name.
+
+    Raises:
+        LookupError: one has no source file.
+    """
+    roots = [item for module in modules for item in definitions(module)]
+    pieces = [piece for item in roots for piece in _module(item.module).bound[item.name]]
+    return reach(roots, called=[name for piece in pieces for name in piece.members])
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from bench.data.goldgroups import GoldGroups
 from bench.data.tables import TOOL_TEXTS, Template, Tool
 from bench.data.template import rendered
 from bench.errors import UsageError
-from bench.identity.reach import Definition, Reached, definition_of, definitions, reach
+from bench.identity.reach import Definition, Reached, definition_of, definitions, reach, reach_modules
 from bench.metrics.evaluate import evaluate, evaluate_groups, mean
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measure import Confidence, Measure, Metric, SetSizes
@@ -113,7 +113,7 @@ def template_hash(template: Template) -> str:
 @functools.cache
 def cut_hash() -> str:
     """sha256 over the code that turns rankings into tool sets."""
-    return reach(definitions("bench.evaluation.cut"), ("fit", "index", "rank"), _NO_PART).hash()
+    return reach_modules("bench.evaluation.cut").hash()
 
 
 @functools.cache

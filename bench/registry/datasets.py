@@ -38,7 +38,7 @@ from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
 from bench.data.units import judged_units, unit_sizes
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
-from bench.identity.reach import code_hash
+from bench.identity.reach import reach_modules
 from bench.specs.parameters import ParameterSet, check_parameters, short_spec, suggestion
 from bench.specs.spec import Spec, parse
 from bench.storage.locks import standing
@@ -311,7 +311,7 @@ def _key(entry: DatasetEntry, options: ParameterSet) -> str:
         manifest = (entry.folder / MANIFEST).read_bytes()
         return hashlib.sha256(options.model_dump_json().encode() + b"\n" + manifest).hexdigest()
     digest = hashlib.sha256(f"{FORMAT_VERSION}\n{options.model_dump_json()}\n{entry.card.model_dump_json()}".encode())
-    digest.update(code_hash(entry.module, *_STORING).encode())
+    digest.update(reach_modules(entry.module, *_STORING).hash().encode())
     for path in sorted(entry.folder.iterdir()):
         if path.is_file() and path.name != "card.toml" and path.suffix not in {".py", ".pyc"}:
             digest.update(path.name.encode())
@@ -322,7 +322,7 @@ def _key(entry: DatasetEntry, options: ParameterSet) -> str:
 def _drawn_key(entry: DatasetEntry, options: ParameterSet) -> str:
     """Hash of all that a drawn dataset is made from: its own tables, the distractors', options and code."""
     library = _library(options)
-    parts = [_key(entry, _own(entry, options)), options.model_dump_json(), code_hash("bench.data.libraries")]
+    parts = [_key(entry, _own(entry, options)), options.model_dump_json(), reach_modules("bench.data.libraries").hash()]
     if library.distractors:
         other = dataset_entry(library.distractors)
         parts.append(_key(other, other.own_options()()))

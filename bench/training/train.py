@@ -16,7 +16,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import SPLITS, Template
 from bench.errors import UsageError, require
 from bench.evaluation.machine import hardware, package_versions
-from bench.identity.reach import code_hash
+from bench.identity.reach import reach_modules
 from bench.models.files import model_folder
 from bench.models.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
 from bench.progress import QUIET, Progress
@@ -103,7 +103,7 @@ def train_model(
             template=text,
             examples=own.digest if own else "",
             others=trainer.revisions(),
-            code=[code_hash(__name__, found.__module__)],
+            code=[reach_modules(__name__, found.__module__).hash()],
         )
         work = out.with_name(f".{out.name}.training")
         state = run_loop(trainer, work, identity, progress)

@@ -16,7 +16,7 @@ from bench.data.gold import Gold
 from bench.data.tables import Split
 from bench.errors import DataError, UnavailableError, UsageError
 from bench.evaluation.leaks import LEAKED, Leaks, training_leaks
-from bench.identity.reach import closure, code_hash
+from bench.identity.reach import Reached, reach_modules
 from bench.models.encoders import Encoder
 from bench.models.trainingcard import TrainingCard, text_digest, tool_digest
 from bench.protocol import History, Library, Queries
@@ -310,6 +310,10 @@ def test_a_seed_that_no_generator_takes_is_refused(
         trained(lessons, tmp_path / "model", tiny_models["encoder"], seed=1 << 64)
 
 
+def modules_of(reached: Reached) -> set[str]:
+    return {item.module for item in reached.definitions}
+
+
 def test_what_a_training_is_identified_by_reaches_its_modules(
     lessons: Dataset,
     tmp_path: Path,
@@ -317,22 +321,24 @@ def test_what_a_training_is_identified_by_reaches_its_modules(
     monkeypatch: pytest.MonkeyPatch,
     cut_off: Callable[[str, int], None],
 ) -> None:
-    hashed: list[str] = []
+    hashed: list[Reached] = []
 
-    def seen(*modules: str) -> str:
-        hashed.extend(modules)
-        return code_hash(*modules)
+    def seen(*modules: str) -> Reached:
+        hashed.append(reach_modules(*modules))
+        return hashed[0]
 
-    monkeypatch.setattr(train, "code_hash", seen)
+    monkeypatch.setattr(train, "reach_modules", seen)
     cut_off("retriever", 0)
     with pytest.raises(KeyboardInterrupt):
         trained(lessons, tmp_path / "model", tiny_models["encoder"], epochs=1)
     parts = ("train", "loop", "checkpoints", "trainer", "retriever", "mining", "pretrained")
-    assert {f"bench.training.{part}" for part in parts} < set(closure(*hashed))
+    assert {f"bench.training.{part}" for part in parts} < modules_of(hashed[0])
 
 
 def test_every_module_of_the_training_is_part_of_an_identity() -> None:
     every = {f"bench.training.{path.stem}" for path in Path(train.__file__).parent.glob("[!_]*.py")}
-    assert every <= {name for kind in KINDS for name in closure(train.__name__, trainer_class(kind).__module__)}
+    kinds = [reach_modules(train.__name__, trainer_class(kind).__module__) for kind in KINDS]
+    assert every <= set().union(*map(modules_of, kinds))
     for kind, part in [("discriminator", "weak"), ("discriminator", "generated"), ("generator", "drafts")]:
-        assert f"bench.training.{part}" in closure(train.__name__, f"bench.training.{kind}")
+        reached = reach_modules(train.__name__, f"bench.training.{kind}")
+        assert f"bench.training.{part}" in modules_of(reached)
