@@ -37,7 +37,8 @@ class Odd(Method):
     def rank(self, queries, depth):
         self.batches += 1
         print("methods may print", flush=True)
-        if self.batches == 3 and not Path("go-on").exists():
+        # By a pattern: a file that the code names is a part of what the method is, which may not change meanwhile.
+        if self.batches == 3 and not any(Path().glob("go-*")):
             if self.end == "raises":
                 raise ConnectionError("the service is away")
             if self.end == "dies":

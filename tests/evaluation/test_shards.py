@@ -42,22 +42,17 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 
 
 @pytest.fixture(scope="module")
-def address(shared_cache: Path) -> Iterator[str]:
-    """Of a cluster with a node for this process, and two for others."""
-    with cluster(shared_cache, {"CPU": 0}, {"CPU": 1}, {"CPU": 1}) as made:
-        yield made.address
-        import ray
+def joined(shared_cache: Path) -> Iterator[Shards]:
+    """This process has joined a cluster with a node for it, and one for two others, and the cluster helps it.
 
-        ray.shutdown()
-
-
-@pytest.fixture
-def joined(address: str) -> None:
-    """This process has joined the cluster."""
-    import ray
-
-    if not ray.is_initialized():
-        ray.init(address=address, log_to_driver=False)
+    Once for all tests: each process that joins needs others of its own, which take seconds to begin.
+    """
+    with cluster(shared_cache, {"CPU": 0}, {"CPU": 2}) as made:
+        with session(offline=True), Cluster(made.address, load_dataset).helps(QUIET):
+            spread = active_spreader()
+            assert isinstance(spread, Shards)
+            yield spread
+        assert active_spreader() is None
 
 
 class Counted(CachedModel[str]):
@@ -99,7 +94,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow("a Ray cluster")
-def test_nodes_share_the_inputs_of_a_model(joined: None, folder: Path) -> None:
+def test_nodes_share_the_inputs_of_a_model(joined: Shards, folder: Path) -> None:
     spread = Shards({"num_cpus": 1}, ahead=2, offline=True, size=4)
     with spread_by(spread):
         rows = Counted(folder).rows()
@@ -112,7 +107,7 @@ def test_nodes_share_the_inputs_of_a_model(joined: None, folder: Path) -> None:
 
 
 @pytest.mark.slow("a Ray cluster")
-def test_an_encoder_gives_the_vectors_that_it_gives_alone(joined: None) -> None:
+def test_an_encoder_gives_the_vectors_that_it_gives_alone(joined: Shards) -> None:
     with session(cache=False):
         alone = Encoder(EMBEDDED).encode(TEXTS)
         spread = Shards({"num_cpus": 1}, ahead=1, offline=True, size=8)
@@ -125,7 +120,7 @@ def test_an_encoder_gives_the_vectors_that_it_gives_alone(joined: None) -> None:
 @pytest.mark.slow("a Ray cluster")
 @pytest.mark.parametrize("similarity", ["cosine", "l2"])
 def test_nodes_share_a_search_and_find_what_one_finds(
-    joined: None, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
+    joined: Shards, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dense, "_SPREAD", 1)
     monkeypatch.setattr(dense, "_SPREAD_QUERIES", 4)
@@ -160,7 +155,7 @@ def test_an_index_that_the_store_cannot_take_is_searched_here(monkeypatch: pytes
 
 
 @pytest.mark.slow("a Ray cluster")
-def test_what_nobody_begins_is_computed_here(joined: None, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_begins_is_computed_here(joined: Shards, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "_PATIENCE", 0.2)
     spread = Shards({"num_cpus": 1, "absent": 1}, ahead=3, offline=True, size=4)
     with spread_by(spread):
@@ -171,9 +166,18 @@ def test_what_nobody_begins_is_computed_here(joined: None, folder: Path, monkeyp
 
 
 @pytest.mark.slow("a Ray cluster")
-@pytest.mark.parametrize("fault", ["raises", "dies", "another"])
+def test_a_cluster_helps_the_models_of_a_process_that_trains(joined: Shards, folder: Path) -> None:
+    assert active_spreader() is joined
+    rows = Counted(folder).rows([str(number) for number in range(9000)])
+    assert rows[:, 0].max() == 4
+    assert joined.given >= 1
+
+
+# Those that die come last: no other test needs others in their place.
+@pytest.mark.slow("a Ray cluster")
+@pytest.mark.parametrize("fault", ["raises", "another", "dies"])
 def test_what_fails_elsewhere_is_computed_here(
-    joined: None, folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+    joined: Shards, folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each other process would take a second to begin and die, too.
     monkeypatch.setattr(shards, "_RETRIES", 0)
@@ -183,21 +187,6 @@ def test_what_fails_elsewhere_is_computed_here(
     assert rows[:, 0].tolist() == [len(text) for text in TEXTS]
     assert set(rows[:, 1].tolist()) == {float(os.getpid())}
     assert spread.ahead <= 1
-
-
-@pytest.mark.slow("a Ray cluster")
-def test_a_cluster_helps_the_models_of_a_process_that_trains(address: str, folder: Path) -> None:
-    import ray
-
-    # It joins the cluster itself.
-    ray.shutdown()
-    with Cluster(address, load_dataset).helps(QUIET):
-        spread = active_spreader()
-        assert isinstance(spread, Shards)
-        rows = Counted(folder).rows([str(number) for number in range(9000)])
-    assert active_spreader() is None
-    assert rows[:, 0].max() == 4
-    assert spread.given >= 1
 
 
 def test_training_with_a_cluster_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Workers find bench and the tests, and ask no network; none is started before there is something to do.
+#: Workers find bench and the tests, and ask no network; none is started before there is something to do, nor ended
+#: because it has nothing to do for a second: another takes three to begin.
 VARIABLES = {
     "BENCH_OFFLINE": "1",
     "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests"))),
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_enable_worker_prestart": "0",
+    "RAY_idle_worker_killing_time_threshold_ms": "600000",
     "RAY_prestart_worker_first_driver": "0",
 }
 

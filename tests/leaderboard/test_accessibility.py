@@ -37,15 +37,14 @@ def test_a_kind_of_page_is_right_wherever_it_is_opened(kind: str, full_site: Bui
         assert browser.find("h1").text
 
     # From the server: axe-core reads style sheets again, which a page that is a file may not.
+    opened(on_server(full_site, served, kind))
     for colours, width in (("light", 1280), ("dark", 390)):
         with checked(failed, f"axe-core, {colours} colours, {width} pixels"):
             browser.colours(colours)
             browser.window(width)
-            opened(on_server(full_site, served, kind))
             assert browser.find(".theme").is_displayed()
             assert browser.violations() == []
-    browser.colours("light")
-    browser.window(1280)
+    # As a file, it is dark and narrow from the first.
     opened(address(full_site, kind))
     assert browser.find(".theme").is_displayed()
     with_scripts = len(browser.all("main tbody tr"))
@@ -59,9 +58,8 @@ def test_a_kind_of_page_is_right_wherever_it_is_opened(kind: str, full_site: Bui
         browser.colours("dark", "print")
         # The inner width of a sheet of A4 on its side, in pixels of CSS.
         browser.window(1032)
-        opened(address(full_site, kind))
-        controls = browser.all("nav, button:not(thead *), select, input, .skip")
-        assert not [item.get_attribute("outerHTML") for item in controls if item.is_displayed()]
+        controls = browser.seen("nav, button:not(thead *), select, input, .skip")
+        assert not [item.get_attribute("outerHTML") for item in controls]
         assert browser.style("body", "backgroundColor") == "rgb(255, 255, 255)"
         assert browser.style("body", "color") == "rgb(0, 0, 0)"
         assert browser.overflow() <= 0
@@ -74,7 +72,7 @@ def test_a_kind_of_page_is_right_wherever_it_is_opened(kind: str, full_site: Bui
         assert len(browser.all("main tbody tr")) == with_scripts
         assert len(browser.find("main").text) > 60
         # What would do nothing is not there.
-        assert not [field for field in browser.all("main input, main select, main button") if field.is_displayed()]
+        assert not browser.seen("main input, main select, main button")
         if kind == "explorer":
             assert "needs JavaScript" in browser.find("noscript .warning").text
             assert browser.all("noscript a[href*='/r/'], noscript a[href^='../r/']")
