@@ -28,6 +28,7 @@ import ast
 import hashlib
 import os
 import re
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -142,8 +143,13 @@ def reach(
     for root in roots:
         if root.name not in _module(root.module).bound:
             raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
-    sources = _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in roots)}), frozenset(without))
-    words, texts, foreign = set(called), set[str](), set[str]()
+    with _ONE_AT_A_TIME:
+        return _reach(roots, set(called), frozenset(without), values)
+
+
+def _reach(roots: list[Definition], words: set[str], without: frozenset[str], values: Iterable[object]) -> Reached:
+    sources = _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in roots)}), without)
+    texts, foreign = set[str](), set[str]()
     seen, loaded, whole = set[Definition](), set[str](), set[str]()
     #: Members that nothing has named so far.
     waiting: dict[str, list[_Target]] = defaultdict(list)
@@ -370,6 +376,8 @@ class _Sources:
         return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+#: What was found is shared by threads, such as those that make the pages of a site.
+_ONE_AT_A_TIME = threading.Lock()
 _KEPT: dict[tuple[frozenset[str], frozenset[str]], _Sources] = {}
 
 

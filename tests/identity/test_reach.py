@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -397,3 +399,16 @@ def test_a_place_that_cannot_be_written_costs_time_alone(
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "file" / "cache"))
     files: dict[str, Any] = {"root.py": BASE, "other.py": OTHER}
     assert reached(files).hash() == reached(files).hash()
+
+
+def test_threads_find_the_same(reached: Callable[..., Reached], tmp_path: Path) -> None:
+    expected = reached({"root.py": BASE, "other.py": OTHER}).hash()
+    (root,) = tmp_path.glob("bench_reach_*")
+
+    def once(number: int) -> str:
+        # A file with another time has all be read again.
+        os.utime(root / "other.py", ns=(number, number))
+        return reach([Definition(f"{root.name}.root", "root")]).hash()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(once, range(200))) == {expected}
