@@ -249,8 +249,8 @@ class Runner:
             # Answers may be of either code.
             forget(batches)
             raise MethodError(
-                f"a file of {method.spec}, or a model that it uses, was edited while it ran; nothing is stored: run it "
-                "again."
+                f"a file of {method.spec} was edited while it ran (its code, a file beside it that the code names, or "
+                "a model), so nothing is stored: run it again, and have it write its own files in another folder."
             )
         oracle = is_oracle(method)
         leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))

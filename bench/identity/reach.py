@@ -35,6 +35,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -109,13 +110,11 @@ class Reached:
         texts: what is hashed: of each piece of code, and the values.
         definitions: where it lies.
         packages: the other packages that it uses, the standard library's modules among them.
-        words: attributes and identifiers in texts that stand in it.
     """
 
     texts: tuple[str, ...]
     definitions: frozenset[Definition]
     packages: frozenset[str]
-    words: frozenset[str]
 
     def hash(self) -> str:
         """sha256 over the texts."""
@@ -127,6 +126,7 @@ def reach(
     called: Iterable[str] = (),
     without: Iterable[str] = (),
     values: Iterable[object] = (),
+    named: Mapping[str, Definition] = MappingProxyType({}),
 ) -> Reached:
     """Follow what definitions use.
 
@@ -135,6 +135,7 @@ def reach(
         called: names of members that whoever uses the roots calls.
         without: what is neither hashed nor followed: modules, packages, and definitions (`module:name`).
         values: what counts besides, by its `repr`, in this order.
+        named: what a word stands for, where it stands in what is reached.
 
     Raises:
         LookupError: a root is not among the top-level names of its module, or the module has no source file.
@@ -144,10 +145,16 @@ def reach(
         if root.name not in _module(root.module).bound:
             raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
     with _ONE_AT_A_TIME:
-        return _reach(roots, set(called), frozenset(without), values)
+        return _reach(roots, set(called), frozenset(without), values, named)
 
 
-def _reach(roots: list[Definition], words: set[str], without: frozenset[str], values: Iterable[object]) -> Reached:
+def _reach(
+    roots: list[Definition],
+    words: set[str],
+    without: frozenset[str],
+    values: Iterable[object],
+    named: Mapping[str, Definition],
+) -> Reached:
     sources = _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in roots)}), without)
     texts, foreign = set[str](), set[str]()
     seen, loaded, whole = set[Definition](), set[str](), set[str]()
@@ -170,6 +177,8 @@ def _reach(roots: list[Definition], words: set[str], without: frozenset[str], va
             for word in said.words - words:
                 words.add(word)
                 targets += waiting.pop(word, ())
+                if word in named:
+                    targets.append(named[word])
             for name, always in said.members.items():
                 wanted = always or name in words or target.module in whole
                 (targets if wanted else waiting[name]).append(Definition(target.module, f"{target.name}.{name}"))
@@ -177,7 +186,7 @@ def _reach(roots: list[Definition], words: set[str], without: frozenset[str], va
                 loaded.add(module)
                 targets += sources.effects(module)
     counted = (*sorted(texts), *map(repr, values))
-    return Reached(counted, frozenset(seen), frozenset(foreign), frozenset(words))
+    return Reached(counted, frozenset(seen), frozenset(foreign))
 
 
 # Following ---------------------------------------------------------------------------------------------------------
@@ -365,11 +374,15 @@ class _Sources:
         assert path is not None
         place = path.parent / text
         paths = [place]
-        if not module.startswith("bench.") and place.is_dir():
-            paths = [each for each in sorted(place.rglob("*")) if each.suffix not in {".py", ".pyc"}]
+        if not module.startswith("bench."):
+            # What is not there yet may come.
+            self.files[place] = _stamp(place)
+            paths += [each for each in sorted(place.rglob("*")) if each.suffix not in {".py", ".pyc"}]
         for each in paths:
             if each.is_file():
                 yield f"{each.relative_to(path.parent).as_posix()} {self._hashed(each)}"
+            elif each.is_dir():
+                self.files[each] = _stamp(each)
 
     def _hashed(self, path: Path) -> str:
         self.files[path] = _stamp(path)

@@ -80,10 +80,9 @@ def _of_methods(kinds: Iterable[type[Method]]) -> Reached:
     try:
         for kind in kinds:
             _take_kind(kind, roots, values)
-        found = reach(roots, CALLED, _NO_PART, values)
         # A method that makes another text of a tool than the run's names its template.
-        roots += [definition_of(text) for name, text in TOOL_TEXTS.items() if name in found.words]
-        return reach(roots, CALLED, _NO_PART, values)
+        templates = {name: definition_of(text) for name, text in TOOL_TEXTS.items()}
+        return reach(roots, CALLED, _NO_PART, values, templates)
     except (LookupError, OSError, RecursionError, SyntaxError) as error:
         raise UsageError(
             f"the code of the method cannot be read, so that no result could be identified by it ({error}); save it "
