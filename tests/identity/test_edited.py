@@ -80,17 +80,3 @@ def test_a_file_that_is_edited_while_it_runs_gives_no_result(bench: Bench, monke
     forget(monkeypatch)
     Path("helper.py").write_text(HELPER)
     run(bench)
-
-
-def test_a_method_that_writes_a_file_of_its_own_beside_its_code_is_told(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # What it reads there is a part of what it is.
-    Path("helper.py").write_text(
-        "from pathlib import Path\nSIGN = 1\ndef before(method):\n"
-        "    Path(__file__).with_name('learnt.json').write_text('[1]')\n"
-    )
-    assert "have it write its own files in another folder" in run(bench, code=5).err
-    # In a new process it is what it is from then on.
-    forget(monkeypatch)
-    run(bench)
