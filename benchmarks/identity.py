@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from mutation import Mutant, mutants_of
+from mutation import mutants_of, planted
 
 ROOT = Path(__file__).resolve().parent.parent
 METHODS = ("bm25", "tgr", "ptr", "dense", "colt(epochs=2)")
@@ -156,14 +156,6 @@ class Copy:
         self._server.communicate()
 
 
-def planted(path: Path, mutant: Mutant) -> bytes:
-    """A file with a mutant in it."""
-    rows = path.read_bytes().split(b"\n")
-    row = rows[mutant.line - 1]
-    rows[mutant.line - 1] = row[: mutant.column] + mutant.new.encode() + row[mutant.end_column :]
-    return b"\n".join(rows)
-
-
 def mutants(copies: list[Copy], count: int, chance: random.Random) -> None:
     """The first table."""
     first = copies[0].asked(lines=True)
@@ -183,7 +175,7 @@ def mutants(copies: list[Copy], count: int, chance: random.Random) -> None:
             mutant = waiting.pop()
             path = copy.place / mutant.file
             original = path.read_bytes()
-            path.write_bytes(planted(path, mutant))
+            path.write_bytes(planted(original, mutant))
             said = copy.asked()
             path.write_bytes(original)
             if "failed" in said:

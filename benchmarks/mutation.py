@@ -155,6 +155,14 @@ def mutants_of(path: Path, lines: set[int]) -> list[Mutant]:
     return found
 
 
+def planted(source: bytes, mutant: Mutant) -> bytes:
+    """A file with a mutant in it."""
+    rows = source.split(b"\n")
+    row = rows[mutant.line - 1]
+    rows[mutant.line - 1] = row[: mutant.column] + mutant.new.encode() + row[mutant.end_column :]
+    return b"\n".join(rows)
+
+
 #: Imports what tests need of other packages, and nothing of bench, whose code is still to change; then forks a pytest
 #: for each line that it reads, `[arguments, file for its output, seconds]`, and answers with its exit code, null if it
 #: did not end in time.
@@ -230,10 +238,7 @@ class Checkout:
         """The test that fails on the mutant; `timeout` if it hangs, empty if it survives."""
         path = self.place / mutant.file
         original = path.read_bytes()
-        rows = original.split(b"\n")
-        row = rows[mutant.line - 1]
-        rows[mutant.line - 1] = row[: mutant.column] + mutant.new.encode() + row[mutant.end_column :]
-        self._replace(path, b"\n".join(rows))
+        self._replace(path, planted(original, mutant))
         try:
             failed = self.failing(tests, "-x")
         finally:

@@ -42,7 +42,7 @@ from pydantic import TypeAdapter, ValidationError
 from bench.errors import BenchError
 from bench.identity.sources import compiled_file, is_own, source_file
 from bench.identity.syntax import syntax_tree
-from bench.storage.paths import cache_folder, replacing
+from bench.storage.paths import cache_folder, replacing, sha256_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -91,15 +91,15 @@ def definitions(module: str) -> list[Definition]:
     return [Definition(module, name) for name in _module(module).bound]
 
 
-def reach_modules(*modules: str) -> Reached:
-    """All that modules hold and reach, for code that is not called by one name.
+def reach_modules(*modules: str, without: Iterable[str] = ()) -> Reached:
+    """All that modules hold and reach, for code that is not called by one name; `without` as for `reach`.
 
     Raises:
         LookupError: one has no source file.
     """
     roots = [item for module in modules for item in definitions(module)]
     pieces = [piece for item in roots for piece in _module(item.module).bound[item.name]]
-    return reach(roots, called=[name for piece in pieces for name in piece.members])
+    return reach(roots, [name for piece in pieces for name in piece.members], without)
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,10 @@ class Reached:
     Attributes:
         texts: what is hashed: of each piece of code, and the values.
         definitions: where it lies.
-        packages: the other packages that it uses, the standard library's modules among them.
     """
 
     texts: tuple[str, ...]
     definitions: frozenset[Definition]
-    packages: frozenset[str]
 
     def hash(self) -> str:
         """sha256 over the texts."""
@@ -156,20 +154,18 @@ def _reach(
     named: Mapping[str, Definition],
 ) -> Reached:
     sources = _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in roots)}), without)
-    texts, foreign = set[str](), set[str]()
+    texts = set[str]()
     seen, loaded, whole = set[Definition](), set[str](), set[str]()
     #: Members that nothing has named so far.
     waiting: dict[str, list[_Target]] = defaultdict(list)
     targets: list[_Target] = [target for root in roots for target in sources.resolved(root)]
     while targets:
         target = targets.pop()
-        if isinstance(target, str):
-            foreign.add(target.partition(".")[0])
-        elif isinstance(target, _Whole):
+        if isinstance(target, _Whole):
             if target.module not in whole and (found := sources.found(target.module)) is not None:
                 whole.add(target.module)
                 targets += found.everything(target.module)
-        elif target not in seen and not sources.is_out(target):
+        elif isinstance(target, Definition) and target not in seen and not sources.is_out(target):
             seen.add(target)
             said = sources.said(target)
             texts.add(said.text)
@@ -186,7 +182,7 @@ def _reach(
                 loaded.add(module)
                 targets += sources.effects(module)
     counted = (*sorted(texts), *map(repr, values))
-    return Reached(counted, frozenset(seen), frozenset(foreign))
+    return Reached(counted, frozenset(seen))
 
 
 # Following ---------------------------------------------------------------------------------------------------------
@@ -288,25 +284,32 @@ class _Sources:
 
     def _resolved(self, item: Definition) -> tuple[_Target, ...]:
         """A name at the top of a module, followed through imports; nothing for a builtin, and for what is not there."""
+        return self._followed(item, set())
+
+    def _followed(self, item: Definition, tried: set[Definition]) -> tuple[_Target, ...]:
+        # Packages import from each other: `from . import core` in the package that `core` lies in.
         module = self.found(item.module)
-        if module is None:
+        if module is None or item in tried:
             return ()
+        tried.add(item)
         pieces = module.bound.get(item.name)
         if pieces is not None:
             if len(pieces) == 1 and pieces[0].only_import:
                 ((where, name, _),) = pieces[0].imports
-                return self.imported(where, name)
+                return self._imported(where, name, tried)
             return (item,)
-        if item.name in module.exports:
-            return self.resolved(Definition(module.exports[item.name], item.name))
-        return next(filter(None, (self.resolved(Definition(star, item.name)) for star in module.stars)), ())
+        places = [module.exports[item.name]] if item.name in module.exports else module.stars
+        return next(filter(None, (self._followed(Definition(place, item.name), tried) for place in places)), ())
 
     def imported(self, where: str, name: str | None) -> tuple[_Target, ...]:
         """What `import where`, or `from where import name`, gives."""
+        return self._imported(where, name, set())
+
+    def _imported(self, where: str, name: str | None, tried: set[Definition]) -> tuple[_Target, ...]:
         module = where if name is None else f"{where}.{name}"
         if not self.counts(where):
             return (module,)
-        found = self.resolved(Definition(where, name)) if name is not None else ()
+        found = self._followed(Definition(where, name), tried) if name is not None else ()
         if not found and (binary := compiled_file(module)) is not None:
             return (f"{module} {self._hashed(binary)}",)
         return found or ((_Whole(module),) if name is None or self.found(module) is not None else ())
@@ -355,7 +358,7 @@ class _Sources:
             for name, inner in piece.members.items():
                 members[name] = any(member.always for member in inner) or self._is_open(item)
             for text in sorted(piece.texts):
-                texts += self._content(item.module, text)
+                texts += self._content(item, text)
                 if not item.module.startswith("bench.") and self.found(text) is not None:
                     targets.append(_Whole(text))
         if "." in item.name:
@@ -368,13 +371,16 @@ class _Sources:
             return target if isinstance(target, str) else "a module"
         return target.name if self.is_out(target) else " ".join(piece.text for piece in self.pieces(target))
 
-    def _content(self, module: str, text: str) -> Iterator[str]:
-        """A file beside a module, or all those in a folder beside an author's, that a text names."""
-        path = source_file(module)
+    def _content(self, item: Definition, text: str) -> Iterator[str]:
+        """A file beside a module that a text names, or all in a folder beside an author's.
+
+        What a script does when it is run names folders, too, such as that of its results; these do not count.
+        """
+        path = source_file(item.module)
         assert path is not None
         place = path.parent / text
         paths = [place]
-        if not module.startswith("bench.") and place.is_dir():
+        if not item.module.startswith("bench.") and not item.name.startswith("<") and place.is_dir():
             paths = [each for each in sorted(place.rglob("*")) if each.suffix not in {".py", ".pyc"}]
         for each in paths:
             if each.is_file():
@@ -382,7 +388,7 @@ class _Sources:
 
     def _hashed(self, path: Path) -> str:
         self.files[path] = _stamp(path)
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return sha256_of(path)
 
 
 #: What was found is shared by threads, such as those that make the pages of a site.

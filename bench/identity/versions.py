@@ -60,15 +60,16 @@ def method_code(method: Method) -> Reached:
             source of a method cannot be read.
     """
     kinds = sorted({type(part) for part in methods_of(method)}, key=lambda kind: (kind.__module__, kind.__qualname__))
+    code = _of_methods(kinds)
     for kind in kinds:
-        own = _of_methods([kind]).hash()
+        own = (code if len(kinds) == 1 else _of_methods([kind])).hash()
         loaded = getattr(kind, "loaded", None)
         if _LOADED.setdefault(loaded if isinstance(loaded, FunctionType) else kind, own) != own:
             raise UsageError(
                 f"{kind.__module__}, or a module that it imports, was edited after this process had imported it, so "
                 "that the old code would run under the name of the new; start the process (or the notebook) again."
             )
-    return _of_methods(kinds)
+    return code
 
 
 #: Class or function of a method -> the hash of its code when it was first asked for.
@@ -112,7 +113,7 @@ def template_hash(template: Template) -> str:
 @functools.cache
 def cut_hash() -> str:
     """sha256 over the code that turns rankings into tool sets."""
-    return reach_modules("bench.evaluation.cut").hash()
+    return reach_modules("bench.evaluation.cut", without=_NO_PART).hash()
 
 
 @functools.cache

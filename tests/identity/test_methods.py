@@ -252,8 +252,7 @@ def write(folder: Path, texts: Mapping[str, str]) -> None:
 def hashed(interpreter: Interpreter, tmp_path: Path) -> Callable[[str], str]:
     """The hash of a method in the test's folder, found by a fresh process."""
     # Without compiled files: Python takes one for that of a source of the same second and size.
-    alone = {"PYTHONDONTWRITEBYTECODE": "1"}
-    return lambda spec: interpreter(HASH, spec, folder=tmp_path, path=(ROOT,), **alone).stdout
+    return lambda spec: interpreter(HASH, spec, folder=tmp_path, path=(ROOT,), PYTHONDONTWRITEBYTECODE="1").stdout
 
 
 def test_a_helper_s_change_is_another_id(hashed: Callable[[str], str], tmp_path: Path) -> None:

@@ -202,6 +202,13 @@ FOLLOWED: dict[str, Files] = {
         "root.py": "from . import fast\ndef root():\n    return fast.used()\n",
         "fast.so": "1",
     },
+    "a package that imports from itself": {
+        "root.py": "import PACKAGE as p\ndef root():\n    return p.other.used(), p.name_of_none\n",
+        "__init__.py": "from . import other\nfrom .more import *\n",
+        "more.py": "from PACKAGE import *\nfrom .again import *\n",
+        "again.py": "from .more import *\n",
+        "other.py": "from . import root\n" + USED,
+    },
     "a pattern": {
         "root.py": "from .other import Kind\ndef root(x):\n    match x:\n        case Kind(size=2): return 3\n",
         "other.py": "class Kind:\n    @property\n    def size(self): return 1\n",
@@ -356,6 +363,14 @@ def test_what_may_change_something_counts(reached: Callable[..., Reached], file:
     assert reached(files).hash() != reached({**files, file: files[file].replace(old, new, 1)}).hash()
 
 
+def test_where_a_script_stores_its_results_does_not_count(reached: Callable[..., Reached]) -> None:
+    files = {
+        "root.py": "import bench\ndef root():\n    return 1\nbench.run(root, results='kept')\n",
+        "kept/a.json": "1",
+    }
+    assert reached(files).hash() == reached({**files, "kept/a.json": "2"}).hash()
+
+
 def test_line_ends_do_not_count(reached: Callable[..., Reached]) -> None:
     files = {"root.py": BASE, "other.py": OTHER}
     assert reached(files).hash() == reached({name: text.replace("\n", "\r\n") for name, text in files.items()}).hash()
@@ -372,11 +387,6 @@ def test_what_no_python_can_read_is_an_error(reached: Callable[..., Reached]) ->
         reached({"root.py": "from .other import x\ndef root():\n    return x\n", "other.py": "this is no Python"})
     with pytest.raises(LookupError, match="no top-level definition 'root'"):
         reached({"root.py": "pass\n"})
-
-
-def test_the_other_packages_that_code_uses_are_named(reached: Callable[..., Reached]) -> None:
-    root = "import json\nimport numpy as np\nfrom scipy import sparse\ndef root():\n    return np.ones(3), sparse.eye\n"
-    assert reached({"root.py": root}).packages == {"numpy", "scipy"}
 
 
 def test_what_was_found_is_kept_by_content_and_a_damaged_cache_costs_time_alone(
