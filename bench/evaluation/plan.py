@@ -117,7 +117,7 @@ def method_hash(method: Method) -> str:
     The methods and models it is built of take part with all of theirs.
     """
     specs = [str(part.full_spec) for part in methods_of(method)]
-    return _sha256({"specs": specs, "revisions": revisions(method), "code": method_code(method).hash()})
+    return _sha256({"specs": specs, "revisions": revisions(method), "code": method_code(method)})
 
 
 #: The version of the rules that a ranking depends on: what a method may see, depth, ties, text. Protocol 2.0 changed

@@ -264,7 +264,7 @@ class Runner:
                 full_spec=str(method.full_spec),
                 hash=method_hash(method),
                 revisions=checked_revisions(method),
-                code=method_code(method).hash(),
+                code=method_code(method),
                 oracle=oracle,
                 needs_llm=needs_llm(method),
                 marks=[Mark.stated(mark, sentence) for mark, sentence in marks.items()],

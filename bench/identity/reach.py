@@ -29,6 +29,7 @@ import hashlib
 import os
 import re
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -36,6 +37,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -102,21 +104,55 @@ def reach_modules(*modules: str, without: Iterable[str] = ()) -> Reached:
     return reach(roots, [name for piece in pieces for name in piece.members], without)
 
 
-@dataclass(frozen=True)
 class Reached:
-    """What some roots reach.
+    """What some roots reach (see `reach`); it is followed when it is asked for."""
 
-    Attributes:
-        texts: what is hashed: of each piece of code, and the values.
-        definitions: where it lies.
-    """
+    def __init__(
+        self,
+        roots: Iterable[Definition],
+        called: Iterable[str],
+        without: Iterable[str],
+        values: Iterable[object],
+        named: Mapping[str, Definition],
+    ) -> None:
+        self._roots, self._called, self._without = list(roots), set(called), frozenset(without)
+        self._values, self._named = [repr(value) for value in values], dict(named)
 
-    texts: tuple[str, ...]
-    definitions: frozenset[Definition]
+    @property
+    def definitions(self) -> frozenset[Definition]:
+        """Where the code lies."""
+        with _ONE_AT_A_TIME:
+            _, found = _reach(self._sources(), self._roots, self._called, self._named)
+        return found
 
     def hash(self) -> str:
-        """sha256 over the texts."""
-        return hashlib.sha256("\0".join(self.texts).encode("utf-8", "surrogatepass")).hexdigest()
+        """sha256 over the code and the values.
+
+        It is kept in the cache with the state of all files that it was found from, and stands while that does.
+
+        Raises:
+            LookupError: a root is not among the top-level names of its module, or the module has no source file.
+        """
+        asked = [sorted(self._roots), sorted(self._called), sorted(self._without), self._values, self._named]
+        key = hashlib.sha256(b"\0".join([_own_source(), __file__.encode(), repr(asked).encode()])).hexdigest()
+        with _ONE_AT_A_TIME:
+            answer = _kept(_Answer, key)
+            if answer is None or not answer.stands():
+                sources = self._sources()
+                texts, _ = _reach(sources, self._roots, self._called, self._named)
+                counted = "\0".join([*sorted(texts), *self._values]).encode("utf-8", "surrogatepass")
+                answer = _Answer(
+                    hashlib.sha256(counted).hexdigest(),
+                    {**sources.files, **sources.folders},
+                    sources.places,
+                    sources.own,
+                )
+                if answer.is_settled():
+                    _keep(_Answer, key, answer)
+            return answer.hash
+
+    def _sources(self) -> _Sources:
+        return _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in self._roots)}), self._without)
 
 
 def reach(
@@ -134,26 +170,18 @@ def reach(
         without: what is neither hashed nor followed: modules, packages, and definitions (`module:name`).
         values: what counts besides, by its `repr`, in this order.
         named: what a word stands for, where it stands in what is reached.
-
-    Raises:
-        LookupError: a root is not among the top-level names of its module, or the module has no source file.
     """
-    roots = list(roots)
-    for root in roots:
-        if root.name not in _module(root.module).bound:
-            raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
-    with _ONE_AT_A_TIME:
-        return _reach(roots, set(called), frozenset(without), values, named)
+    return Reached(roots, called, without, values, named)
 
 
 def _reach(
-    roots: list[Definition],
-    words: set[str],
-    without: frozenset[str],
-    values: Iterable[object],
-    named: Mapping[str, Definition],
-) -> Reached:
-    sources = _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in roots)}), without)
+    sources: _Sources, roots: list[Definition], called: set[str], named: Mapping[str, Definition]
+) -> tuple[set[str], frozenset[Definition]]:
+    """The texts of all code that is reached, and where it lies."""
+    for root in roots:
+        if root.name not in _module(root.module).bound:
+            raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
+    words = set(called)
     texts = set[str]()
     seen, loaded, whole = set[Definition](), set[str](), set[str]()
     #: Members that nothing has named so far.
@@ -181,8 +209,7 @@ def _reach(
             for module in {target.module, *said.loads} - loaded:
                 loaded.add(module)
                 targets += sources.effects(module)
-    counted = (*sorted(texts), *map(repr, values))
-    return Reached(counted, frozenset(seen))
+    return texts, frozenset(seen)
 
 
 # Following ---------------------------------------------------------------------------------------------------------
@@ -226,9 +253,12 @@ class _Sources:
 
     def __init__(self, packages: frozenset[str], without: frozenset[str]) -> None:
         self.packages, self.without = packages, without
-        #: Where each module of an author lies that was looked for, and the time and size of each file that was read.
+        #: Where each module of an author lies that was looked for, whose code it is, and the state of each file that was
+        #: read. The folders are those in which another file might be read if it came.
         self.places: dict[str, Path | None] = {}
-        self.files: dict[Path, tuple[int, int]] = {}
+        self.own: dict[str, bool] = {}
+        self.files: dict[Path, _Stamp] = {}
+        self.folders: dict[Path, _Stamp] = {}
         self.found, self.effects = cache(self._found), cache(self._effects)
         self.resolved, self.said, self.is_out = cache(self._resolved), cache(self._said), cache(self._is_out)
 
@@ -240,7 +270,10 @@ class _Sources:
     def counts(self, module: str) -> bool:
         """Whether a module's code is ours or the author's."""
         top = module.partition(".")[0]
-        return top in self.packages or is_own(top)
+        if top in self.packages:
+            return True
+        self.own[top] = is_own(top)
+        return self.own[top]
 
     def _is_out(self, item: Definition) -> bool:
         places = {item.module, f"{item.module}:{item.name}", *_around(item.module)}
@@ -256,7 +289,12 @@ class _Sources:
         if path is None:
             return None
         self.files[path] = _stamp(path)
+        self._look_in(path.parent)
         return _module(module)
+
+    def _look_in(self, folder: Path) -> None:
+        if folder not in self.folders:
+            self.folders[folder] = _stamp(folder)
 
     def _effects(self, module: str) -> tuple[_Target, ...]:
         """What importing a module does, and the packages around it, and all that they import."""
@@ -379,9 +417,12 @@ class _Sources:
         path = source_file(item.module)
         assert path is not None
         place = path.parent / text
+        self._look_in(place.parent)
         paths = [place]
         if not item.module.startswith("bench.") and not item.name.startswith("<") and place.is_dir():
             paths = [each for each in sorted(place.rglob("*")) if each.suffix not in {".py", ".pyc"}]
+            for inner in (place, *(each for each in paths if each.is_dir())):
+                self._look_in(inner)
         for each in paths:
             if each.is_file():
                 yield f"{each.relative_to(path.parent).as_posix()} {self._hashed(each)}"
@@ -403,12 +444,64 @@ def _sources(packages: frozenset[str], without: frozenset[str]) -> _Sources:
     return kept
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+#: When a file or a folder was changed, when anything of it was, and its size.
+_Stamp = tuple[int, int, int]
+
+
+def _stamp(path: Path) -> _Stamp:
     try:
         status = os.stat(path)
     except FileNotFoundError:
-        return 0, -1
-    return status.st_mtime_ns, status.st_size
+        return 0, 0, -1
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size
+
+
+# What is kept from one process to the next ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A hash, with all that it was found from, as it was then."""
+
+    hash: str
+    files: dict[Path, _Stamp]
+    places: dict[str, Path | None]
+    own: dict[str, bool]
+
+    def stands(self) -> bool:
+        """Whether nothing of it has changed."""
+        same = all(_stamp(path) == stamp for path, stamp in self.files.items())
+        same = same and all(is_own(name) == own for name, own in self.own.items())
+        return same and all(source_file(name) == path for name, path in self.places.items())
+
+    def is_settled(self) -> bool:
+        """Whether a file that is changed after this would show it: times have steps."""
+        return max((max(stamp[:2]) for stamp in self.files.values()), default=0) < time.time_ns() - 2_000_000_000
+
+
+_K = TypeVar("_K")
+
+
+@cache
+def _packing(kind: type[_K]) -> TypeAdapter[_K]:
+    return TypeAdapter(kind)
+
+
+def _kept_as(key: str) -> Path:
+    return cache_folder() / "code" / f"{key}.json"
+
+
+def _kept(kind: type[_K], key: str) -> _K | None:
+    try:
+        return _packing(kind).validate_json(_kept_as(key).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def _keep(kind: type[_K], key: str, value: _K) -> None:
+    """A place that cannot be written costs time alone."""
+    with suppress(OSError, BenchError), replacing(_kept_as(key)) as partial:
+        partial.write_bytes(_packing(kind).dump_json(value))
 
 
 # What a module says ------------------------------------------------------------------------------------------------
@@ -478,8 +571,8 @@ def _module(name: str) -> _Module:
 
 
 @cache
-def _parsed(name: str, path: Path, stamp: tuple[int, int]) -> _Module:
-    """A module as its source has it; its time and size (`stamp`) tell one state of the file from the next.
+def _parsed(name: str, path: Path, stamp: _Stamp) -> _Module:
+    """A module as its source has it; `stamp` tells one state of the file from the next.
 
     To take a source apart takes a hundred times as long as to read what was found then. It is kept in the cache by the
     content of the source and of this file.
@@ -487,19 +580,11 @@ def _parsed(name: str, path: Path, stamp: tuple[int, int]) -> _Module:
     source = path.read_bytes()
     inside = name if path.name == "__init__.py" else name.rpartition(".")[0]
     key = hashlib.sha256(b"\0".join([_own_source(), name.encode(), inside.encode(), source])).hexdigest()
-    kept = cache_folder() / "code" / f"{key}.json"
-    try:
-        return _packing().validate_json(kept.read_bytes())
-    except (OSError, ValidationError):
+    found = _kept(_Module, key)
+    if found is None:
         found = _taken_apart(source, inside)
-    with suppress(OSError, BenchError), replacing(kept) as partial:
-        partial.write_bytes(_packing().dump_json(found))
+        _keep(_Module, key, found)
     return found
-
-
-@cache
-def _packing() -> TypeAdapter[_Module]:
-    return TypeAdapter(_Module)
 
 
 @cache

@@ -52,17 +52,17 @@ _DECLARATIONS = ("bench.data.tables", "bench.metrics.measure")
 _PLACES = ("bench.storage", "bench.models.encoders", "bench.models.cache", "bench.session")
 
 
-def method_code(method: Method) -> Reached:
-    """The code of a method and of the methods it is built of.
+def method_code(method: Method) -> str:
+    """sha256 over the code of a method and of the methods it is built of.
 
     Raises:
         UsageError: a file was edited after this process had imported it: what runs is not what the file says. Or the
             source of a method cannot be read.
     """
     kinds = sorted({type(part) for part in methods_of(method)}, key=lambda kind: (kind.__module__, kind.__qualname__))
-    code = _of_methods(kinds)
+    code = _methods_hash(kinds)
     for kind in kinds:
-        own = (code if len(kinds) == 1 else _of_methods([kind])).hash()
+        own = code if len(kinds) == 1 else _methods_hash([kind])
         loaded = getattr(kind, "loaded", None)
         if _LOADED.setdefault(loaded if isinstance(loaded, FunctionType) else kind, own) != own:
             raise UsageError(
@@ -76,19 +76,28 @@ def method_code(method: Method) -> Reached:
 _LOADED: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 
 
-def _of_methods(kinds: Iterable[type[Method]]) -> Reached:
-    roots, values = [definition_of(item) for item in _GIVEN], list[object]()
+def _methods_hash(kinds: list[type[Method]]) -> str:
     try:
-        for kind in kinds:
-            _take_kind(kind, roots, values)
-        # A method that makes another text of a tool than the run's names its template.
-        templates = {name: definition_of(text) for name, text in TOOL_TEXTS.items()}
-        return reach(roots, CALLED, _NO_PART, values, templates)
+        return of_methods(kinds).hash()
     except (LookupError, OSError, RecursionError, SyntaxError) as error:
         raise UsageError(
             f"the code of the method cannot be read, so that no result could be identified by it ({error}); save it "
             "in a .py file."
         ) from None
+
+
+def of_methods(kinds: Iterable[type[Method]]) -> Reached:
+    """What the code of methods reaches.
+
+    Raises:
+        LookupError: the source of one cannot be found.
+    """
+    roots, values = [definition_of(item) for item in _GIVEN], list[object]()
+    for kind in kinds:
+        _take_kind(kind, roots, values)
+    # A method that makes another text of a tool than the run's names its template.
+    templates = {name: definition_of(text) for name, text in TOOL_TEXTS.items()}
+    return reach(roots, CALLED, _NO_PART, values, templates)
 
 
 def _take_kind(kind: type[Method], roots: list[Definition], values: list[object]) -> None:

@@ -15,7 +15,7 @@ from kit.interpreter import Interpreter
 from kit.once import Once
 from kit.results import of_this_run
 
-from bench.identity.versions import CALLED, _of_methods
+from bench.identity.versions import CALLED, of_methods
 from bench.protocol import Method
 from bench.protocol.method import OracleMethod
 from bench.registry.methods import method_class, method_names
@@ -122,7 +122,7 @@ def ran(once: Once, shared_cache: Path) -> dict[str, dict[str, list[list[str]]]]
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_whatever_a_method_runs_is_hashed(ran: dict[str, dict[str, list[list[str]]]], name: str) -> None:
     kinds = [method_class(other) for other in method_names() if method_class(other).__module__ in ran[name]["kinds"]]
-    reached = _of_methods([kind for kind in kinds if kind.__module__ in ran[name]["kinds"]])
+    reached = of_methods([kind for kind in kinds if kind.__module__ in ran[name]["kinds"]])
     covered = {(item.module, item.name) for item in reached.definitions}
     missing = []
     for module, qualified in ran[name]["ran"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bench.identity import reach as bench_reach
 from bench.identity.reach import Definition, Reached, reach
 from bench.storage.paths import cache_folder
 
@@ -384,22 +386,97 @@ def test_what_is_hashed_is_not_run(reached: Callable[..., Reached], text: str) -
 
 def test_what_no_python_can_read_is_an_error(reached: Callable[..., Reached]) -> None:
     with pytest.raises(SyntaxError):
-        reached({"root.py": "from .other import x\ndef root():\n    return x\n", "other.py": "this is no Python"})
+        reached(
+            {"root.py": "from .other import x\ndef root():\n    return x\n", "other.py": "this is no Python"}
+        ).hash()
     with pytest.raises(LookupError, match="no top-level definition 'root'"):
-        reached({"root.py": "pass\n"})
+        reached({"root.py": "pass\n"}).hash()
 
 
-def test_what_was_found_is_kept_by_content_and_a_damaged_cache_costs_time_alone(
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of a test are as old as those of a checkout are: what was found from new ones is not kept."""
+    now = time.time_ns
+    monkeypatch.setattr("bench.identity.reach.time.time_ns", lambda: now() + 10**10)
+
+
+def test_what_was_found_is_kept_and_a_damaged_cache_costs_time_alone(
     reached: Callable[..., Reached], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    files = {"root.py": BASE, "other.py": OTHER}
-    first = reached(files).hash()
+    later(monkeypatch)
+    found = reached({"root.py": BASE, "other.py": OTHER})
+    first = found.hash()
     kept = sorted((cache_folder() / "code").glob("*.json"))
-    assert len(kept) == 3
+    assert len(kept) == 3 + 1, "three modules, and the answer"
     for path in kept:
         path.write_text("{" + path.read_text()[: path.stat().st_size // 2])
-    assert reached(files).hash() == first
+    assert found.hash() == first
+
+
+def test_an_answer_is_asked_for_once(
+    reached: Callable[..., Reached], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    followed: list[object] = []
+    follow = bench_reach._reach
+    monkeypatch.setattr(bench_reach, "_reach", lambda *given: followed.append(given) or follow(*given))
+    found = reached({"root.py": BASE, "other.py": OTHER})
+    # A file of this moment may change once more without another time.
+    assert found.hash() == found.hash()
+    assert len(followed) == 2
+    later(monkeypatch)
+    assert found.hash() == found.hash() == found.hash()
+    assert len(followed) == 3
+
+
+#: Code that reads files beside it, and imports what may be there.
+DATA_ROOT = (
+    "from .other import used\nfrom pathlib import Path\n"
+    "def root():\n    here = Path(__file__).parent\n"
+    "    names = ['words.txt', 'lists/deep/words.txt', 'held']\n"
+    "    return extra, used(), [here / name for name in names]\n"
+)
+COMES = {"root.py": "try:\n    from . import extra\nexcept ImportError:\n    extra = None\n" + DATA_ROOT}
+
+
+@pytest.mark.parametrize(
+    "change",
+    {
+        "a file of the same size and time": lambda place: rewritten(place / "other.py", "return 1", "return 2"),
+        "a module that comes": lambda place: (place / "extra.py").write_text("X = 1\n"),
+        "a data file that comes": lambda place: (place / "words.txt").write_text("more"),
+        "a file in a folder that comes": lambda place: written(place / "lists" / "deep" / "words.txt"),
+        "a file in a folder that is there": lambda place: written(place / "held" / "inner" / "words.txt"),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_a_kept_answer_does_not_outlive_what_it_was_found_from(
+    reached: Callable[..., Reached],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: tuple[str, Callable[[Path], object]],
+) -> None:
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    later(monkeypatch)
+    found = reached({**COMES, "other.py": USED, "held/inner/a.txt": "a"})
+    before = found.hash()
+    assert found.hash() == before
+    change[1](next(tmp_path.glob("bench_reach_*")))
+    # As in another process, which has only what is kept.
+    bench_reach._KEPT.clear()
+    bench_reach._parsed.cache_clear()
+    assert found.hash() != before
+
+
+def rewritten(path: Path, old: str, new: str) -> None:
+    times = path.stat().st_mtime_ns
+    path.write_text(path.read_text().replace(old, new))
+    os.utime(path, ns=(times, times))
+
+
+def written(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("words")
 
 
 def test_a_place_that_cannot_be_written_costs_time_alone(
