@@ -25,17 +25,20 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # What runs is hashed ------------------------------------------------------------------------------------------------
 
 #: For each spec, in a process of its own: the functions of bench that fitting, indexing and ranking run, by module and
-#: qualified name, and the classes of the methods that it is built of.
+#: qualified name, and the classes of the methods that it is built of. The embedded encoder is loaded once for all; what
+#: that runs counts for each that encodes.
 RAN = """
 import json, os, sys, traceback
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
+from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import History, Library, Queries
 from bench.protocol.parts import methods_of, preflight, reveal
 from bench.registry import build_method
 from bench.session import session
 import sentence_transformers, torch  # takes long, and is none of bench
+torch.set_num_threads(1)  # others would be lost in the processes that fork
 tools = [
     Tool(f"t{i}", word, f"Does {word}.", "c", "p", (Parameter("id", "string", "An id."),), '{"id": 1}')
     for i, word in enumerate("mail road train".split())
@@ -49,24 +52,31 @@ library = Library.of(dataset, "description")
 rows = dataset.rows("test")
 history = History.of(dataset, library, rows)
 
-def ran(spec):
-    method = build_method(spec)
-    preflight(method, library, history)
+def noted(run):
+    # The functions of bench that it runs.
     seen = set()
     def note(frame, event, argument):
         module = frame.f_globals.get("__name__", "")
         if event == "call" and module.startswith("bench."):
             seen.add((module, frame.f_code.co_qualname))
-    with session(cache=False):
-        reveal(method, dataset.gold.take(rows))
-        asked = Queries.of(dataset, rows)
-        sys.setprofile(note)
+    sys.setprofile(note)
+    run()
+    sys.setprofile(None)
+    return seen
+
+def ran(spec):
+    method = build_method(spec)
+    preflight(method, library, history)
+    reveal(method, dataset.gold.take(rows))
+    asked = Queries.of(dataset, rows)
+    def run():
         method.fit(history)
         method.index(library)
         method.rank(asked, 3)
         if hasattr(method, "recommend"):
             method.recommend(asked)
-        sys.setprofile(None)
+    seen = noted(run)
+    seen |= encodes if encodes & seen & {("bench.models.encoders", "Encoder.encode")} else set()
     return {"ran": sorted(seen), "kinds": sorted({type(part).__module__ for part in methods_of(method)})}
 
 def apart(spec):
@@ -86,7 +96,10 @@ def apart(spec):
     assert not isinstance(answer, str), answer
     return answer
 
-print(json.dumps({name: apart(spec) for name, spec in json.loads(sys.argv[1]).items()}))
+with session(cache=False):
+    encodes = noted(lambda: Encoder(EMBEDDED).encode(["a text"]))
+    found = {name: apart(spec) for name, spec in json.loads(sys.argv[1]).items()}
+print(json.dumps(found))
 """
 #: Methods that rank without a model that must be trained first, and without something to ask.
 _NEEDY = {"rerank", "toolrerank", "toolrerank-oracle", "http", "command", "mcp", "rankgpt"}
