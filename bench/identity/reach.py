@@ -253,8 +253,8 @@ class _Sources:
 
     def __init__(self, packages: frozenset[str], without: frozenset[str]) -> None:
         self.packages, self.without = packages, without
-        #: Where each module of an author lies that was looked for, whose code it is, and the state of each file that was
-        #: read. The folders are those in which another file might be read if it came.
+        #: Where each module of an author lies that was looked for, whose code it is, and the state of each file that
+        #: was read. The folders are those in which another file might be read if it came.
         self.places: dict[str, Path | None] = {}
         self.own: dict[str, bool] = {}
         self.files: dict[Path, _Stamp] = {}
