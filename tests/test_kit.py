@@ -173,15 +173,18 @@ LEFT = "Left to `make test-all`: 4 slow tests (3 of simulations, 1 of a browser)
 def suite(tmp_path: Path) -> Callable[..., str]:
     """A small suite that is run with options; what pytest says."""
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["kit.selection"]\n')
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow(what): needs long\naddopts = -p no:anyio\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow(what): needs long\n")
     (tmp_path / "test_suite.py").write_text(SUITE)
 
     def suite(*options: str) -> str:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+        # Each process would take a second to load plugins that are installed and have no part in this.
+        environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(TESTS)}
+        several = ["-p", "xdist"] if "-n" in options else []
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:bench", *options],
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *several, *options],
             cwd=tmp_path,
-            env={**environment, "PYTHONPATH": str(TESTS)},
+            env=environment,
             capture_output=True,
             text=True,
             check=True,

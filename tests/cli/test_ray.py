@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.clusters import VARIABLES, Cluster, cluster
+from kit.clusters import VARIABLES, Cluster, cluster, lean
 from kit.grids import alive, files, manifests, soon
 from kit.searchservice import Service
 
@@ -79,6 +79,15 @@ class Large(Plain):
 
 class Unclear(Plain):
     resources = {"num_cpus": "many"}
+"""
+
+#: As `python -m bench`, with fewer of Ray's helpers.
+LEAN = """
+import sys
+from bench.__main__ import main
+from kit.clusters import lean
+with lean():
+    sys.exit(main())
 """
 
 
@@ -278,10 +287,10 @@ def test_workers_end_with_the_command_and_the_same_one_goes_on(
     Path("odd.py").write_text(ODD)
     grid = ["run", "-m", "random", "-m", "odd:WaitsAnywhere", "-d", "starter", "--limit", "8", "--ray", "local"]
     grid += ["--results", str(tmp_path / "results")]
-    # What goes on after the one is ended by the other: a cluster takes long to begin.
-    for sent in (signal.SIGKILL, signal.SIGINT):
+    # What goes on after the one is ended by the other: a cluster takes long to begin, and longest as users begin it.
+    for sent, program in ((signal.SIGKILL, ("-m", "bench")), (signal.SIGINT, ("-c", LEAN))):
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench", *grid],
+            [sys.executable, *program, *grid],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             # A shell in the background has its children ignore Ctrl-C.
@@ -297,6 +306,7 @@ def test_workers_end_with_the_command_and_the_same_one_goes_on(
         assert time.monotonic() - started < 60
         Path(f"waiting-{worker}").unlink()
     Path("go-on").touch()
-    first, second = bench(*grid, "--json").json
+    with lean():
+        first, second = bench(*grid, "--json").json
     assert first["manifest"]["method"]["spec"] == "random"
     assert second["manifest"]["method"]["spec"] == "odd:WaitsAnywhere"

@@ -19,7 +19,7 @@ from bench.evaluation import shards
 from bench.evaluation.cluster import Cluster
 from bench.evaluation.shards import Shards, compute_shard
 from bench.models.cache import CachedModel, Row
-from bench.models.encoders import EMBEDDED, Encoder
+from bench.models.encoders import Encoder
 from bench.models.shards import active_spreader, spread_by
 from bench.progress import QUIET, Progress
 from bench.protocol.method import Similarity
@@ -43,11 +43,11 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 
 @pytest.fixture(scope="module")
 def joined(shared_cache: Path) -> Iterator[Shards]:
-    """This process has joined a cluster with a node for it, and one for two others, and the cluster helps it.
+    """This process has joined a cluster with a node for one other, and the cluster helps it.
 
     Once for all tests: each process that joins needs others of its own, which take seconds to begin.
     """
-    with cluster(shared_cache, {"CPU": 0}, {"CPU": 2}) as made:
+    with cluster(shared_cache, {"CPU": 1}) as made:
         with session(offline=True), Cluster(made.address, load_dataset).helps(QUIET):
             spread = active_spreader()
             assert isinstance(spread, Shards)
@@ -107,12 +107,13 @@ def test_nodes_share_the_inputs_of_a_model(joined: Shards, folder: Path) -> None
 
 
 @pytest.mark.slow("a Ray cluster")
-def test_an_encoder_gives_the_vectors_that_it_gives_alone(joined: Shards) -> None:
+def test_an_encoder_gives_the_vectors_that_it_gives_alone(joined: Shards, tiny_models: dict[str, str]) -> None:
+    encoder = tiny_models["encoder"]
     with session(cache=False):
-        alone = Encoder(EMBEDDED).encode(TEXTS)
+        alone = Encoder(encoder).encode(TEXTS)
         spread = Shards({"num_cpus": 1}, ahead=1, offline=True, size=8)
         with spread_by(spread):
-            shared = Encoder(EMBEDDED).encode(TEXTS)
+            shared = Encoder(encoder).encode(TEXTS)
     assert spread.given >= 1
     np.testing.assert_allclose(shared, alone, atol=1e-5)
 
@@ -196,7 +197,7 @@ def test_training_with_a_cluster_that_is_not_there_is_told(tmp_path: Path, capsy
     assert not (tmp_path / "model").exists()
 
 
-def test_little_work_latencies_and_endpoints_stay_here(folder: Path) -> None:
+def test_little_work_latencies_and_endpoints_stay_here(folder: Path, tiny_models: dict[str, str]) -> None:
     class Elsewhere:
         def rows(self, model: CachedModel[Any], inputs: Any, progress: Progress) -> Any:
             raise AssertionError("spread")
@@ -206,7 +207,7 @@ def test_little_work_latencies_and_endpoints_stay_here(folder: Path) -> None:
 
     with spread_by(Shards({"num_cpus": 1}, ahead=2, offline=True, size=len(TEXTS))):
         assert len(Counted(folder).rows()) == len(TEXTS)
-    encoder = Encoder(EMBEDDED)
+    encoder = Encoder(tiny_models["encoder"])
     encoder.encode(TEXTS[:1])
     with spread_by(Elsewhere()), uncached_queries():
         assert len(encoder.encode(TEXTS[1:2])) == 1

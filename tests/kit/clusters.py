@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+STARTS = Path(__file__).with_name("raystarts.py")
 #: Workers find bench and the tests, and ask no network; none is started before there is something to do, nor ended
 #: because it has nothing to do for a second: another takes three to begin.
 VARIABLES = {
@@ -21,6 +22,34 @@ VARIABLES = {
     "RAY_idle_worker_killing_time_threshold_ms": "600000",
     "RAY_prestart_worker_first_driver": "0",
 }
+
+
+@contextmanager
+def lean() -> Iterator[None]:
+    """Nodes that start in the block do without those of Ray's helpers that no task needs.
+
+    Those are the log monitor, the autoscaler and the dashboard. Each takes a second of a core to start, as does what
+    Ray runs before each worker; `raystarts` does that, and stands for the dashboard's agent, which a node must have.
+    """
+    from ray._private import services
+    from ray._private.node import Node
+
+    start = services.start_ray_process
+    ray = Path(services.RAY_PATH)
+    replaced = [str(ray / place) for place in ("_private/workers/setup_worker.py", "dashboard/agent.py")]
+
+    def light(command: list[str], process_type: str, **options: Any) -> Any:
+        if process_type == "raylet":
+            for program in replaced:
+                assert any(program in word for word in command), f"Ray's nodes start no {program} any more"
+                command = [word.replace(program, str(STARTS)) for word in command]
+        return start(command, process_type, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("start_log_monitor", "start_monitor", "start_api_server"):
+            patch.setattr(Node, name, lambda self, **_: None)
+        patch.setattr(services, "start_ray_process", light)
+        yield
 
 
 @contextmanager
@@ -51,8 +80,7 @@ class Cluster:
 
     def add(self, size: dict[str, float]) -> None:
         """Start a node; `size` in the names of `ray.nodes()`."""
-        first = self._cluster.head_node is None
-        with pytest.MonkeyPatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch, lean():
             for name, value in self._variables.items():
                 patch.setenv(name, value)
             # Workers begin where their node did.
@@ -61,8 +89,6 @@ class Cluster:
                 num_cpus=size["CPU"],
                 resources={name: value for name, value in size.items() if name != "CPU"},
                 object_store_memory=80_000_000,
-                include_log_monitor=False,
-                **({"include_dashboard": False, "no_monitor": True} if first else {}),
             )
 
     def lose(self, worker: int) -> None:
