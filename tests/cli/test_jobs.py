@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import pytest
 from kit.grids import alive, files, manifests, soon
 
 from bench.results.store import Result, find_results
+from bench.storage.paths import results_folder
 
 ROOT = Path(__file__).parents[2]
 Bench = Callable[..., Any]
 
-#: A method that does what its name says when it comes to its third batch.
+#: A method that does what its name says when it comes to the third batch.
 ODD = """
 import os, signal, time
 from pathlib import Path
@@ -38,13 +40,14 @@ class Odd(Method):
         self.batches += 1
         print("methods may print", flush=True)
         # By a pattern: a file that the code names is a part of what the method is, which may not change meanwhile.
-        if self.batches == 3 and not any(Path().glob("go-*")):
+        # A run that goes on begins with this batch.
+        if queries.rows[0] == 16 and not any(Path().glob("go-*")):
             if self.end == "raises":
                 raise ConnectionError("the service is away")
             if self.end == "dies":
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.end == "waits":
-                Path(f"waiting-{os.getpid()}").touch()
+                Path(f"waiting-{os.getpid()}-{self.batches}").touch()
                 time.sleep(60)
         codes = np.arange(self.size)
         return top_k(np.array([(row * codes) % 7 for row in queries.rows], dtype=float), depth)
@@ -65,6 +68,10 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Methods from the working folder are forgotten after the test."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "odd", raising=False)
+
+
+def ended(process: int) -> bool:
+    return not alive(process)
 
 
 def test_two_jobs_give_the_bytes_of_one(bench: Bench, tmp_path: Path) -> None:
@@ -110,26 +117,30 @@ def test_checks_come_first_for_all_cells(bench: Bench) -> None:
     assert "already exists, and --overwrite is never" in said.err
 
 
-@pytest.mark.parametrize(
-    "sent", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow("processes"))]
-)
-def test_workers_end_with_the_command_and_the_same_one_goes_on(bench: Bench, sent: signal.Signals) -> None:
+def test_workers_end_with_the_command_and_the_same_one_goes_on(bench: Bench) -> None:
     Path("odd.py").write_text(ODD)
     grid = ["run", "-m", "odd:Waits", "-m", "random", "-d", "starter", "--jobs", "2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench", *grid],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        # A shell in the background has its children ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    worker = int(soon(lambda: [path.name for path in Path().glob("waiting-*")])[0].removeprefix("waiting-"))
-    assert alive(worker)
-    process.send_signal(sent)
-    assert process.wait(60) in (130, -sent)
-    soon(lambda: not alive(worker), 20)
+    # What goes on after the one is ended by the next: each process takes a second to begin.
+    for sent in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench", *grid],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # A shell in the background has its children ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        (waits,) = soon(lambda: list(Path().glob("waiting-*")))
+        worker, batches = map(int, waits.name.split("-")[1:])
+        # Only the first one is asked for the two batches before.
+        assert batches == (3 if sent == signal.SIGINT else 1)
+        soon(lambda: list(results_folder().glob("starter/random-*/manifest.json")))
+        assert alive(worker)
+        process.send_signal(sent)
+        assert process.wait(60) in (130, -sent)
+        soon(partial(ended, worker), 20)
+        waits.unlink()
     Path("go-on").touch()
     waited = bench(*grid, "--json").json[0]["manifest"]
     assert waited["method"]["spec"] == "odd:Waits"
