@@ -59,12 +59,13 @@ from bench.text import told
 from bench.traffic.traffic import read_traffic
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Of each reader; those that run a whole command take fewer.
-EXAMPLES, FEW = 60, 25
+#: Of each reader; those that run a whole command take fewer, and those that run twelve the fewest.
+EXAMPLES, FEW, FEWEST = 60, 25, 15
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 bounded = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 few = settings(bounded, max_examples=FEW)
+fewest = settings(bounded, max_examples=FEWEST)
 
 # Changes ------------------------------------------------------------------------------------------------------------
 
@@ -603,12 +604,14 @@ class Stored:
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     folder = tmp_path_factory.mktemp("stored")
     results = ("--results", str(folder / "results"))
+    # Each example reads them by twelve commands, most of which take as long as there are rows.
+    few_queries = ("-d", "starter", "--limit", "12", "-q")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BENCH_CACHE", str(folder / "cache"))
         patch.setenv("BENCH_DEBUG", "1")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            assert run(["run", "-m", "bm25", "-d", "starter", "-q", *results]) == 0
-            assert run(["run", "-m", "random", "-d", "starter", "--repeats", "2", "-q", *results]) == 0
+            assert run(["run", "-m", "bm25", *few_queries, *results]) == 0
+            assert run(["run", "-m", "random", *few_queries, "--repeats", "2", *results]) == 0
             assert run(["bless", "bm25@starter", "--out", str(folder / "base.json"), *results]) == 0
     found = folder / "results" / "starter"
     (single,), (repeated,) = found.glob("bm25-*"), found.glob("random-*")
@@ -669,7 +672,7 @@ def test_results(name: str, stored: Stored, debugging: None) -> None:
     whole = stored.repeated if name == REPEATS else stored.single
     valid = (whole / name).read_bytes()
 
-    @few
+    @fewest
     @given(TABLE_CHANGES if name.endswith(".parquet") else files(json.loads(valid), as_json))
     def check(change: Any) -> None:
         read_by_all(stored, name, change)
