@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -15,11 +13,19 @@ from typing import Any, TypeAlias
 
 import pytest
 from kit.chatserver import Body, ChatServer, hang, status
+from kit.forked import Forked
 
 Bench = Callable[..., Any]
 Answer: TypeAlias = Callable[[str], str | None]
 
-ROOT = Path(__file__).resolve().parents[2]
+#: The command in a process of its own, in batches of eight queries.
+COMMAND = """
+import sys
+from bench.__main__ import run
+from bench.writing import writer
+writer.BATCH = 8
+sys.exit(run(sys.argv[1:]))
+"""
 
 TOOLS = {
     "post": {
@@ -203,12 +209,12 @@ def test_a_pick_that_cannot_be_read_drops_the_query(said: str, write: Bench, mod
 
 def test_a_model_that_always_picks_the_first_passes_rarely(write: Bench, model: Model) -> None:
     model.change = lambda prompt: None if is_writing(prompt) else '{"numbers": [1]}'
-    found = write("--single", "70", "--pairs", "0", "--chains", "10", "--no-tool", "20", "--json").json["kinds"]
+    found = write("--single", "28", "--pairs", "0", "--chains", "5", "--no-tool", "8", "--json").json["kinds"]
     # One of eight by chance.
-    assert 0 < found["single"]["kept"] < 20
+    assert 0 < found["single"]["kept"] < 9
     assert found["chain"]["kept"] == 0
-    assert found["no-tool"]["kept"] < 10
-    assert found["single"]["dropped"]["not_picked"] == 70 - found["single"]["kept"]
+    assert found["no-tool"]["kept"] < 4
+    assert found["single"]["dropped"]["not_picked"] == 28 - found["single"]["kept"]
 
 
 def test_a_model_that_always_says_none_keeps_only_queries_without_a_tool(
@@ -322,12 +328,12 @@ def test_a_killed_run_goes_on_from_the_journal(
     chat_server.faults.extend([None] * 10)
     chat_server.fault = hang()
     given = ["data", "write-queries", "office", "--llm", "some-model", "--output", str(tmp_path / "queries.jsonl")]
-    running = subprocess.Popen([sys.executable, "-m", "bench", *given, *NUMBERS], cwd=ROOT)
-    while len(chat_server.requests) < 11 and running.poll() is None:
+    running = Forked(COMMAND, *given, *NUMBERS)
+    while len(chat_server.requests) < 11 and not running.ended:
         time.sleep(0.02)
-    assert running.poll() is None
-    running.kill()
-    running.wait()
+    assert not running.ended
+    running.signal(signal.SIGKILL)
+    assert running.wait()[0] == -signal.SIGKILL
     assert not (tmp_path / "queries.jsonl").exists()
     chat_server.fault = None
     said = write(*NUMBERS, "--json").json
@@ -338,20 +344,18 @@ def test_a_killed_run_goes_on_from_the_journal(
 
 def test_ctrl_c_leaves_what_was_kept(model: Model, chat_server: ChatServer, rows: Rows, tmp_path: Path) -> None:
     # A whole batch is written and checked, and the next one waits.
-    chat_server.faults.extend([None] * 128)
+    chat_server.faults.extend([None] * 16)
     chat_server.fault = hang()
     given = ["data", "write-queries", "office", "--llm", "some-model", "--output", str(tmp_path / "queries.jsonl")]
-    more = ["--single", "70", "--pairs", "0", "--chains", "0", "--no-tool", "0"]
-    running = subprocess.Popen(
-        [sys.executable, "-m", "bench", *given, *more], cwd=ROOT, stderr=subprocess.PIPE, text=True
-    )
-    while len(chat_server.requests) < 129 and running.poll() is None:
+    more = ["--single", "14", "--pairs", "0", "--chains", "0", "--no-tool", "0"]
+    running = Forked(COMMAND, *given, *more)
+    while len(chat_server.requests) < 17 and not running.ended:
         time.sleep(0.02)
-    running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=30)
-    assert running.returncode == 130, told
-    assert "64 queries that were kept so far are in" in told
-    assert len(rows()) == 64
+    running.signal(signal.SIGINT)
+    code, _, told = running.wait()
+    assert code == 130, told
+    assert "8 queries that were kept so far are in" in told
+    assert len(rows()) == 8
 
 
 def test_more_queries_ask_only_for_the_new_ones(write: Bench, model: Model) -> None:
