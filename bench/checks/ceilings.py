@@ -19,7 +19,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,11 +90,14 @@ def ceilings(dataset: Dataset, template: Template | None = None, asked: NDArray[
     texts = _codes(query.text for query in queries)
     own = list(range(len(dataset.tools)))
     read = (own, alone) if dataset.gold.groups is not None else (tools, texts)
-    found = []
-    for name in ("recall", "ndcg", "pass"):
-        for k in CUTOFFS:
-            bounds = [_best(name, k, gold, *codes) for codes in ((own, alone), (read[0], alone), read)]
-            found.append(Ceiling(f"{name}@{k}", *bounds))
+    variants = ((own, alone), (read[0], alone), read)
+    metrics = [(name, k) for name in ("recall", "ndcg", "pass") for k in CUTOFFS]
+    columns: list[list[float]] = []
+    for place, codes in enumerate(variants):
+        # Where all texts differ, they lower nothing.
+        same = variants.index(codes)
+        columns.append(columns[same] if same < place else _best(metrics, gold, *codes))
+    found = [Ceiling(f"{name}@{k}", *bounds) for (name, k), *bounds in zip(metrics, *columns, strict=True)]
     same_gold = _groups(texts, [frozenset(row) for row in gold])
     meeting = [[dataset.tool_codes[tool] for tool in query.meeting] for query in queries]
     sizes = np.bincount(tools)
@@ -132,39 +135,77 @@ def _per_text(gold: Iterable[int], tools: Sequence[int]) -> Counter[int]:
     return Counter(tools[tool] for tool in gold)
 
 
-def _best(name: str, k: int, gold: Sequence[Mapping[int, int]], tools: Sequence[int], queries: Sequence[int]) -> float:
-    """The best mean of a metric if tools and queries with equal codes cannot be told apart."""
+def _best(
+    metrics: Sequence[tuple[str, int]],
+    gold: Sequence[Mapping[int, int]],
+    tools: Sequence[int],
+    queries: Sequence[int],
+) -> list[float]:
+    """The best mean of each metric (name, cut-off) if tools and queries with equal codes cannot be told apart."""
     if not gold:
-        return math.nan
-    sizes = np.bincount(tools)
+        return [math.nan] * len(metrics)
+    sizes: list[int] = np.bincount(tools).tolist()
     groups: defaultdict[int, list[Mapping[int, int]]] = defaultdict(list)
     for code, row in zip(queries, gold, strict=True):
         groups[code].append(row)
-    best = _best_pass if name == "pass" else _best_sum
-    return math.fsum(best(name, k, rows, tools, sizes) for rows in groups.values()) / len(gold)
+    # Most queries share their text with none, and their gold's texts with no tool: those of equal grades are alike.
+    plain: Counter[tuple[int, ...]] = Counter()
+    shared = []
+    for rows in groups.values():
+        if len(rows) == 1 and all(sizes[tools[tool]] == 1 for tool in rows[0]):
+            plain[tuple(sorted(rows[0].values(), reverse=True))] += 1
+        else:
+            shared.append(rows)
+    means = []
+    for name, k in metrics:
+        best = _best_pass if name == "pass" else _best_sum
+        sums = [best(name, k, rows, tools, sizes) for rows in shared]
+        for grades, count in plain.items():
+            sums += [_plain(name, k, grades)] * count
+        # Exact before it is rounded, so that the order of the queries is nothing to it.
+        means.append(math.fsum(sums) / len(gold))
+    return means
+
+
+def _plain(name: str, k: int, grades: tuple[int, ...]) -> float:
+    """The largest value of a query whose gold tools, of these grades from the highest, can all be told apart."""
+    if name == "pass":
+        return float(len(grades) <= k)
+    discounts = _discounts(name, k)
+    ideal = _ideal(grades, discounts) if name == "ndcg" else 0.0
+    gains = [grade / ideal for grade in grades] if name == "ndcg" else [1 / len(grades)] * len(grades)
+    return math.fsum(map(mul, gains, discounts))
+
+
+def _discounts(name: str, k: int) -> list[float]:
+    return [1 / math.log2(place + 1) for place in range(1, k + 1)] if name == "ndcg" else [1.0] * k
+
+
+def _ideal(grades: Iterable[int], discounts: Sequence[float]) -> float:
+    return math.fsum(map(mul, grades, discounts))
 
 
 def _best_sum(
-    name: str, k: int, rows: Sequence[Mapping[int, int]], tools: Sequence[int], sizes: NDArray[np.int64]
+    name: str, k: int, rows: Sequence[Mapping[int, int]], tools: Sequence[int], sizes: Sequence[int]
 ) -> float:
     """The largest sum of recall or ndcg over queries that get one ranking."""
-    discounts = [1 / math.log2(place + 1) for place in range(1, k + 1)] if name == "ndcg" else [1.0] * k
+    discounts = _discounts(name, k)
     gains: defaultdict[int, float] = defaultdict(float)
     for row in rows:
         if name == "ndcg":
-            ideal = math.fsum(map(math.prod, zip(sorted(row.values(), reverse=True), discounts, strict=False)))
+            ideal = _ideal(sorted(row.values(), reverse=True), discounts)
             worth = {tool: grade / ideal for tool, grade in row.items()}
         else:
             worth = dict.fromkeys(row, 1 / len(row))
         for tool, gain in worth.items():
             gains[tools[tool]] += gain
-    expected = sorted(((gain / sizes[code], int(sizes[code])) for code, gain in gains.items()), reverse=True)
+    expected = sorted(((gain / sizes[code], sizes[code]) for code, gain in gains.items()), reverse=True)
     places = [gain for gain, size in expected for _ in range(min(size, k))][:k]
-    return math.fsum(gain * weight for gain, weight in zip(places, discounts, strict=False))
+    return math.fsum(map(mul, places, discounts))
 
 
 def _best_pass(
-    name: str, k: int, rows: Sequence[Mapping[int, int]], tools: Sequence[int], sizes: NDArray[np.int64]
+    name: str, k: int, rows: Sequence[Mapping[int, int]], tools: Sequence[int], sizes: Sequence[int]
 ) -> float:
     """A bound of the sum of pass over queries that get one ranking: sets that do not fit into k do not pass together.
 
@@ -175,23 +216,28 @@ def _best_pass(
         sets[frozenset(row)] += _chance(k, row, tools, sizes)
     if len(sets) > _MOST_SETS:
         return math.fsum(sets.values())
-    return max(
-        math.fsum(sets[one] for one in chosen)
-        for count in range(len(sets) + 1)
-        for chosen in combinations(sets, count)
-        if _needed(chosen, tools) <= k
-    )
+    return _most([(_per_text(one, tools), chance) for one, chance in sets.items() if chance], k)
 
 
-def _needed(sets: Sequence[frozenset[int]], tools: Sequence[int]) -> int:
-    """The fewest tools without which one of the sets has no chance: of each text as many as the set with most of it."""
-    most: Counter[int] = Counter()
-    for one in sets:
-        most |= _per_text(one, tools)
-    return most.total()
+def _most(sets: Sequence[tuple[Counter[int], float]], k: int) -> float:
+    """The largest sum of the chances of sets that fit into k together, each with how many of it have each text."""
+    best = 0.0
+    # What is taken, and the fewest tools without which one of it has no chance: of each text as many as the set with
+    # most of it.
+    waiting: list[tuple[int, list[float], Counter[int]]] = [(0, [], Counter())]
+    while waiting:
+        after, taken, needed = waiting.pop()
+        best = max(best, math.fsum(taken))
+        for place in range(after, len(sets)):
+            texts, chance = sets[place]
+            joined = needed | texts
+            # More sets need no fewer tools.
+            if joined.total() <= k:
+                waiting.append((place + 1, [*taken, chance], joined))
+    return best
 
 
-def _chance(k: int, gold: Mapping[int, int], tools: Sequence[int], sizes: NDArray[np.int64]) -> float:
+def _chance(k: int, gold: Mapping[int, int], tools: Sequence[int], sizes: Sequence[int]) -> float:
     """The chance that all gold tools are among k, if of each text as many tools are drawn as is best.
 
     Of `size` tools with one text, m are gold; n of them drawn at random hold all m with the chance
@@ -199,7 +245,7 @@ def _chance(k: int, gold: Mapping[int, int], tools: Sequence[int], sizes: NDArra
     """
     best = [1.0] + [0.0] * k
     for code, m in _per_text(gold, tools).items():
-        size = int(sizes[code])
+        size = sizes[code]
         # Fewer than m do not hold all of them.
         drawn = [(n, math.comb(size - m, n - m) / math.comb(size, n)) for n in range(m, min(size, k) + 1)]
         best = [

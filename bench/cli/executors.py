@@ -9,7 +9,6 @@ import click
 from bench.cli.options import F
 from bench.data.dataset import Dataset
 from bench.errors import UsageError
-from bench.evaluation.cluster import Cluster, import_ray
 from bench.evaluation.executors import Executor, Processes
 from bench.specs.spec import Spec
 
@@ -42,5 +41,7 @@ def chosen_executor(jobs: int, address: str | None, load: Callable[[Spec], Datas
         return Processes(jobs) if jobs > 1 else None
     if jobs > 1:
         raise UsageError("--ray takes as many cells at a time as the cluster has room for: give no --jobs with it.")
+    from bench.evaluation.cluster import Cluster, import_ray  # most runs have no cluster
+
     import_ray()
     return Cluster(address, load)

@@ -125,37 +125,39 @@ def rows_from(tables: dict[str, pa.Table]) -> Tables:
     """Rows from the four tables, as `arrow_tables` makes them."""
     gold: dict[str, dict[str, int]] = {}
     any_of: dict[str, dict[str, tuple[str, ...]]] = {}
-    for query, tool, grade, others in zip(*(tables["gold"][name].to_pylist() for name in _GOLD.names), strict=True):
+    for query, tool, grade, others in zip(*_columns(tables["gold"], _GOLD.names), strict=True):
         gold.setdefault(query, {})[tool] = grade
         if others:
             any_of.setdefault(query, {})[tool] = tuple(others)
+    # By columns, since a dictionary for each row takes longer than all else.
+    sliced = [name for name in tables["queries"].column_names if name.startswith(SLICE_PREFIX)]
+    slices = [name.removeprefix(SLICE_PREFIX) for name in sliced]
+    asked = zip(*_columns(tables["queries"], [*_QUERIES.names, *sliced]), strict=True)
+    library = dict(zip(_TOOLS.names, _columns(tables["tools"], _TOOLS.names), strict=True))
+    library["parameters"] = [tuple([Parameter(**own) for own in row]) for row in library["parameters"]]
     return Tables(
-        tools=[_tool(row) for row in tables["tools"].to_pylist()],
+        # The columns are in the order of the fields.
+        tools=[Tool(*row) for row in zip(*library.values(), strict=True)],
         queries=[
             Query(
-                row["query_id"],
-                row["text"],
-                gold.get(row["query_id"], {}),
-                row["split"],
-                {
-                    key.removeprefix(SLICE_PREFIX): value
-                    for key, value in row.items()
-                    if key.startswith(SLICE_PREFIX) and value is not None
-                },
-                row["group"],
-                any_of.get(row["query_id"], {}),
-                tuple(row["forbidden"]),
-                tuple(row["searches"]),
-                tuple(row["context"]),
-                row["origin"],
-                tuple(row["calls"]),
+                query,
+                text,
+                gold.get(query, {}),
+                split,
+                {name: value for name, value in zip(slices, values, strict=True) if value is not None},
+                group,
+                any_of.get(query, {}),
+                tuple(forbidden),
+                tuple(searches),
+                tuple(context),
+                origin,
+                tuple(calls),
             )
-            for row in tables["queries"].to_pylist()
+            for query, text, split, group, forbidden, searches, context, origin, calls, *values in asked
         ],
         edges=[Edge(**row) for row in tables["edges"].to_pylist()],
     )
 
 
-def _tool(row: dict[str, Any]) -> Tool:
-    parameters = tuple(Parameter(**parameter) for parameter in row["parameters"])
-    return Tool(**{**row, "parameters": parameters})
+def _columns(table: pa.Table, names: Sequence[str]) -> list[list[Any]]:
+    return [table[name].to_pylist() for name in names]

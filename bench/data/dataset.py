@@ -101,7 +101,9 @@ class Dataset:
             if before and (before.dependent, before.prerequisite) == (edge.dependent, edge.prerequisite):
                 raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} occurs twice.")
         for query in queries:
-            _check_judgements(spec, query, codes)
+            # Of the gold alone all is known by now.
+            if query.any_of or query.forbidden:
+                _check_judgements(spec, query, codes)
         gold = _judgements(queries, codes)
         dropped = tuple(sorted(tables.unknown_gold))
         return Dataset(spec, card, tools, queries, gold, edges, dropped, tuple(tables.remarks))
@@ -256,7 +258,8 @@ def _check_ids(spec: str, kind: str, ids: Sequence[str]) -> None:
         if (
             not current
             or len(current) > MAX_ID_LENGTH
-            or any(unicodedata.category(sign) in NOT_IN_IDS for sign in current)
+            # What Python prints is none of them.
+            or (not current.isprintable() and any(unicodedata.category(sign) in NOT_IN_IDS for sign in current))
         ):
             raise DataError(
                 f"dataset {spec}: {kind} id {current[:60]!r} is empty, longer than {MAX_ID_LENGTH} "
@@ -268,28 +271,40 @@ def _check_ids(spec: str, kind: str, ids: Sequence[str]) -> None:
 
 def _check_texts(spec: str, tools: Sequence[Tool], queries: Sequence[Query], edges: Sequence[Edge]) -> None:
     """Refuse what could not be stored or read again: half a surrogate pair, and schemas that are no JSON."""
+    sound = set[str | None]([None])
     for tool in tools:
         fields = [(p.name, p.type, p.description, p.default) for p in tool.parameters]
         texts = (tool.name, tool.description, tool.category, tool.parent, tool.source, tool.title)
         schemas = (tool.returns, tool.annotations, tool.input_schema)
-        _check_text(spec, f"tool {tool.tool_id}", *texts, *schemas, *(text for field in fields for text in field))
-        defaults = ((f", default of the parameter {one_line(field[0], 60)}", field[3]) for field in fields)
-        for where, text in (*(("", schema) for schema in schemas), *defaults):
+        if not _encodes(*texts, *schemas, *(text for field in fields for text in field)):
+            raise _not_unicode(spec, f"tool {tool.tool_id}")
+        for name, text in (*((None, schema) for schema in schemas), *((field[0], field[3]) for field in fields)):
+            # The same few defaults are those of most parameters.
+            if text in sound:
+                continue
             if text is not None and (fault := _json_fault(text)):
+                where = "" if name is None else f", default of the parameter {one_line(name, 60)}"
                 raise DataError(f"dataset {spec}, tool {tool.tool_id}{where}: {one_line(text, 60)!r} {fault}.")
+            sound.add(text)
     for query in queries:
         slices = (*query.slices, *query.slices.values())
-        more = (*query.searches, *query.context, query.origin, *query.calls)
-        _check_text(spec, f"query {query.query_id}", query.text, query.group, *slices, *more)
+        if not _encodes(query.text, query.group, *slices, *query.searches, *query.context, query.origin, *query.calls):
+            raise _not_unicode(spec, f"query {query.query_id}")
     for edge in edges:
-        _check_text(spec, f"edge {edge.dependent} -> {edge.prerequisite}", edge.note)
+        if not _encodes(edge.note):
+            raise _not_unicode(spec, f"edge {edge.dependent} -> {edge.prerequisite}")
 
 
-def _check_text(spec: str, what: str, *texts: str | None) -> None:
+def _encodes(*texts: str | None) -> bool:
     try:
-        "".join(text for text in texts if text).encode("utf-8")
+        "".join(filter(None, texts)).encode("utf-8")
     except UnicodeEncodeError:
-        raise DataError(f"dataset {spec}: the text of {what} is not valid Unicode (half a surrogate pair).") from None
+        return False
+    return True
+
+
+def _not_unicode(spec: str, what: str) -> DataError:
+    return DataError(f"dataset {spec}: the text of {what} is not valid Unicode (half a surrogate pair).")
 
 
 def _json_fault(text: str) -> str:

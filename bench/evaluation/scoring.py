@@ -261,7 +261,7 @@ def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers, *, h
     tools, scores = answers.ranking.tools, answers.ranking.scores
     query, place = np.nonzero(tools >= 0)
     columns = {
-        "query_id": arrow.strings(_query_ids(dataset, rows)).take(arrow.numbers(query)),
+        "query_id": arrow.chosen(_query_ids(dataset, rows), query),
         "rank": arrow.numbers((place + 1).astype(np.int32)),
         "tool_id": _tool_ids(dataset, tools[query, place]),
         "score": pa.nulls(len(query), pa.float64())
@@ -274,7 +274,7 @@ def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers, *, h
 def unit_names(dataset: Dataset, rows: NDArray[np.int64]) -> pa.Array:
     """The unit of independence of each query, called by the first of its queries."""
     _, first = np.unique(dataset.units, return_index=True)
-    return arrow.strings(_query_ids(dataset, first)).take(arrow.numbers(dataset.units[rows]))
+    return arrow.chosen(_query_ids(dataset, first), dataset.units[rows])
 
 
 def _per_query_table(
@@ -303,4 +303,4 @@ def _query_ids(dataset: Dataset, rows: NDArray[np.int64]) -> list[str]:
 
 
 def _tool_ids(dataset: Dataset, codes: NDArray[np.int32]) -> pa.Array:
-    return arrow.strings([tool.tool_id for tool in dataset.tools]).take(arrow.numbers(codes))
+    return arrow.chosen([tool.tool_id for tool in dataset.tools], codes)

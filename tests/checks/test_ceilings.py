@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import permutations
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -199,3 +200,67 @@ def test_a_dataset_without_judged_queries_has_no_ceilings() -> None:
     result = ceilings(made(["a"], [("x", {})]))
     assert result.judged == 0
     assert all(math.isnan(value) for item in result.metrics for value in (item.gold, item.tools, item.queries))
+
+
+def plainly(name: str, k: int, rows: Sequence[Mapping[int, int]], tools: Sequence[int]) -> float:
+    """The largest sum of a metric over queries that get one ranking: every formula as the module states it."""
+    sizes = Counter(tools)
+    texts = [Counter(tools[tool] for tool in row) for row in rows]
+    if name == "pass":
+        chances: dict[frozenset[int], float] = {}
+        for row, per in zip(rows, texts, strict=True):
+            best = {0: 1.0}
+            for code, m in per.items():
+                best = {
+                    total + n: max(
+                        best[before] * (math.comb(sizes[code] - m, drawn - m) / math.comb(sizes[code], drawn))
+                        for before in best
+                        for drawn in range(m, sizes[code] + 1)
+                        if before + drawn == total + n
+                    )
+                    for total in best
+                    for n in range(m, sizes[code] + 1)
+                }
+            own = max((chance for total, chance in best.items() if total <= k), default=0.0)
+            chances[frozenset(row)] = chances.get(frozenset(row), 0.0) + own
+        needs = {frozenset(row): per for row, per in zip(rows, texts, strict=True)}
+        sums = []
+        for count in range(len(chances) + 1):
+            for taken in combinations(chances, count):
+                joined: Counter[int] = Counter()
+                for one in taken:
+                    joined |= needs[one]
+                if joined.total() <= k:
+                    sums.append(math.fsum(chances[one] for one in taken))
+        return max(sums)
+    discounts = [1 / math.log2(place + 1) for place in range(1, k + 1)] if name == "ndcg" else [1.0] * k
+    gains: defaultdict[int, float] = defaultdict(float)
+    for row in rows:
+        ranked = sorted(row.values(), reverse=True)
+        ideal = math.fsum(grade * weight for grade, weight in zip(ranked, discounts, strict=False))
+        for tool, grade in row.items():
+            gains[tools[tool]] += grade / ideal if name == "ndcg" else 1 / len(row)
+    places = sorted((gain / sizes[code] for code, gain in gains.items() for _ in range(sizes[code])), reverse=True)
+    return math.fsum(gain * weight for gain, weight in zip(places, discounts, strict=False))
+
+
+@given(datasets())
+@checked
+def test_what_is_left_out_where_nothing_is_shared_changes_no_bit(data: Dataset) -> None:
+    gold = [{data.tool_codes[tool]: grade for tool, grade in query.gold.items()} for query in data.queries]
+    texts = [[tool.description for tool in data.tools].index(tool.description) for tool in data.tools]
+    asked = [query.text for query in data.queries]
+    own, alone = list(range(len(texts))), list(map(str, range(len(asked))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "CUTOFFS", (1, 2, 3))
+        bounds = ceilings(data).metrics
+    for ceiling in bounds:
+        name, k = ceiling.metric.split("@")
+        for value, tools, queries in (
+            (ceiling.gold, own, alone),
+            (ceiling.tools, texts, alone),
+            (ceiling.queries, texts, asked),
+        ):
+            groups = [[row for row, by in zip(gold, queries, strict=True) if by == text] for text in set(queries)]
+            expected = math.fsum(plainly(name, int(k), rows, tools) for rows in groups) / len(gold)
+            assert value == expected, ceiling

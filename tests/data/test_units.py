@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from bench.data.card import RELATIONS, Card, Relation
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.data.units import parse_unit, unit_codes, unit_name
+from bench.data.units import components, parse_unit, unit_codes, unit_name
 from bench.errors import UsageError
 
 CARD = Card(id="made", title="Made", summary="", licence="", redistribution=True, template="description")
@@ -229,3 +232,28 @@ def test_near_duplicates_are_all_pairs_of_a_plain_comparison(texts: list[str]) -
         for i, j in near:
             labels[i] = labels[j] = min(labels[i], labels[j])
     assert pairs(codes(of_text(*texts), "text")) == pairs(labels)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
+    nodes = draw(st.integers(1, 30))
+    ends = st.integers(0, nodes - 1)
+    links = np.array(draw(st.lists(st.tuples(ends, ends), max_size=40)), dtype=np.int64).reshape(-1, 2)
+    return nodes, links[:, 0], links[:, 1]
+
+
+@given(graphs())
+def test_components_are_those_of_scipy(graph: tuple[int, NDArray[np.int64], NDArray[np.int64]]) -> None:
+    nodes, starts, ends = graph
+    labels = components(nodes, starts, ends)
+    matrix = coo_array((np.ones(len(starts), dtype=np.int8), (starts, ends)), shape=(nodes, nodes))
+    theirs = connected_components(matrix, directed=False)[1]
+    smallest = [int(np.flatnonzero(theirs == own)[0]) for own in theirs]
+    assert labels.tolist() == smallest
+
+
+def test_components_of_long_paths() -> None:
+    order = np.random.default_rng(0).permutation(20_000)
+    for path in (order, np.sort(order), np.sort(order)[::-1]):
+        assert not components(len(path), path[:-1], path[1:]).any()
+        assert len(np.unique(components(len(path), path[:-2:2], path[1::2][: len(path) // 2 - 1]))) == 10_001
