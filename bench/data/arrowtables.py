@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
+from bench.storage import arrow
 
 SLICE_PREFIX = "slice_"
 
@@ -60,65 +62,47 @@ SCHEMAS = {"tools": _TOOLS, "queries": _QUERIES, "gold": _GOLD, "edges": _EDGES}
 
 def arrow_tables(tools: Sequence[Tool], queries: Sequence[Query], edges: Sequence[Edge]) -> dict[str, pa.Table]:
     """The four tables; `queries` has one further text column `slice_NAME` for each slice."""
-    rows = [
-        {
-            "tool_id": t.tool_id,
-            "name": t.name,
-            "description": t.description,
-            "category": t.category,
-            "parent": t.parent,
-            "parameters": [
-                {
-                    "name": p.name,
-                    "type": p.type,
-                    "description": p.description,
-                    "required": p.required,
-                    "default": p.default,
-                }
-                for p in t.parameters
-            ],
-            "returns": t.returns,
-            "source": t.source,
-            "title": t.title,
-            "annotations": t.annotations,
-            "input_schema": t.input_schema,
-            "deprecated": t.deprecated,
-        }
-        for t in tools
-    ]
-    asked = pa.table(
-        {
-            "query_id": [q.query_id for q in queries],
-            "text": [q.text for q in queries],
-            "split": [q.split for q in queries],
-            "group": [q.group for q in queries],
-            "forbidden": [list(q.forbidden) for q in queries],
-            "searches": [list(q.searches) for q in queries],
-            "context": [list(q.context) for q in queries],
-            "origin": [q.origin for q in queries],
-            "calls": [list(q.calls) for q in queries],
-        },
-        _QUERIES,
-    )
-    for name in sorted({name for q in queries for name in q.slices}):
-        values = [q.slices.get(name) for q in queries]
-        asked = asked.append_column(SLICE_PREFIX + name, pa.array(values, pa.string()))
-    judged = [
-        (q.query_id, tool, grade, list(q.any_of.get(tool, ())))
-        for q in queries
-        for tool, grade in sorted(q.gold.items())
-    ]
-    drawn = [
-        {"dependent": e.dependent, "prerequisite": e.prerequisite, "reason": e.reason, "note": e.note} for e in edges
-    ]
-    return {
-        "tools": pa.Table.from_pylist(rows, _TOOLS),
-        "queries": asked,
-        "gold": pa.table(dict(zip(_GOLD.names, zip(*judged, strict=True), strict=True)), _GOLD)
-        if judged
-        else _GOLD.empty_table(),
-        "edges": pa.Table.from_pylist(drawn, _EDGES),
+    inputs = [parameter for tool in tools for parameter in tool.parameters]
+    starts = np.cumsum([0, *(len(tool.parameters) for tool in tools)])
+    library = {name: arrow.texts([getattr(tool, name) for tool in tools]) for name in _names(_TOOLS, pa.string())}
+    library["parameters"] = arrow.lists(starts, _parameters(inputs))
+    library["deprecated"] = arrow.booleans(np.array([tool.deprecated for tool in tools], dtype=np.bool_))
+    asked = {name: arrow.texts([getattr(query, name) for query in queries]) for name in _names(_QUERIES, pa.string())}
+    asked |= {name: arrow.text_lists([getattr(query, name) for query in queries]) for name in _names(_QUERIES, _TEXTS)}
+    for name in sorted({name for query in queries for name in query.slices}):
+        asked[SLICE_PREFIX + name] = arrow.texts([query.slices.get(name) for query in queries])
+    judged = [(query, tool, grade) for query in queries for tool, grade in sorted(query.gold.items())]
+    gold = {
+        "query_id": arrow.texts([query.query_id for query, _, _ in judged]),
+        "tool_id": arrow.texts([tool for _, tool, _ in judged]),
+        "relevance": arrow.numbers(np.array([grade for _, _, grade in judged], dtype=np.int32)),
+        "any_of": arrow.text_lists([query.any_of.get(tool, ()) for query, tool, _ in judged]),
     }
+    drawn = {name: arrow.texts([getattr(edge, name) for edge in edges]) for name in _EDGES.names}
+    return {
+        "tools": _table(library, _TOOLS),
+        "queries": _table(asked, _QUERIES),
+        "gold": _table(gold, _GOLD),
+        "edges": _table(drawn, _EDGES),
+    }
+
+
+def _names(schema: pa.Schema, kind: pa.DataType) -> list[str]:
+    return [field.name for field in schema if field.type == kind]
+
+
+def _parameters(inputs: Sequence[Parameter]) -> pa.Array:
+    columns = {name: arrow.texts([getattr(own, name) for own in inputs]) for name in _names(_PARAMETER, pa.string())}
+    columns["required"] = arrow.booleans(np.array([own.required for own in inputs], dtype=np.bool_))
+    return pa.StructArray.from_arrays([columns[field.name] for field in _PARAMETER], fields=list(_PARAMETER))
+
+
+def _table(columns: dict[str, pa.Array | pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
+    """A table with the columns of the schema in its order, and the others, of text, after them."""
+    more = [pa.field(name, pa.string()) for name in columns if name not in schema.names]
+    return pa.table(
+        {name: columns[name] for name in [*schema.names, *(field.name for field in more)]}, pa.schema([*schema, *more])
+    )
 
 
 def rows_from(tables: dict[str, pa.Table]) -> Tables:

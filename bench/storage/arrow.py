@@ -17,6 +17,8 @@ _TYPES = {"int32": pa.int32(), "int64": pa.int64(), "float32": pa.float32(), "fl
 
 #: From so many strings on, Arrow's own way is faster, the import that it needs included.
 _MANY = 50_000
+#: An offset has 32 bits.
+_MOST_BYTES = (1 << 31) - 1
 
 
 def numbers(values: NDArray[Any]) -> pa.Array:
@@ -37,10 +39,27 @@ def strings(values: Sequence[str]) -> pa.Array:
     return _of_bytes([value.encode() for value in values])
 
 
-def _of_bytes(encoded: Sequence[bytes]) -> pa.Array:
+def texts(values: Sequence[str | None]) -> pa.Array | pa.ChunkedArray:
+    """Strings; None becomes null. Of more than two gigabytes, in several pieces."""
+    encoded = [value.encode() if value else b"" for value in values]
+    if sum(map(len, encoded)) > _MOST_BYTES:
+        return pa.array(values, pa.string())
+    known = np.array([value is not None for value in values], dtype=np.bool_)
+    return _of_bytes(encoded, None if known.all() else _bits(known))
+
+
+def text_lists(values: Sequence[Sequence[str]]) -> pa.Array | pa.ChunkedArray:
+    """Lists of strings, none of them null."""
+    flat = [text for row in values for text in row]
+    if sum(map(len, flat)) > _MOST_BYTES // 4:
+        return pa.array(values, pa.list_(pa.string()))
+    return lists(np.cumsum([0, *map(len, values)]), strings(flat))
+
+
+def _of_bytes(encoded: Sequence[bytes], valid: pa.Buffer | None = None) -> pa.Array:
     offsets = np.zeros(len(encoded) + 1, dtype=np.int32)
     np.cumsum([len(value) for value in encoded], out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"".join(encoded))]
+    buffers = [valid, pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from bench.registry import load_dataset
@@ -38,10 +40,13 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
-def imported(commands: list[list[str]], names: list[str]) -> dict[str, list[str]]:
+def imported(commands: list[list[str]], names: list[str], variables: Mapping[str, str] = {}) -> dict[str, list[str]]:
     """Which of the modules each command imports; one after the other in a process of their own."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(commands), json.dumps(names)], capture_output=True, text=True
+        [sys.executable, "-c", PROGRAM, json.dumps(commands), json.dumps(names)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables},
     )
     assert done.returncode == 0, done.stderr
     found = map(json.loads, done.stdout.splitlines())
@@ -62,6 +67,13 @@ def test_other_commands_import_no_model(bench: Bench) -> None:
         ["run", "-m", "bm25", "--limit", "8"],
     ]
     assert imported(commands, [name for name in MODELS if name != "tokenizers"]) == {}
+
+
+def test_the_first_run_of_a_method_without_models_imports_only_what_it_uses(bench: Bench, tmp_path: Path) -> None:
+    # Each takes a tenth of a second or more: of every user, and of every process that a run starts.
+    names = ["pandas", "pyarrow.compute", "scipy.sparse", "scipy.stats", "bench.evaluation.cluster", "torch"]
+    cold = {"BENCH_CACHE": str(tmp_path / "cache")}
+    assert imported([["run", "-m", "random", "-d", "starter", "--limit", "8"]], names, cold) == {}
 
 
 def test_a_run_whose_texts_are_all_in_the_cache_imports_no_model(bench: Bench, planted: Planted) -> None:
