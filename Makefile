@@ -54,7 +54,7 @@ check: $(READY) types
 types: $(READY)
 	rm -rf build/typed && mkdir -p build/typed/bench
 	ln -s $(CURDIR)/bench/* $(CURDIR)/datasets $(CURDIR)/leaderboard $(CURDIR)/methods build/typed/bench/
-	$(BIN)/mypy build/typed/bench tests benchmarks
+	$(BIN)/mypy --num-workers 2 build/typed/bench tests benchmarks
 
 # Retrieval against blessed baselines; what a method answers may change on purpose only (EFFECTIVENESS.md).
 # nearest-query learns from past queries, and apibank has none.

@@ -52,7 +52,7 @@ _wrong = pytest.StashKey[list[str]]()
 
 # A test is no slower for a machine that has other things to do: time is measured in benchmarks/. Every run has other
 # examples, so that a fault which one run misses, the next may find.
-hypothesis.settings.register_profile("patient", deadline=None, max_examples=60)
+hypothesis.settings.register_profile("patient", deadline=None, max_examples=40)
 hypothesis.settings.load_profile("patient")
 
 #: What tests may not take from the user's environment: an endpoint there costs money.

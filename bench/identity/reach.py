@@ -136,7 +136,7 @@ class Reached:
         asked = [sorted(self._roots), sorted(self._called), sorted(self._without), self._values, self._named]
         key = hashlib.sha256(b"\0".join([_own_source(), __file__.encode(), repr(asked).encode()])).hexdigest()
         with _ONE_AT_A_TIME:
-            answer = _kept(_Answer, key)
+            answer = _kept(_answers(), key)
             if answer is None or not answer.stands():
                 sources = self._sources()
                 texts, _ = _reach(sources, self._roots, self._called, self._named)
@@ -148,7 +148,7 @@ class Reached:
                     sources.own,
                 )
                 if answer.is_settled():
-                    _keep(_Answer, key, answer)
+                    _keep(_answers(), key, answer)
             return answer.hash
 
     def _sources(self) -> _Sources:
@@ -483,25 +483,31 @@ _K = TypeVar("_K")
 
 
 @cache
-def _packing(kind: type[_K]) -> TypeAdapter[_K]:
-    return TypeAdapter(kind)
+def _answers() -> TypeAdapter[_Answer]:
+    return TypeAdapter(_Answer)
+
+
+@cache
+def _modules() -> TypeAdapter[_Module]:
+    return TypeAdapter(_Module)
 
 
 def _kept_as(key: str) -> Path:
     return cache_folder() / "code" / f"{key}.json"
 
 
-def _kept(kind: type[_K], key: str) -> _K | None:
+def _kept(kind: TypeAdapter[_K], key: str) -> _K | None:
     try:
-        return _packing(kind).validate_json(_kept_as(key).read_bytes())
+        found: _K = kind.validate_json(_kept_as(key).read_bytes())
     except (OSError, ValidationError):
         return None
+    return found
 
 
-def _keep(kind: type[_K], key: str, value: _K) -> None:
+def _keep(kind: TypeAdapter[_K], key: str, value: _K) -> None:
     """A place that cannot be written costs time alone."""
     with suppress(OSError, BenchError), replacing(_kept_as(key)) as partial:
-        partial.write_bytes(_packing(kind).dump_json(value))
+        partial.write_bytes(kind.dump_json(value))
 
 
 # What a module says ------------------------------------------------------------------------------------------------
@@ -580,10 +586,10 @@ def _parsed(name: str, path: Path, stamp: _Stamp) -> _Module:
     source = path.read_bytes()
     inside = name if path.name == "__init__.py" else name.rpartition(".")[0]
     key = hashlib.sha256(b"\0".join([_own_source(), name.encode(), inside.encode(), source])).hexdigest()
-    found = _kept(_Module, key)
+    found = _kept(_modules(), key)
     if found is None:
         found = _taken_apart(source, inside)
-        _keep(_Module, key, found)
+        _keep(_modules(), key, found)
     return found
 
 
