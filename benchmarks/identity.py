@@ -50,7 +50,7 @@ def answer(folder, methods, ranked, lines):
     import hashlib
     from bench.data.dataset import Dataset
     from bench.data.tables import Tables
-    from bench.evaluation.plan import method_hash
+    from bench.identity.result import method_hash
     from bench.protocol import History, Library, Queries
     from bench.registry import build_method, load_dataset
     from bench.session import session

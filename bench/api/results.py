@@ -284,7 +284,8 @@ def load_result(name: str | Path, *, results: str | Path | None = None) -> Resul
     """A stored result.
 
     Args:
-        name: its folder, its id or the beginning of it, or `METHOD@DATASET`, which is the latest such result.
+        name: its folder, its id or the beginning of it, or `METHOD@DATASET`, which is what `bench run`
+            would store today (`METHOD@DATASET#ID` names one of older code).
         results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None.
 
     Raises:

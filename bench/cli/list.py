@@ -95,16 +95,22 @@ def metrics(ctx: click.Context, as_json: bool) -> None:
 
 @command.command("results")
 @results_option
+@click.option("--stale", is_flag=True, help="Those that other code than today's has made, and how to make them anew.")
 @json_option
-def results(results: Path | None, as_json: bool) -> None:
+def results(results: Path | None, stale: bool, as_json: bool) -> None:
     """List stored results."""
     from bench.results.comparing import usual_template
     from bench.results.store import Result, find_results, latest, settings
+    from bench.results.today import Built, command, is_of_today
 
     folder = results or results_folder()
     found = list(find_results(folder))
     readable = [item for item in found if isinstance(item, Result)]
     broken = [str(item) for item in found if not isinstance(item, Result)]
+    built: Built = {}
+    older = {item.folder for item in readable if is_of_today(item.manifest, built=built) is False}
+    if stale:
+        readable = [item for item in readable if item.folder in older]
     if as_json:
         rows = [
             {
@@ -120,6 +126,7 @@ def results(results: Path | None, as_json: bool) -> None:
                 "n": item.metrics.n,
                 "n_failed": item.metrics.n_failed,
                 "created": item.manifest.environment.created,
+                "stale": item.folder in older,
                 "folder": str(item.folder),
                 "metrics": {name: value.mean for name, value in item.metrics.metrics.items()},
             }
@@ -130,7 +137,7 @@ def results(results: Path | None, as_json: bool) -> None:
     table = plain_table("id", "method", "dataset", "n", "failed", "recall@5", "pass@10", "made", right=(3, 4, 5, 6))
     for column in (0, 3, 4, 5, 6, 7):
         table.columns[column].no_wrap = True
-    shown = latest(readable)
+    shown = readable if stale else [item for item in latest(readable) if item.folder not in older]
     for item in sorted(shown, key=lambda r: (r.manifest.dataset.spec, r.manifest.method.spec)):
         values = item.metrics.metrics
         means = [number(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
@@ -148,9 +155,15 @@ def results(results: Path | None, as_json: bool) -> None:
     out = console()
     if readable:
         out.print(table)
-        if len(shown) < len(readable):
-            out.print(f"{len(readable) - len(shown)} older results, made with other method code, are not shown")
-    else:
+    if stale:
+        for words in dict.fromkeys(command(item.manifest) for item in readable):
+            out.print(words, soft_wrap=True)
+    elif older:
+        what = (
+            "results of older code of their methods are" if len(older) > 1 else "result of older code of its method is"
+        )
+        out.print(f"{len(older)} {what} not shown; `bench list results --stale` shows them", soft_wrap=True)
+    elif not readable:
         out.print(f"no results in {folder}; create one with `bench run`.")
     for problem in broken:
         say(f"unreadable: {problem}")

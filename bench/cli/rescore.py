@@ -15,7 +15,8 @@ from bench.data.sources import Sources
 from bench.errors import BenchError, CheckFailed, ResultError
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.registry import load_dataset
-from bench.results.store import Result, find_result, find_results, result_lock
+from bench.results.store import Result, find_result, find_results, renamed, result_lock
+from bench.results.today import Built, adopted
 from bench.storage.paths import results_folder
 
 
@@ -33,6 +34,8 @@ def command(
     RESULT is an id, a folder or METHOD@DATASET; all results of the folder by default. A result of an older version of
     the protocol becomes one of the newest: its ranking is kept, and its metrics and intervals are computed by today's
     rules. Where only the per-query values are stored, they are kept. Results that are up to date are left as they are.
+    A result of older code of its method takes the id that `bench run` would give it today, if that code is known to
+    give the same ranking.
 
     Exits with 1 if a result cannot be scored again: its dataset is not available or has changed, or its ranking is not
     there.
@@ -55,25 +58,27 @@ def command(
             raise found
         return found
 
-    every = [find_result(root, name) for name in names] if names else list(find_results(root))
+    every = [find_result(root, name, older=True) for name in names] if names else list(find_results(root))
     rows: list[dict[str, str]] = []
+    built: Built = {}
     with bars.stage("rescore", len(every), "results") as done:
         for item in every:
-            rows.append(_outcome(item, dataset_of))
+            rows.append(_outcome(item, dataset_of, built))
             done.advance()
     if as_json:
         print_json(rows)
     else:
         table = plain_table("result", "outcome")
         for row in rows:
-            table.add_row(row["result"], row["outcome"] if row["outcome"] != "failed" else row["error"])
+            outcome = row["outcome"] if row["outcome"] != "failed" else row["error"]
+            table.add_row(row["result"], f"{outcome}, now {row['id']}" if "id" in row else outcome)
         console().print(table)
     failed = sum(row["outcome"] == "failed" for row in rows)
     if failed:
         raise CheckFailed(f"{failed} of {len(rows)} results could not be scored again.")
 
 
-def _outcome(item: Result | ResultError, dataset_of: Callable[[Result], Dataset]) -> dict[str, str]:
+def _outcome(item: Result | ResultError, dataset_of: Callable[[Result], Dataset], built: Built) -> dict[str, str]:
     """What became of one result, for the table."""
     if isinstance(item, ResultError):
         return {"result": str(item.folder), "outcome": "failed", "error": str(item)}
@@ -85,7 +90,10 @@ def _outcome(item: Result | ResultError, dataset_of: Callable[[Result], Dataset]
             if current.manifest.dataset.content_hash == dataset.content_hash and up_to_date(current, dataset):
                 row["outcome"] = "up to date"
             else:
-                rescore(current, dataset, ())
+                current = rescore(current, dataset, ())
+            name = adopted(current.manifest, built)
+            if name is not None and name.result_id != current.manifest.result_id:
+                row["id"] = renamed(current, name).manifest.result_id
     except BenchError as error:
         return row | {"outcome": "failed", "error": str(error)}
     return row

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.evaluation.plan import RANKING_RULES, EvaluatedSplit, Plan
+from bench.evaluation.plan import EvaluatedSplit, Plan
 from bench.evaluation.runfile import parse_run
 from bench.evaluation.runner import dataset_identity, environment
 from bench.evaluation.scoring import score, scoring_code
+from bench.identity.result import RANKING_RULES
 from bench.metrics import Metric
 from bench.protocol import version_for
 from bench.results.intervals import BOOTSTRAP_SEED

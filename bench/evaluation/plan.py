@@ -1,9 +1,7 @@
-"""Plans: one method on one dataset under one protocol. A plan's hash is the result id."""
+"""Plans: one method on one dataset under one protocol."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import shlex
 from dataclasses import dataclass, replace
@@ -15,10 +13,8 @@ from numpy.typing import NDArray
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import UsageError
-from bench.identity.versions import cut_hash, method_code, template_hash
+from bench.identity.result import Asked
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.protocol import Method
-from bench.protocol.parts import methods_of, revisions
 from bench.results.manifest import MOST_REPEATS
 from bench.specs.spec import Spec
 
@@ -110,43 +106,15 @@ class Plan:
             rows = rows[np.linspace(0, len(rows) - 1, self.limit).round().astype(np.int64)]
         return rows
 
-
-def method_hash(method: Method) -> str:
-    """sha256 over name, parameters (defaults included), model revisions and code (rule 7).
-
-    The methods and models it is built of take part with all of theirs.
-    """
-    specs = [str(part.full_spec) for part in methods_of(method)]
-    return _sha256({"specs": specs, "revisions": revisions(method), "code": method_code(method)})
-
-
-#: The version of the rules that a ranking depends on: what a method may see, depth, ties, text. Protocol 2.0 changed
-#: only what is computed from a ranking, so a ranking of 1.0 is scored again, not made again.
-RANKING_RULES = "1.0"
-
-
-def result_id(plan: Plan, dataset: Dataset, method: Method) -> str:
-    """Twelve hexadecimal digits that two runs share only if they must give the same rankings.
-
-    (Up to the last bits of embeddings, which depend on the texts that were encoded together.)
-    """
-    identity: dict[str, object] = {
-        "protocol": RANKING_RULES,
-        "dataset": dataset.content_hash,
-        "split": plan.evaluated_split(dataset),
-        "limit": plan.limit,
-        "depth": plan.depth,
-        "template": plan.tool_text(dataset),
-        "texts": template_hash(plan.tool_text(dataset)),
-        "cut": [plan.cut, cut_hash()] if plan.cut != "none" else plan.cut,
-        "method": method_hash(method),
-    }
-    if plan.repeats > 1:
-        identity["repeats"] = plan.repeats
-    if plan.cut_at is not None:
-        identity["cut_at"] = plan.cut_at
-    return _sha256(identity)[:12]
-
-
-def _sha256(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    def asked(self, dataset: Dataset) -> Asked:
+        """What a method is asked on a dataset by a plan that is normal there."""
+        return Asked(
+            content_hash=dataset.content_hash,
+            split=self.evaluated_split(dataset),
+            limit=self.limit,
+            depth=self.depth,
+            template=self.tool_text(dataset),
+            cut=self.cut,
+            cut_at=self.cut_at,
+            repeats=self.repeats,
+        )

@@ -25,9 +25,10 @@ from bench.evaluation.cut import Cut, learn_cut, split_history
 from bench.evaluation.guard import check_parts, checked_facts, checked_marks, checked_revisions, method_errors
 from bench.evaluation.leaks import training_leaks
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
-from bench.evaluation.plan import Plan, method_hash, result_id
+from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.evaluation.scoring import score_repeats, scoring_code
+from bench.identity.result import method_hash, result_id
 from bench.identity.versions import method_code
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
@@ -174,7 +175,7 @@ class Runner:
         with method_errors(method, "checking that it can run"):
             preflight(method, library, history)
             checked_revisions(method)
-        identifier = result_id(plan, dataset, method)
+        identifier = result_id(plan.asked(dataset), method_hash(method))
         return Prepared(plan, method, identifier, result_folder(self.results, dataset.spec, method.name, identifier))
 
     def _run(self, item: Prepared) -> Result:
@@ -391,7 +392,7 @@ def _asks_elsewhere(result: Result) -> bool:
 def _is_still(item: Prepared, dataset: Dataset) -> bool:
     """Whether the code and the models are those by which the run was named."""
     try:
-        return result_id(item.plan, dataset, item.method) == item.identifier
+        return result_id(item.plan.asked(dataset), method_hash(item.method)) == item.identifier
     except UsageError:
         return False
 

@@ -125,6 +125,14 @@ class Reached:
             _, found = _reach(self._sources(), self._roots, self._called, self._named)
         return found
 
+    @property
+    def files(self) -> frozenset[Path]:
+        """What it was found from: sources, and files beside them that they name."""
+        with _ONE_AT_A_TIME:
+            sources = self._sources()
+            _reach(sources, self._roots, self._called, self._named)
+            return frozenset(sources.files)
+
     def hash(self) -> str:
         """sha256 over the code and the values.
 
@@ -136,20 +144,21 @@ class Reached:
         asked = [sorted(self._roots), sorted(self._called), sorted(self._without), self._values, self._named]
         key = hashlib.sha256(b"\0".join([_own_source(), __file__.encode(), repr(asked).encode()])).hexdigest()
         with _ONE_AT_A_TIME:
-            answer = _kept(_answers(), key)
+            answer = _ANSWERS.get(key) or _kept(_answers(), key)
             if answer is None or not answer.stands():
-                sources = self._sources()
-                texts, _ = _reach(sources, self._roots, self._called, self._named)
-                counted = "\0".join([*sorted(texts), *self._values]).encode("utf-8", "surrogatepass")
-                answer = _Answer(
-                    hashlib.sha256(counted).hexdigest(),
-                    {**sources.files, **sources.folders},
-                    sources.places,
-                    sources.own,
-                )
+                answer = self._answer()
                 if answer.is_settled():
                     _keep(_answers(), key, answer)
+            if answer.is_settled():
+                _ANSWERS[key] = answer
             return answer.hash
+
+    def _answer(self) -> _Answer:
+        sources = self._sources()
+        texts, _ = _reach(sources, self._roots, self._called, self._named)
+        counted = "\0".join([*sorted(texts), *self._values]).encode("utf-8", "surrogatepass")
+        files = {**sources.files, **sources.folders}
+        return _Answer(hashlib.sha256(counted).hexdigest(), files, sources.places, sources.own)
 
     def _sources(self) -> _Sources:
         return _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in self._roots)}), self._without)
@@ -434,6 +443,7 @@ class _Sources:
 
 #: What was found is shared by threads, such as those that make the pages of a site.
 _ONE_AT_A_TIME = threading.Lock()
+_ANSWERS: dict[str, _Answer] = {}
 _KEPT: dict[tuple[frozenset[str], frozenset[str]], _Sources] = {}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import bench
 
 #: Folders of installed packages, including the user's own and those of the system's package manager.
-_INSTALLED = tuple(
+INSTALLED = tuple(
     Path(place).resolve()
     for place in (
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
@@ -44,7 +44,7 @@ def _installed(package: str) -> bool:
         return True
     places = [*([spec.origin] if spec.origin else []), *(spec.submodule_search_locations or [])]
     paths = [Path(place).resolve() for place in places if place not in {"built-in", "frozen"}]
-    return not paths or bool(_PACKAGED & set(paths[0].parts)) or any(paths[0].is_relative_to(at) for at in _INSTALLED)
+    return not paths or bool(_PACKAGED & set(paths[0].parts)) or any(paths[0].is_relative_to(at) for at in INSTALLED)
 
 
 def source_file(module: str) -> Path | None:

@@ -147,6 +147,18 @@ def check_spec(spec: Spec) -> Spec:
     return short_spec(spec.name, parameters)
 
 
+def is_registered(spec: Spec) -> bool:
+    """Whether a method and all methods in its arguments are built-in ones or plug-ins; no other module is imported.
+
+    Raises:
+        UsageError, MethodError: as `check_spec`.
+    """
+    if spec.name not in method_names():
+        return False
+    parameters = check_parameters(method_class(spec.name).Parameters, spec, "method")
+    return all(is_registered(nested) for nested in _nested(full_spec(spec.name, parameters)))
+
+
 def _made(spec: Spec, progress: Progress) -> Method:
     """An instance of a spec whose parameters are right; what it builds of its own accord is checked too."""
     kind = method_class(spec.name)

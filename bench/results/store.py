@@ -18,7 +18,9 @@ import datetime
 import hashlib
 import json
 import math
+import re
 import shutil
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
@@ -43,6 +45,7 @@ from bench.registry.versions import current_content
 from bench.results.comparing import Question, without_code
 from bench.results.intervals import check_values
 from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics
+from bench.results.today import Built, adopted, command, is_of_today
 from bench.specs.spec import parse
 from bench.storage.locks import locked, replaced_folder, standing
 from bench.storage.paths import read_regular, sha256_of, write_text
@@ -80,6 +83,8 @@ _EMPTY = frozenset({"score", "recommended"})
 
 M = TypeVar("M", bound=BaseModel)
 _SHORTEST_ID = 4
+#: A name with the id of a result of older code.
+_WITH_ID = re.compile(rf"(?P<name>.+@.+)#(?P<id>[0-9a-f]{{{_SHORTEST_ID},12}})")
 #: Bytes of a manifest or a file of metrics; submissions may have fewer.
 _LARGEST_JSON = 64 << 20
 
@@ -421,6 +426,34 @@ def replace_metrics(result: Result, metrics: Metrics, data: DatasetIdentity | No
     return Result(folder, manifest, metrics)
 
 
+def renamed(result: Result, manifest: Manifest) -> Result:
+    """Put a result into the place of the name that another manifest gives it; its tables keep their bytes.
+
+    What is there already stays, and then so does the result, unless its tables are the same.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written; the result is where it was.
+    """
+    root, spec = result.folder.parent.parent, parse(manifest.method.spec)
+    folder = result_folder(root, manifest.dataset.spec, spec.name, manifest.result_id)
+    tables = [name for name in (RUN, PER_QUERY, REPEATS) if (result.folder / name).is_file()]
+    with result_lock(root, folder):
+        if not is_complete(folder):
+            metrics = result.metrics.model_copy(update={"result_id": manifest.result_id})
+            with replaced_folder(folder) as fresh:
+                for name in tables:
+                    shutil.copyfile(result.folder / name, fresh / name)
+                (fresh / METRICS).write_text(to_json(metrics), "utf-8")
+                files = manifest.files | {METRICS: sha256_of(fresh / METRICS)}
+                manifest = manifest.model_copy(update={"files": files}).sealed()
+                (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
+        found = Result.read(folder)
+        if all(found.manifest.files.get(name) == result.manifest.files.get(name) for name in tables):
+            shutil.rmtree(result.folder)
+            return found
+    return result
+
+
 def to_json(model: BaseModel) -> str:
     """Indented JSON text, keys in the order of the schema."""
     return json.dumps(model.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
@@ -453,29 +486,40 @@ def find_results(results: Path, without: Container[Path] = ()) -> Iterator[Resul
             yield error
 
 
-def find_result(results: Path, name: str) -> Result:
+def find_result(results: Path, name: str, *, older: bool = False) -> Result:
     """A result by its folder, its id (or at least four characters of its beginning), or `method@dataset`.
 
+    `method@dataset` is what `bench run` would store today. One of older code is named by `method@dataset#id`.
+
+    Args:
+        results: the folder of results.
+        name: the name.
+        older: whether `method@dataset` may be one of older code, where there is none of today's.
+
     Raises:
-        UsageError: none or several fit.
+        UsageError: none or several fit, or only results of older code do.
         ResultError: it cannot be read, or a file of it has changed since it was stored.
     """
-    found = _found(results, name)
+    found = _found(results, name, older=older)
     found.check_digests()
     return found
 
 
-def _found(results: Path, name: str) -> Result:
+def _found(results: Path, name: str, *, older: bool) -> Result:
     if _is_folder(name) and ((Path(name) / MANIFEST).is_file() or "@" not in name):
         return Result.read(Path(name))
     if "@" in name:
-        method, _, dataset = (part.strip() for part in name.rpartition("@"))
+        whole = _WITH_ID.fullmatch(name)
+        method, _, dataset = (part.strip() for part in (whole["name"] if whole else name).rpartition("@"))
         found = _named(results, method, dataset)
         if not found:
             method, dataset = _canonical_method(method), _canonical_dataset(dataset)
             found = _named(results, method, dataset)
         exact = [item for item in found if item.label == f"{method} @ {dataset}"]
-        found = _on_current_data(exact or found, name)
+        if whole:
+            found = [item for item in found if item.manifest.result_id.startswith(whole["id"])]
+        else:
+            found = _of_today(_on_current_data(exact or found, name), name, older=older)
     elif len(name) < _SHORTEST_ID:
         raise UsageError(f"{name!r} is too short for a result id: give at least {_SHORTEST_ID} characters.")
     else:
@@ -572,6 +616,35 @@ def _on_current_data(found: list[Result], name: str) -> list[Result]:
     return current
 
 
+def _of_today(found: list[Result], name: str, *, older: bool) -> list[Result]:
+    """Of results of a method, those of its code as it is now.
+
+    Raises:
+        UsageError: there are only results of other code.
+    """
+    built: Built = {}
+    # Its user has named the method.
+    states = [is_of_today(item.manifest, imports=True, built=built) for item in found]
+    if True in states or older or not found:
+        return [item for item, state in zip(found, states, strict=True) if state] or found
+    first = latest(found)[0]
+    # Of a manifest that was edited, another id follows.
+    first.check_digests()
+    made = f"{first.manifest.result_id}, made {first.manifest.environment.created[:10]}"
+    which = f"{made}, and {len(found) - 1} more" if len(found) > 1 else made
+    if None in states:
+        raise UsageError(
+            f"whether {name} is of today's code cannot be known, because the method cannot be built here ({which}); "
+            f"name it by its id: {name}#{first.manifest.result_id}."
+        )
+    if adopted(first.manifest, built) is not None:
+        way = f"`bench rescore {first.manifest.result_id}` gives it today's name, because its ranking is the same"
+    else:
+        way = f"`{command(first.manifest)}` makes one of today's"
+    older_name = f"{name}#{first.manifest.result_id}"
+    raise UsageError(f"{name} is stored of older code alone ({which}); {way}; {older_name} names the older one.")
+
+
 def _is_folder(name: str) -> bool:
     try:
         return Path(name).is_dir()
@@ -599,13 +672,18 @@ def settings(manifest: Manifest, usual: str = "") -> str:
 
 
 def latest(results: Sequence[Result]) -> list[Result]:
-    """The latest answer to each question: older ones are of other versions of a method's code."""
-    newest: dict[tuple[object, ...], Result] = {}
+    """The answer of today's code to each question, or else the latest: others are of other versions of the code."""
+    groups: defaultdict[tuple[object, ...], list[Result]] = defaultdict(list)
     for item in sorted(
         results, key=lambda item: (_instant(item.manifest.environment.created), item.manifest.result_id)
     ):
-        newest[question_of(item.manifest)] = item
-    return list(newest.values())
+        groups[question_of(item.manifest)].append(item)
+    built: Built = {}
+    found = []
+    for group in groups.values():
+        today = [item for item in group if is_of_today(item.manifest, built=built)] if len(group) > 1 else []
+        found.append((today or group)[-1])
+    return found
 
 
 def _instant(created: str) -> float:

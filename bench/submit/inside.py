@@ -20,7 +20,7 @@ import numpy as np
 from bench.errors import BenchError, MethodError
 from bench.evaluation.cut import Cut, learn_cut
 from bench.evaluation.guard import check_parts, method_errors
-from bench.evaluation.plan import method_hash
+from bench.identity.result import method_hash
 from bench.protocol import Method, Queries, Ranking, RecommendingMethod, ToolSets
 from bench.protocol.parts import is_oracle, needs_llm, preflight
 from bench.protocol.ranking import validate, validate_sets

@@ -18,7 +18,7 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Template
 from bench.errors import UsageError
-from bench.evaluation.plan import method_hash
+from bench.identity.result import method_hash
 from bench.methods.query_generation.interleaving import round_robin
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import average_precision, multiple_mean_reciprocal_rank, recall

@@ -33,6 +33,7 @@ from bench.results.comparing import (
 )
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result, find_results, latest
+from bench.results.today import Built, command, is_of_today
 from bench.results.units import numbered
 from bench.text import label, one_line, unique_slug
 
@@ -251,12 +252,13 @@ def assembled(
     template = usual_template(shown)
     data = shown[0].manifest.dataset
     leads = {name: doubtful_leads(shown, name) for name in COLUMNS}
+    built: Built = {}
     newest = max(shown, key=lambda item: item.manifest.environment.created)
     turned = reversal_marks(shown, [_name(result) for result in shown], RANKED[0])
     rows = [
         _row(
             result,
-            [*_marks(result, template, newest), *_clean([mark] if (mark := turned[i]) else [])],
+            [*_marks(result, template, newest, built), *_clean([mark] if (mark := turned[i]) else [])],
             template,
             newest,
             tables[result.manifest.result_id],
@@ -278,7 +280,7 @@ def assembled(
         units=_judged_units(shown[0]) if data.unit else None,
         rows=tuple(rows),
         standings=dict(standings or {}),
-        superseded=tuple(_superseded(sound, shown, template, newest)),
+        superseded=tuple(_superseded(sound, shown, template, newest, built)),
     )
     if board.current and board.units is not None and standings is None:
         ranked = [i for i, row in enumerate(rows) if not row.oracle and row.values is not None]
@@ -375,9 +377,12 @@ def _clean(found: Sequence[Mark]) -> list[Mark]:
     return [mark.model_copy(update={"text": label(mark.text, 40), "why": label(mark.why, 300)}) for mark in found]
 
 
-def _marks(result: Result, template: str, newest: Result) -> list[Mark]:
+def _marks(result: Result, template: str, newest: Result, built: Built) -> list[Mark]:
     manifest = result.manifest
     found = _clean(marks(result, template))
+    if is_of_today(manifest, built=built) is False:
+        why = f"other code than today's has made it; `{command(manifest)}` makes it anew"
+        found += _clean([Mark(kind="older version", text="older code", why=why)])
     if result.metrics.n_failed:
         why = "queries that failed or were not answered; they score 0"
         if manifest.repeats > 1:
@@ -401,7 +406,7 @@ def _older(result: Result, newest: Result) -> frozenset[str]:
 
 
 def _superseded(
-    sound: Sequence[Result], shown: Sequence[Result], template: str, newest: Result
+    sound: Sequence[Result], shown: Sequence[Result], template: str, newest: Result, built: Built
 ) -> Iterator[Superseded]:
     kept = {item.manifest.result_id for item in shown}
     for item in sound:
@@ -409,7 +414,7 @@ def _superseded(
             newer = next(other for other in shown if latest([item, other]) == [other]).manifest.result_id
             why = "a newer version of the method has a result for the same question"
             older = Mark(kind="older version", text="older version", why=why)
-            yield Superseded(item, newer, (*_marks(item, template, newest), older))
+            yield Superseded(item, newer, (*_marks(item, template, newest, built), older))
 
 
 def slug_of(result: Result) -> str:

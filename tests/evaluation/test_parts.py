@@ -16,8 +16,9 @@ from bench.data.dataset import Dataset
 from bench.errors import MethodError, UsageError
 from bench.evaluation.guard import check_parts, checked_facts, checked_marks, checked_revisions
 from bench.evaluation.leaks import LEAKED, UNKNOWN
-from bench.evaluation.plan import Plan, method_hash
+from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
+from bench.identity.result import method_hash
 from bench.methods.bm25 import BM25
 from bench.models.encoders import Encoder
 from bench.models.trainingcard import TrainingCard, text_digest, write_card

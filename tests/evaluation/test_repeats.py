@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.errors import MethodError, ResultError, UsageError
-from bench.evaluation.plan import RANKING_RULES, Plan, method_hash, result_id
+from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import repeated_answers, rescore, rescored
 from bench.evaluation.scoring import score, score_repeats
+from bench.identity.result import RANKING_RULES, method_hash, result_id
 from bench.identity.versions import template_hash
 from bench.protocol import Context, Library, Method, Queries, Ranking, ToolSets
 from bench.protocol.parts import has_chance
@@ -103,10 +104,10 @@ def test_a_run_without_repeats_has_the_id_that_it_always_had(run: Run, tiny: Dat
         "method": method_hash(method),
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    assert result_id(plan, tiny, method) == digest[:12]
+    assert result_id(plan.asked(tiny), method_hash(method)) == digest[:12]
     repeated = Plan(parse("tiny"), parse("random"), repeats=3)
     digest = hashlib.sha256(json.dumps({**identity, "repeats": 3}, sort_keys=True).encode()).hexdigest()
-    assert result_id(repeated, tiny, method) == digest[:12]
+    assert result_id(repeated.asked(tiny), method_hash(method)) == digest[:12]
 
 
 def test_files_of_a_run_without_repeats_know_nothing_of_repeats(run: Run) -> None:

@@ -14,8 +14,9 @@ from kit.watched import Watched
 import bench
 from bench.data.dataset import Dataset
 from bench.errors import MethodError, StorageError, UsageError
-from bench.evaluation.plan import Plan, method_hash, result_id
+from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
+from bench.identity.result import method_hash, result_id
 from bench.protocol import Queries, Ranking
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
@@ -31,7 +32,7 @@ BASE = Plan(Spec("tiny"), parse("bm25"))
 
 
 def identity(plan: Plan, dataset: Dataset) -> str:
-    return result_id(plan, dataset, build_method(str(plan.method)))
+    return result_id(plan.asked(dataset), method_hash(build_method(str(plan.method))))
 
 
 def test_the_same_plan_has_the_same_id(tiny: Dataset) -> None:

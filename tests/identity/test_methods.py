@@ -166,7 +166,7 @@ import json, sys
 from pathlib import Path
 import bench
 assert Path(bench.__file__).is_relative_to(Path.cwd()), bench.__file__
-from bench.evaluation.plan import method_hash
+from bench.identity.result import method_hash
 from bench.identity import versions
 from bench.registry import build_method
 specs, edits = json.loads(sys.argv[1])
@@ -250,7 +250,7 @@ class Mine(Method):
 HASH = """
 import sys
 from bench.registry import build_method
-from bench.evaluation.plan import method_hash
+from bench.identity.result import method_hash
 print(method_hash(build_method(sys.argv[1])))
 """
 
@@ -325,7 +325,7 @@ TYPED = """
 from bench.errors import BenchError
 from bench.protocol import Context, Method, Ranking
 from bench.registry import build_method
-from bench.evaluation.plan import method_hash
+from bench.identity.result import method_hash
 
 class Mine(Method):
     def index(self, library):

@@ -1,0 +1,234 @@
+"""Which older code of methods gives the rankings of today's: `python benchmarks/samemethods.py`.
+
+A change of code that changes no ranking gives a method another hash, and with it results other ids. This shows which
+ones it changes alone: for the code of each method that made results in `board/results`, it checks out the commit that
+made them, runs some of them again with the old code and with today's, in the same environment, and compares rankings,
+tool sets and values of queries to the last bit. (Scores of embeddings may differ in their last bits, as they do between
+two runs that encode other texts together.) Old code whose every ranking is equal is written to
+`bench/results/same_methods.json`, by which `bench rescore` renames results. What the file said before stands where it
+led to code that is shown now to give what today's gives. What was run before with the same code is kept.
+
+Where a result was made with a trained model, which no repository holds, both are run with an untrained one, or the
+embedded one, in its place: it is the code around it that is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from kit.models import untrained_bert  # noqa: E402
+
+from bench.graph.edges import LABELS  # noqa: E402
+from bench.identity.versions import method_code, template_hash  # noqa: E402
+from bench.models.encoders import EMBEDDED, Encoder  # noqa: E402
+from bench.registry import build_method  # noqa: E402
+from bench.results.store import PER_QUERY, RUN, Result, find_results  # noqa: E402
+from bench.results.today import SAME_METHODS, SameMethods, same_methods  # noqa: E402
+from bench.storage.paths import write_text  # noqa: E402
+
+RESULTS = ROOT / "board" / "results"
+BUILD = ROOT / "build" / "samemethods"
+#: Rankings of a method's code that are compared.
+ROWS = 5
+#: Queries that are asked of a method with a stand-in for its model.
+FEW = "40"
+#: Of scores of at most 1 or so.
+_LAST_BITS = 1e-6
+_MODEL = re.compile(r"models/[\w.-]+")
+_WORDS = (
+    "send letter post mail the weather in rain train ticket book find price stock query tool and or a of to".split()
+)
+
+
+def chosen(results: Iterable[Result], most: int) -> dict[str, list[Result]]:
+    """Old code -> the results of it that took least time, each on another dataset if there are so many."""
+    groups: defaultdict[str, list[Result]] = defaultdict(list)
+    for item in results:
+        if item.manifest.method.run_file is None:
+            groups[item.manifest.method.code].append(item)
+    found = {}
+    for code, group in groups.items():
+        group.sort(key=lambda item: sum(item.manifest.timings.values()))
+        first = {item.manifest.dataset.spec: item for item in reversed(group)}
+        rest = [item for item in group if item not in first.values()]
+        found[code] = [*sorted(first.values(), key=group.index), *rest][:most]
+    return found
+
+
+def checkout(commit: str) -> Path:
+    """The code of a commit."""
+    folder = BUILD / commit[:12]
+    if not folder.is_dir():
+        subprocess.run(["git", "worktree", "add", "--force", "--detach", folder, commit], cwd=ROOT, check=True)
+    return folder
+
+
+def stand_in(name: str) -> None:
+    """An untrained model, or the embedded one, by the name of a trained one, of the kind that its name says."""
+    folder = BUILD / "data" / name
+    if folder.is_dir():
+        return
+    if re.search("generator|aligned", name):
+        _causal(folder)
+        return
+    if "retriever" in name:
+        # The scores of an untrained one are so near to each other that last bits decide.
+        shutil.copytree(Encoder(EMBEDDED).folder, folder)
+        return
+    labels = {"reranker": ("relevant",), "classifier": ("single", "multi"), "discriminator": LABELS}
+    own = next((words for kind, words in labels.items() if kind in name), ())
+    signs = "abcdefghijklmnopqrstuvwxyz0123456789.,:?!'-"
+    words = [*signs, *(f"##{sign}" for sign in signs), *_WORDS]
+    untrained_bert(folder, words, own, seed=7, length=512, initializer_range=0.5 if own else 0.1)
+    if own == LABELS:
+        chosen_on = {"threshold": 0.4, "pairs": 0, "edges": 0, "precision": 0, "recall": 0, "f1": 0}
+        (folder / "discriminator.json").write_text(json.dumps(chosen_on))
+
+
+def _causal(folder: Path) -> None:
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    signs = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {sign: code for code, sign in enumerate([*signs, "<end>"])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    torch.manual_seed(7)
+    shape = GPT2Config(vocab_size=len(vocabulary), n_positions=2048, n_embd=32, n_layer=2, n_head=2, eos_token_id=256)
+    GPT2LMHeadModel(shape).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>").save_pretrained(folder)
+
+
+def run(code: Path, rows: Iterable[Result], results: Path) -> None:
+    """Run the commands of results with the code in a folder."""
+    variables = os.environ | {"PYTHONPATH": str(code)}
+    together: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for item in rows:
+        words = shlex.split(item.manifest.environment.command)
+        place = words.index("--method")
+        method = words[place + 1]
+        rest = [*words[2:place], *words[place + 2 :]]
+        if _MODEL.search(method) and "--limit" not in rest:
+            rest += ["--limit", FEW]
+        together[tuple(rest)].append(method)
+    for asked, methods in sorted(together.items()):
+        words = [word for method in methods for word in ("--method", method)]
+        command = [sys.executable, "-m", "bench", "run", *words, *asked, "--results", str(results), "--quiet"]
+        # Models are named by folders below the one where the command is given.
+        done = subprocess.run(
+            command, cwd=BUILD / "data", env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        if done.returncode:
+            sys.stdout.write(f"{code.name}: {shlex.join(command[3:])}\n{done.stdout.decode()[-2000:]}\n")
+
+
+def named(item: Result) -> tuple[str, str, str]:
+    """Dataset, method and its code."""
+    return item.manifest.dataset.spec, item.manifest.method.spec, item.manifest.method.code
+
+
+def made(results: Path) -> dict[tuple[str, str, str], Result]:
+    """(dataset, method, its code) -> the result."""
+    return {named(item): item for item in find_results(results) if isinstance(item, Result)}
+
+
+def main() -> int:
+    """Run both, compare, and write the file; 1 if some old code gave another ranking."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=ROWS, help="results of each method's code (default %(default)s)")
+    rows = parser.parse_args().rows
+    groups = chosen((item for item in find_results(RESULTS) if isinstance(item, Result)), rows)
+    today = {code: method_code(build_method(group[0].manifest.method.spec)) for code, group in groups.items()}
+    groups = {code: group for code, group in groups.items() if code != today[code]}
+    for name in {name for group in groups.values() for item in group for name in _MODEL.findall(item.label)}:
+        stand_in(name)
+    items = [item for group in groups.values() for item in group]
+    old, new = BUILD / "results" / "old", BUILD / "results" / "today"
+    run(ROOT, items, new)
+    # A row that was renamed has the code of the commit that renamed it.
+    by_commit: defaultdict[str, list[Result]] = defaultdict(list)
+    for item in items:
+        by_commit[str(item.manifest.environment.commit)].append(item)
+    for commit, its in by_commit.items():
+        run(checkout(commit), its, old)
+    if missing := [item for item in items if named(item) not in made(old)]:
+        done = subprocess.run(
+            ["git", "log", "-1", "--format=%H", "--", RESULTS], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+        )
+        run(checkout(done.stdout.strip()), missing, old)
+    olds, news = made(old), made(new)
+    other, nearly, texts, compared = list[str](), set[str](), dict[str, str](), 0
+    for code, group in groups.items():
+        for item in group:
+            one = olds.get(named(item))
+            two = news.get((*named(item)[:2], today[code]))
+            if one is None or two is None:
+                other.append(f"{code} {item.label}: not run")
+                continue
+            compared += 1
+            if any(one.manifest.files[table] != two.manifest.files[table] for table in (RUN, PER_QUERY)):
+                if _equal(one, two):
+                    nearly.add(code)
+                else:
+                    other.append(f"{code} {item.label}: another ranking")
+            texts[item.manifest.dataset.template] = template_hash(item.manifest.dataset.template)
+    refused = {line.split()[0] for line in other}
+    same = {code: today[code] for code in groups if code not in refused}
+    before = same_methods() if SAME_METHODS.is_file() else SameMethods(made_by="", rankings=0, texts={}, methods={})
+    shown = set(today.values()) | set(same)
+    stands = {old: same.get(new, new) for old, new in before.methods.items() if new in shown and old not in refused}
+    kept = {template: code for template, code in before.texts.items() if template_hash(template) == code}
+    found = SameMethods(
+        made_by="python benchmarks/samemethods.py",
+        rankings=compared or before.rankings,
+        texts=dict(sorted((kept | texts).items())),
+        methods=dict(sorted((stands | same).items())),
+        nearly=sorted((nearly | set(before.nearly)) & {*stands, *same}),
+    )
+    write_text(SAME_METHODS, json.dumps(found.model_dump(mode="json"), indent=1) + "\n")
+    sys.stdout.write("".join(f"{line}\n" for line in sorted(other)))
+    sys.stdout.write(f"{compared} rankings compared; {len(same)} of {len(groups)} older codes give those of today's\n")
+    return 1 if other else 0
+
+
+def _equal(one: Result, other: Result) -> bool:
+    """Whether values are equal to the last bit, and rankings up to the last bits of embeddings.
+
+    These depend on which texts were encoded together, and differ between two runs of the same code, too: tools whose
+    scores are that near may change places.
+    """
+    if not one.per_query.equals(other.per_query) or not one.run["query_id"].equals(other.run["query_id"]):
+        return False
+    queries = one.run["query_id"].to_pylist()
+    found: list[defaultdict[str, dict[str, float]]] = []
+    for result in (one, other):
+        table: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        tools, scores = result.run["tool_id"].to_pylist(), result.run["score"].to_pylist()
+        for query, tool, score in zip(queries, tools, scores, strict=True):
+            table[query][tool] = score
+        found.append(table)
+    return all(
+        None not in {*mine.values(), *theirs.values()}
+        and all(abs(a - b) <= _LAST_BITS for a, b in zip(mine.values(), theirs.values(), strict=True))
+        and all(abs(score - theirs.get(tool, min(theirs.values()))) <= _LAST_BITS for tool, score in mine.items())
+        for mine, theirs in ((found[0][query], found[1][query]) for query in found[0])
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
