@@ -9,24 +9,29 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.checks.reads import watched
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.errors import BenchError
 from bench.evaluation.guard import check_parts, checked_facts, checked_revisions
+from bench.identity.versions import of_methods
 from bench.protocol import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
-from bench.protocol.parts import has_chance, preflight, reveal
+from bench.protocol.parts import has_chance, methods_of, preflight, reveal
 from bench.protocol.ranking import Violation, validate, validate_sets
 from bench.session import session
+from bench.storage.paths import sha256_of
 
 #: Scores nearer than this may change places: encoders differ in the last bits with the company a text keeps.
 _CLOSE = 1e-4
 _MOST_QUERIES = 24
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,7 @@ class _Kit:
             ("no leak: an instance that processed another dataset first gives the same rankings", self.no_leak),
             ("inputs: the arrays it is given stay as they are", self.inputs),
             ("sets: recommended sets are valid and do not depend on the batch", self.sets),
+            ("reads: whatever else it reads is a part of what its results are named by", self.reads),
         ]
 
     # -- helpers ---------------------------------------------------------------------------------------------------
@@ -246,6 +252,25 @@ class _Kit:
             alone: ToolSets = method.recommend(self.queries.take(np.array([i])))
             if set(alone.row(0).tolist()) != set(together.row(i).tolist()):
                 raise _Failed(f"the set of {self.queries.texts[i][:60]!r} depends on the batch")
+
+    def reads(self) -> None:
+        with watched() as found:
+            method = self.prepared()
+            method.rank(self.queries, 10)
+        if found.variables:
+            names = ", ".join(sorted(found.variables)[:_MOST_NAMED])
+            raise _Failed(f"its answers may depend on the environment ({names}): make it a parameter")
+        known = of_methods({type(part) for part in methods_of(method)}).files
+        told = checked_revisions(method)
+        places = [Path(name).expanduser().resolve() for name in told]
+        hidden = [
+            path
+            for path in sorted(found.files - {file.resolve() for file in known})
+            if not any(path.is_relative_to(place) for place in places) and sha256_of(path) not in told.values()
+        ]
+        if hidden:
+            names = ", ".join(path.name for path in hidden[:_MOST_NAMED])
+            raise _Failed(f"it reads {names}, by which no result is named: return the sha256 from revisions()")
 
 
 def _scored_tools(ranking: Ranking, row: int) -> dict[int, float | None]:

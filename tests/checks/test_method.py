@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,10 +24,11 @@ from bench.search.topk import top_k
 from bench.session import repeat_seed
 from bench.specs.parameters import ParameterSet
 from bench.specs.spec import Spec
+from bench.storage.paths import sha256_of
 
 CHECKS = (
     "documented parts facts valid deterministic repeats order batches depth odd_queries tiny_library odd_library "
-    "no_leak inputs sets"
+    "no_leak inputs sets reads"
 ).split()
 
 
@@ -449,3 +452,84 @@ def test_a_method_that_refuses_the_dataset_fails_with_its_own_words() -> None:
             raise DataError("this is not the one.")
 
     assert problems(Never)["valid"] == "this is not the one."
+
+
+# What it reads ------------------------------------------------------------------------------------------------------
+
+
+class Reading(Good):
+    """Reads a file whose name is put together, each time that it indexes."""
+
+    place: ClassVar[Path]
+    told: ClassVar[bool] = False
+
+    def revisions(self) -> dict[str, str]:
+        return {"words": sha256_of(self.place / "words.txt")} if self.told else {}
+
+    def index(self, library: Library) -> None:
+        super().index(library)
+        assert (self.place / ("wor" + "ds.txt")).read_text() == "some"
+
+
+def test_a_file_by_which_no_result_is_named_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "words.txt").write_text("some")
+    monkeypatch.setattr(Reading, "place", tmp_path, raising=False)
+    told = "it reads words.txt, by which no result is named: return the sha256 from revisions()"
+    assert problems(Reading) == {"reads": told}
+    monkeypatch.setattr(Reading, "told", True)
+    assert problems(Reading) == {}
+
+
+def test_what_it_has_written_itself_is_its_own(tmp_path: Path) -> None:
+    class Noting(Good):
+        """Writes what it was given, and reads it again."""
+
+        def index(self, library: Library) -> None:
+            super().index(library)
+            (tmp_path / "notes").write_text("\n".join(library.texts), "utf-8")
+
+        def rank(self, queries: Queries, depth: int) -> Ranking:
+            assert (tmp_path / "notes").read_text("utf-8")
+            return super().rank(queries, depth)
+
+    assert problems(Noting) == {}
+
+
+@pytest.mark.parametrize("ask", [os.environ.get, os.getenv, lambda name: name in os.environ and os.environ[name]])
+def test_a_variable_of_the_environment_is_told(ask: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOP_K", "5")
+
+    class Asking(Good):
+        """Looks into the environment."""
+
+        def rank(self, queries: Queries, depth: int) -> Ranking:
+            assert ask("TOP_K") == "5"
+            return super().rank(queries, depth)
+
+    told = "its answers may depend on the environment (TOP_K): make it a parameter"
+    assert problems(Asking) == {"reads": told}
+
+
+NAMED = """
+from pathlib import Path
+import numpy as np
+from bench.protocol import Method
+from bench.search.topk import top_k
+
+class Named(Method):
+    '''Reads a file beside it.'''
+    def index(self, library):
+        self.words = Path(__file__).with_name("words.txt").read_text()
+        self.sizes = np.array([len(text + self.words) for text in library.texts], dtype=float)
+
+    def rank(self, queries, depth):
+        return top_k(np.tile(self.sizes, (len(queries), 1)), depth)
+"""
+
+
+def test_a_file_that_the_code_names_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "words.txt").write_text("some")
+    (tmp_path / "named_reader.py").write_text(NAMED)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = checked(lambda: build_method("named_reader:Named"))
+    assert {check: outcome.problem for check, outcome in found.items() if outcome.problem} == {}
