@@ -17,6 +17,8 @@ MASK = "[the key]"
 SHORTEST = 8
 #: Programs that bench starts get its environment, and may say what they find there, whether or not bench reads it.
 VARIABLES = ("BENCH_LLM_KEY", "BENCH_EMBEDDING_KEY", "OPENAI_API_KEY")
+#: So few signs of a secret tell nothing.
+_HARMLESS = 3
 
 _kept: set[str] = set()
 
@@ -59,6 +61,14 @@ def _spellings(secret: str) -> frozenset[str]:
 def masked(text: str) -> str:
     """The text without secrets."""
     return _without(text, _known())
+
+
+def masked_so_far(text: str) -> str:
+    """The text without secrets, and without the beginning of one at its end: more of it may be on its way."""
+    known = _known()
+    text = _without(text, known)
+    begun = [n for secret in known for n in range(_HARMLESS + 1, len(secret)) if text.endswith(secret[:n])]
+    return text[: len(text) - max(begun, default=0)]
 
 
 def _without(text: str, secrets: list[str]) -> str:

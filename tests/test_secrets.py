@@ -15,7 +15,7 @@ from bench import secrets
 from bench.__main__ import run
 from bench.remote.answers import Unusable
 from bench.remote.servers import servers_in
-from bench.secrets import keep, masked, masked_bytes, masked_json
+from bench.secrets import keep, masked, masked_bytes, masked_json, masked_so_far
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +54,15 @@ def test_keys_in_the_environment_are_known_without_being_read(monkeypatch: pytes
     assert masked("a sk-12345678 b") == "a [the key] b"
     monkeypatch.setenv("OPENAI_API_KEY", "sk-\udcff12345678")
     assert masked_bytes(b"a sk-12345678 \xff") == b"a [the key] \xff"
+
+
+@pytest.mark.parametrize("read", range(1, 2 * len("sk-12345678")))
+def test_of_a_text_that_is_still_read_no_part_of_a_key_is_left_at_the_end(read: int) -> None:
+    keep("sk-12345678")
+    said = masked_so_far(f"it said {('sk-12345678' * 2)[:read]}")
+    assert not any(part in said for part in ("sk-1", "1234", "5678"))
+    assert said.startswith("it said ")
+    assert masked_so_far("it said sk-12345678, and more") == "it said [the key], and more"
 
 
 def test_placeholders_are_no_keys() -> None:

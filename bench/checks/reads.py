@@ -100,7 +100,9 @@ def _caller() -> FrameType | None:
 
 
 def _is_nobodys(path: Path) -> bool:
+    # A model of the hub is told by its own revision.
+    hub = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
     # Next to `bench/`, as in a checkout, may lie a method of the author's.
     ours = [Path(place) / name for place in bench.__path__ for name in ("methods", "datasets")]
-    places = [*INSTALLED, *map(Path, _NOBODYS), cache_folder(), Path(bench.__path__[0]), *ours, Path(sys.prefix)]
+    places = [*INSTALLED, *map(Path, _NOBODYS), cache_folder(), hub, Path(bench.__path__[0]), *ours, Path(sys.prefix)]
     return any(path.is_relative_to(place) for place in places)

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.data.tables import Tool
 from bench.errors import UsageError, require
-from bench.secrets import masked, masked_json
+from bench.secrets import masked, masked_json, masked_so_far
 from bench.text import one_line
 
 LISTS = ("tools", "results", "hits", "matches", "items", "data")
@@ -179,6 +179,6 @@ def last_words(output: bytes) -> str:
     """The end of what a program wrote to its error output, without keys; the last line says most.
 
     Args:
-        output: its last `KEPT` bytes, of which the first may be a part of a key.
+        output: its last `KEPT` bytes so far, of which the first and the last may be parts of a key.
     """
-    return one_line(masked(output.decode("utf-8", "replace")))[-_LAST:]
+    return one_line(masked_so_far(output.decode("utf-8", "replace")))[-_LAST:]

@@ -127,7 +127,7 @@ def is_of_today(manifest: Manifest, *, imports: bool = False, built: Built | Non
     if manifest.method.run_file is not None:
         return True
     found = today(manifest, imports=imports, built=built)
-    return None if found is None else found.identifier == manifest.result_id
+    return None if found is None else (found.identifier, found.code) == (manifest.result_id, manifest.method.code)
 
 
 def adopted(manifest: Manifest, built: Built | None = None) -> Manifest | None:

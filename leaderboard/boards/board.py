@@ -258,7 +258,11 @@ def assembled(
     rows = [
         _row(
             result,
-            [*_marks(result, template, newest, built), *_clean([mark] if (mark := turned[i]) else [])],
+            [
+                *_marks(result, template, newest),
+                *_older_code(result, built),
+                *_clean([mark] if (mark := turned[i]) else []),
+            ],
             template,
             newest,
             tables[result.manifest.result_id],
@@ -280,7 +284,7 @@ def assembled(
         units=_judged_units(shown[0]) if data.unit else None,
         rows=tuple(rows),
         standings=dict(standings or {}),
-        superseded=tuple(_superseded(sound, shown, template, newest, built)),
+        superseded=tuple(_superseded(sound, shown, template, newest)),
     )
     if board.current and board.units is not None and standings is None:
         ranked = [i for i, row in enumerate(rows) if not row.oracle and row.values is not None]
@@ -377,12 +381,17 @@ def _clean(found: Sequence[Mark]) -> list[Mark]:
     return [mark.model_copy(update={"text": label(mark.text, 40), "why": label(mark.why, 300)}) for mark in found]
 
 
-def _marks(result: Result, template: str, newest: Result, built: Built) -> list[Mark]:
+def _older_code(result: Result, built: Built) -> list[Mark]:
+    """The mark of a result that no newer one takes the place of."""
+    if is_of_today(result.manifest, built=built) is not False:
+        return []
+    why = f"other code than today's has made it; `{command(result.manifest)}` makes it anew"
+    return _clean([Mark(kind="older version", text="older code", why=why)])
+
+
+def _marks(result: Result, template: str, newest: Result) -> list[Mark]:
     manifest = result.manifest
     found = _clean(marks(result, template))
-    if is_of_today(manifest, built=built) is False:
-        why = f"other code than today's has made it; `{command(manifest)}` makes it anew"
-        found += _clean([Mark(kind="older version", text="older code", why=why)])
     if result.metrics.n_failed:
         why = "queries that failed or were not answered; they score 0"
         if manifest.repeats > 1:
@@ -406,7 +415,7 @@ def _older(result: Result, newest: Result) -> frozenset[str]:
 
 
 def _superseded(
-    sound: Sequence[Result], shown: Sequence[Result], template: str, newest: Result, built: Built
+    sound: Sequence[Result], shown: Sequence[Result], template: str, newest: Result
 ) -> Iterator[Superseded]:
     kept = {item.manifest.result_id for item in shown}
     for item in sound:
@@ -414,7 +423,7 @@ def _superseded(
             newer = next(other for other in shown if latest([item, other]) == [other]).manifest.result_id
             why = "a newer version of the method has a result for the same question"
             older = Mark(kind="older version", text="older version", why=why)
-            yield Superseded(item, newer, (*_marks(item, template, newest, built), older))
+            yield Superseded(item, newer, (*_marks(item, template, newest), older))
 
 
 def slug_of(result: Result) -> str:

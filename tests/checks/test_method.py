@@ -478,6 +478,10 @@ def test_a_file_by_which_no_result_is_named_is_told(tmp_path: Path, monkeypatch:
     assert problems(Reading) == {"reads": told}
     monkeypatch.setattr(Reading, "told", True)
     assert problems(Reading) == {}
+    # What lies where the hub's models do is named by their revisions.
+    monkeypatch.setattr(Reading, "told", False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    assert problems(Reading) == {}
 
 
 def test_what_it_has_written_itself_is_its_own(tmp_path: Path) -> None:

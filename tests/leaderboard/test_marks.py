@@ -118,7 +118,7 @@ def test_results_of_an_older_protocol_are_kept_marked_and_not_ranked(marked_site
     assert ">protocol 0.9</span>" in site.page(f"d/{old.slug}.html").text
     assert ">protocol 0.9</span>" in site.page(f"r/{own}.html").text
     stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
-    assert stated[own] == ["from traces", "synthetic queries", "protocol 0.9"]
+    assert stated[own] == ["from traces", "synthetic queries", "protocol 0.9", "older code"]
     assert "protocol 0.9" in site.page("results.csv").text
     current = {board.slug for board in site.made.boards if board.current}
     assert {path.stem for path in (site.folder / "tables").glob("*.tex")} == current
