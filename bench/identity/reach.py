@@ -131,7 +131,7 @@ class Reached:
         with _ONE_AT_A_TIME:
             sources = self._sources()
             _reach(sources, self._roots, self._called, self._named)
-            return frozenset(sources.files)
+            return frozenset(sources.state.files)
 
     def hash(self) -> str:
         """sha256 over the code and the values.
@@ -145,7 +145,7 @@ class Reached:
         key = hashlib.sha256(b"\0".join([_own_source(), __file__.encode(), repr(asked).encode()])).hexdigest()
         with _ONE_AT_A_TIME:
             answer = _ANSWERS.get(key) or _kept(_answers(), key)
-            if answer is None or not answer.stands():
+            if answer is None or not answer.state.stands():
                 answer = self._answer()
                 if answer.is_settled():
                     _keep(_answers(), key, answer)
@@ -157,8 +157,9 @@ class Reached:
         sources = self._sources()
         texts, _ = _reach(sources, self._roots, self._called, self._named)
         counted = "\0".join([*sorted(texts), *self._values]).encode("utf-8", "surrogatepass")
-        files = {**sources.files, **sources.folders}
-        return _Answer(hashlib.sha256(counted).hexdigest(), files, sources.places, sources.own)
+        state = sources.state
+        found_from = _State({**state.files, **sources.folders}, dict(state.places), dict(state.own))
+        return _Answer(hashlib.sha256(counted).hexdigest(), found_from)
 
     def _sources(self) -> _Sources:
         return _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in self._roots)}), self._without)
@@ -262,27 +263,19 @@ class _Sources:
 
     def __init__(self, packages: frozenset[str], without: frozenset[str]) -> None:
         self.packages, self.without = packages, without
-        #: Where each module of an author lies that was looked for, whose code it is, and the state of each file that
-        #: was read. The folders are those in which another file might be read if it came.
-        self.places: dict[str, Path | None] = {}
-        self.own: dict[str, bool] = {}
-        self.files: dict[Path, _Stamp] = {}
+        self.state = _State({}, {}, {})
+        #: Where another file would be read if it came. A process does not look again: methods keep logs.
         self.folders: dict[Path, _Stamp] = {}
         self.found, self.effects = cache(self._found), cache(self._effects)
         self.resolved, self.said, self.is_out = cache(self._resolved), cache(self._said), cache(self._is_out)
-
-    def as_before(self) -> bool:
-        """Whether no file has changed since it was read, and each module is where it was."""
-        same = all(_stamp(path) == stamp for path, stamp in self.files.items())
-        return same and all(source_file(name) == path for name, path in self.places.items())
 
     def counts(self, module: str) -> bool:
         """Whether a module's code is ours or the author's."""
         top = module.partition(".")[0]
         if top in self.packages:
             return True
-        self.own[top] = is_own(top)
-        return self.own[top]
+        self.state.own[top] = is_own(top)
+        return self.state.own[top]
 
     def _is_out(self, item: Definition) -> bool:
         places = {item.module, f"{item.module}:{item.name}", *_around(item.module)}
@@ -294,10 +287,10 @@ class _Sources:
             return None
         path = source_file(module)
         if not module.startswith("bench."):
-            self.places[module] = path
+            self.state.places[module] = path
         if path is None:
             return None
-        self.files[path] = _stamp(path)
+        self.state.files[path] = _stamp(path)
         self._look_in(path.parent)
         return _module(module)
 
@@ -437,7 +430,7 @@ class _Sources:
                 yield f"{each.relative_to(path.parent).as_posix()} {self._hashed(each)}"
 
     def _hashed(self, path: Path) -> str:
-        self.files[path] = _stamp(path)
+        self.state.files[path] = _stamp(path)
         return sha256_of(path)
 
 
@@ -449,7 +442,7 @@ _KEPT: dict[tuple[frozenset[str], frozenset[str]], _Sources] = {}
 
 def _sources(packages: frozenset[str], without: frozenset[str]) -> _Sources:
     kept = _KEPT.get((packages, without))
-    if kept is None or not kept.as_before():
+    if kept is None or not kept.state.stands():
         kept = _KEPT[packages, without] = _Sources(packages, without)
     return kept
 
@@ -466,14 +459,16 @@ def _stamp(path: Path) -> _Stamp:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
-# What is kept from one process to the next ---------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class _Answer:
-    """A hash, with all that it was found from, as it was then."""
+class _State:
+    """What was looked at, as it was then.
 
-    hash: str
+    Attributes:
+        files: files and folders.
+        places: where each module of an author lies that was looked for.
+        own: whether the code of a top-level package is ours or the author's.
+    """
+
     files: dict[Path, _Stamp]
     places: dict[str, Path | None]
     own: dict[str, bool]
@@ -484,9 +479,21 @@ class _Answer:
         same = same and all(is_own(name) == own for name, own in self.own.items())
         return same and all(source_file(name) == path for name, path in self.places.items())
 
+
+# What is kept from one process to the next ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A hash, with all that it was found from."""
+
+    hash: str
+    state: _State
+
     def is_settled(self) -> bool:
         """Whether a file that is changed after this would show it: times have steps."""
-        return max((max(stamp[:2]) for stamp in self.files.values()), default=0) < time.time_ns() - 2_000_000_000
+        newest = max((max(stamp[:2]) for stamp in self.state.files.values()), default=0)
+        return newest < time.time_ns() - 2_000_000_000
 
 
 _K = TypeVar("_K")

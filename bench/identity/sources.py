@@ -28,21 +28,21 @@ _PACKAGED = frozenset({"site-packages", "dist-packages"})
 
 def is_own(top: str) -> bool:
     """Whether the code of a top-level package is ours or an author's: no part of Python, and not installed."""
-    return top == "bench" or not _installed(top)
+    if top == "bench" or top in sys.stdlib_module_names:
+        return top == "bench"
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError, AttributeError):
+        return False
+    if spec is None:
+        # It may come while the process runs: the author has not written it yet.
+        return False
+    return not _installed(tuple(spec.submodule_search_locations or ()) if spec.origin is None else (spec.origin,))
 
 
 @cache
-def _installed(package: str) -> bool:
-    """Whether a top-level name belongs to the interpreter or an installed package; nothing is imported."""
-    if package in sys.stdlib_module_names:
-        return True
-    try:
-        spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError, AttributeError):
-        return True
-    if spec is None:
-        return True
-    places = [*([spec.origin] if spec.origin else []), *(spec.submodule_search_locations or [])]
+def _installed(places: tuple[str, ...]) -> bool:
+    """Whether a module that lies at these places belongs to the interpreter or an installed package."""
     paths = [Path(place).resolve() for place in places if place not in {"built-in", "frozen"}]
     return not paths or bool(_PACKAGED & set(paths[0].parts)) or any(paths[0].is_relative_to(at) for at in INSTALLED)
 

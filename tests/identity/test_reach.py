@@ -470,6 +470,17 @@ def test_a_kept_answer_does_not_outlive_what_it_was_found_from(
     assert found.hash() != before
 
 
+def test_a_module_that_comes_while_the_process_runs_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "bench_late_root.py").write_text("import bench_late\ndef root():\n    return bench_late.used()\n")
+    found, hashes = reach([Definition("bench_late_root", "root")]), []
+    for text in (None, USED, USED.replace("1", "22")):
+        if text is not None:
+            (tmp_path / "bench_late.py").write_text(text)
+        hashes.append(found.hash())
+    assert len(set(hashes)) == 3
+
+
 def rewritten(path: Path, old: str, new: str) -> None:
     times = path.stat().st_mtime_ns
     path.write_text(path.read_text().replace(old, new))
