@@ -7,6 +7,7 @@ check runs the method on small libraries and compares what must agree; nothing i
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -265,7 +266,7 @@ class _Kit:
             told = checked_revisions(method)
         except BenchError:
             return  # which the check of facts tells
-        places = [Path(name).expanduser().resolve() for name in told]
+        places = [Path(os.path.expanduser(name)).resolve() for name in told]
         hidden = [
             path
             for path in sorted(found.files - {file.resolve() for file in known})
