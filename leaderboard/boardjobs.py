@@ -65,6 +65,7 @@ class Job:
         most_lines: rankings and per-query values are written of results with at most so many lines.
         keep: whether the rows keep their values.
         sized: whether its dataset has a page of libraries of other sizes.
+        older: ids of members that other code than today's has made.
     """
 
     members: tuple[Result, ...]
@@ -74,6 +75,7 @@ class Job:
     most_lines: int
     keep: bool
     sized: bool
+    older: frozenset[str]
 
     @property
     def name(self) -> str:
@@ -97,6 +99,7 @@ class Job:
                     for item, digest in zip(self.members, digests, strict=True)
                 ],
                 "how": [self.verify, self.most_lines, self.keep, self.sized],
+                "older": sorted(self.older),
                 "data": state_of_data(self.members[0].manifest.dataset.spec),
                 "methods": {name: repr(facts_of(name)) for name in sorted(families)},
             }
@@ -163,7 +166,7 @@ def _begun(*threshold: int) -> None:
 def _made(job: Job) -> Done:
     key = job.key()
     writer = Writer(job.out, distrusted=_damaged(job, key))
-    board, rejected = make_board(job.members, job.results, job.verify)
+    board, rejected = make_board(job.members, job.results, job.verify, job.older)
     if board is None:
         return Done(None, rejected, {}, "", {}, Written())
     data = data_of(board.spec, board.content_hash)
@@ -291,7 +294,7 @@ def _restored(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]
         )
         for metric, own in facts["standings"].items()
     }
-    board = with_repeated_gold(assembled(sound, values, standings))
+    board = with_repeated_gold(assembled(sound, values, standings, job.older))
     place = {name: i for i, name in enumerate(facts["sampled"])}
 
     def samples(name: str) -> Mapping[str, Sample]:

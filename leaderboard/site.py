@@ -30,6 +30,7 @@ from bench.leaderboard.pages.result import ENDINGS, download_lines
 from bench.leaderboard.writer import FOLDERS, Writer, Written
 from bench.progress import QUIET, Progress
 from bench.results.store import RUN, Result
+from bench.results.today import Built, is_of_today
 from bench.storage.locks import locked
 from bench.text import unique_slug
 
@@ -206,7 +207,21 @@ def _jobs(
         else 0
     )
     sized = [base_of(group[0].manifest.dataset.spec) in drawn for group in groups]
-    return [Job(tuple(group), results, out, verify, most, keep, own) for group, own in zip(groups, sized, strict=True)]
+    built: Built = {}
+    older = {item.manifest.result_id for item in every if is_of_today(item.manifest, built=built) is False}
+    return [
+        Job(
+            tuple(group),
+            results,
+            out,
+            verify,
+            most,
+            keep,
+            own,
+            frozenset(item.manifest.result_id for item in group) & older,
+        )
+        for group, own in zip(groups, sized, strict=True)
+    ]
 
 
 def _most_lines(lines: Sequence[int]) -> int:

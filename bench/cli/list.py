@@ -95,7 +95,11 @@ def metrics(ctx: click.Context, as_json: bool) -> None:
 
 @command.command("results")
 @results_option
-@click.option("--stale", is_flag=True, help="Those that other code than today's has made, and how to make them anew.")
+@click.option(
+    "--stale",
+    is_flag=True,
+    help="Results of older code of their methods, and how to make them anew.",
+)
 @json_option
 def results(results: Path | None, stale: bool, as_json: bool) -> None:
     """List stored results."""
@@ -108,9 +112,9 @@ def results(results: Path | None, stale: bool, as_json: bool) -> None:
     readable = [item for item in found if isinstance(item, Result)]
     broken = [str(item) for item in found if not isinstance(item, Result)]
     built: Built = {}
-    older = {item.folder for item in readable if is_of_today(item.manifest, built=built) is False}
-    if stale:
-        readable = [item for item in readable if item.folder in older]
+    current = {item.folder for item in latest(readable) if is_of_today(item.manifest, built=built) is not False}
+    older = {item.folder for item in readable} - current
+    shown = [item for item in readable if (item.folder in older) == stale]
     if as_json:
         rows = [
             {
@@ -130,14 +134,13 @@ def results(results: Path | None, stale: bool, as_json: bool) -> None:
                 "folder": str(item.folder),
                 "metrics": {name: value.mean for name, value in item.metrics.metrics.items()},
             }
-            for item in readable
+            for item in (shown if stale else readable)
         ]
         print_json({"results": rows, "unreadable": broken})
         return
     table = plain_table("id", "method", "dataset", "n", "failed", "recall@5", "pass@10", "made", right=(3, 4, 5, 6))
     for column in (0, 3, 4, 5, 6, 7):
         table.columns[column].no_wrap = True
-    shown = readable if stale else [item for item in latest(readable) if item.folder not in older]
     for item in sorted(shown, key=lambda r: (r.manifest.dataset.spec, r.manifest.method.spec)):
         values = item.metrics.metrics
         means = [number(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
@@ -153,16 +156,16 @@ def results(results: Path | None, stale: bool, as_json: bool) -> None:
             item.manifest.environment.created[:10],
         )
     out = console()
-    if readable:
+    if shown:
         out.print(table)
     if stale:
-        for words in dict.fromkeys(command(item.manifest) for item in readable):
+        for words in dict.fromkeys(command(item.manifest) for item in shown):
             out.print(words, soft_wrap=True)
+        if not shown:
+            out.print(f"no results of older code in {folder}.")
     elif older:
-        what = (
-            "results of older code of their methods are" if len(older) > 1 else "result of older code of its method is"
-        )
-        out.print(f"{len(older)} {what} not shown; `bench list results --stale` shows them", soft_wrap=True)
+        what = "results of older code are" if len(older) > 1 else "result of older code is"
+        out.print(f"{len(older)} {what} not shown; `bench list results --stale` lists them", soft_wrap=True)
     elif not readable:
         out.print(f"no results in {folder}; create one with `bench run`.")
     for problem in broken:

@@ -93,7 +93,8 @@ def _outcome(item: Result | ResultError, dataset_of: Callable[[Result], Dataset]
                 current = rescore(current, dataset, ())
             name = adopted(current.manifest, built)
             if name is not None and name.result_id != current.manifest.result_id:
-                row["id"] = renamed(current, name).manifest.result_id
+                found = renamed(current, name).manifest.result_id
+                row |= {"id": found} if found == name.result_id else {}
     except BenchError as error:
         return row | {"outcome": "failed", "error": str(error)}
     return row

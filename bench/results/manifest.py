@@ -118,8 +118,10 @@ class DatasetIdentity(Record, Sparing):
         return [*found, Mark(kind="synthetic queries", text="synthetic queries", why=written)] if written else found
 
 
-class MethodIdentity(Record):
+class MethodIdentity(Record, Sparing):
     """Which method: `hash` is taken over name, parameters, model revisions and code."""
+
+    spared: ClassVar[frozenset[str]] = frozenset({"ranked_by"})
 
     spec: str
     full_spec: str
@@ -138,6 +140,9 @@ class MethodIdentity(Record):
     learns: bool | None = None
     #: How a set was cut from the ranking, when the method recommends none: `size=3`, `threshold=0.41`, ...
     cut: str | None = None
+    #: The hash of the code that made the ranking, where that is older: `code` is known to give the same, and the result
+    #: was renamed (`bench.results.today.adopted`).
+    ranked_by: str = ""
 
 
 class Latency(Record, Sparing):

@@ -45,7 +45,7 @@ from bench.registry.versions import current_content
 from bench.results.comparing import Question, without_code
 from bench.results.intervals import check_values
 from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics
-from bench.results.today import Built, adopted, command, is_of_today
+from bench.results.today import Built, adopted, command, is_of_today, today
 from bench.specs.spec import parse
 from bench.storage.locks import locked, replaced_folder, standing
 from bench.storage.paths import read_regular, sha256_of, write_text
@@ -427,15 +427,16 @@ def replace_metrics(result: Result, metrics: Metrics, data: DatasetIdentity | No
 
 
 def renamed(result: Result, manifest: Manifest) -> Result:
-    """Put a result into the place of the name that another manifest gives it; its tables keep their bytes.
+    """Give a result the name that another manifest gives it, in the folder where it lies; its tables keep their bytes.
 
-    What is there already stays, and then so does the result, unless its tables are the same.
+    What has that name already stays, and then so does the result, unless its tables are the same. The caller holds the
+    result's lock.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written; the result is where it was.
     """
     root, spec = result.folder.parent.parent, parse(manifest.method.spec)
-    folder = result_folder(root, manifest.dataset.spec, spec.name, manifest.result_id)
+    folder = result.folder.with_name(result_folder(root, "", spec.name, manifest.result_id).name)
     tables = [name for name in (RUN, PER_QUERY, REPEATS) if (result.folder / name).is_file()]
     with result_lock(root, folder):
         if not is_complete(folder):
@@ -449,6 +450,8 @@ def renamed(result: Result, manifest: Manifest) -> Result:
                 (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
         found = Result.read(folder)
         if all(found.manifest.files.get(name) == result.manifest.files.get(name) for name in tables):
+            # Without its manifest it is no result, wherever the removal may be ended.
+            (result.folder / MANIFEST).unlink()
             shutil.rmtree(result.folder)
             return found
     return result
@@ -623,8 +626,7 @@ def _of_today(found: list[Result], name: str, *, older: bool) -> list[Result]:
         UsageError: there are only results of other code.
     """
     built: Built = {}
-    # Its user has named the method.
-    states = [is_of_today(item.manifest, imports=True, built=built) for item in found]
+    states = [is_of_today(item.manifest, named=True, built=built) for item in found]
     if True in states or older or not found:
         return [item for item, state in zip(found, states, strict=True) if state] or found
     first = latest(found)[0]
@@ -637,12 +639,13 @@ def _of_today(found: list[Result], name: str, *, older: bool) -> list[Result]:
             f"whether {name} is of today's code cannot be known, because the method cannot be built here ({which}); "
             f"name it by its id: {name}#{first.manifest.result_id}."
         )
-    if adopted(first.manifest, built) is not None:
-        way = f"`bench rescore {first.manifest.result_id}` gives it today's name, because its ranking is the same"
+    now, name_of_today = today(first.manifest, named=True, built=built), adopted(first.manifest, built)
+    if now is not None and name_of_today is not None and now.identifier == name_of_today.result_id:
+        way = f"`bench rescore {first.manifest.result_id}` renames it, as today's code is known to give the same ranking"
     else:
-        way = f"`{command(first.manifest)}` makes one of today's"
+        way = f"`{command(first.manifest)}` makes a new one"
     older_name = f"{name}#{first.manifest.result_id}"
-    raise UsageError(f"{name} is stored of older code alone ({which}); {way}; {older_name} names the older one.")
+    raise UsageError(f"{name} has only results of older code ({which}); {way}; {older_name} names the older one.")
 
 
 def _is_folder(name: str) -> bool:
@@ -681,8 +684,8 @@ def latest(results: Sequence[Result]) -> list[Result]:
     built: Built = {}
     found = []
     for group in groups.values():
-        today = [item for item in group if is_of_today(item.manifest, built=built)] if len(group) > 1 else []
-        found.append((today or group)[-1])
+        current = [item for item in group if is_of_today(item.manifest, built=built)] if len(group) > 1 else []
+        found.append((current or group)[-1])
     return found
 
 

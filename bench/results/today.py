@@ -22,11 +22,14 @@ from bench.protocol.parts import revisions
 from bench.registry import build_method
 from bench.registry.methods import is_registered
 from bench.results.manifest import Manifest
+from bench.session import session
 from bench.specs.spec import Spec, parse
 from bench.storage.records import Record
 
 #: Code of methods that is known to give the same rankings, made by `benchmarks/samemethods.py`.
 SAME_METHODS = Path(__file__).with_name("same_methods.json")
+#: Signs of a method's spec, where nobody here has chosen it.
+_LONGEST = 4000
 _SHA256 = re.compile("[0-9a-f]{64}")
 #: Options of `bench run` that are a part of what is asked.
 _OPTIONS = ("--method", "--dataset", "--split", "--limit", "--template", "--depth", "--cut", "--cut-at", "--repeats")
@@ -65,7 +68,7 @@ class Today:
         asked: what it asks.
         method: the method as it is built today.
         code: the hash of its code.
-        models: model revisions: those of today, or those of the manifest where a model is not at hand.
+        models: model revisions.
     """
 
     asked: Asked
@@ -88,13 +91,13 @@ class Today:
 Built = dict[str, tuple[Method, str] | None]
 
 
-def today(manifest: Manifest, *, imports: bool = False, built: Built | None = None) -> Today | None:
-    """What the command of a result would make today, of the data that it was made of; nothing is run.
+def today(manifest: Manifest, *, named: bool = False, built: Built | None = None) -> Today | None:
+    """What the command of a result would make today, of the data that it was made of; nothing is run or downloaded.
 
     Args:
         manifest: that of the result.
-        imports: whether a method that the author names by its module is imported. Whoever gives a result away chooses
-            the name: only where a user has named the method is it his own.
+        named: whether the user has named the method. Whoever gives a result away chooses what its manifest says, so
+            only then are modules imported and folders of models read; else the models are those of the manifest.
         built: methods that were built for other results a moment ago.
 
     Returns:
@@ -104,17 +107,18 @@ def today(manifest: Manifest, *, imports: bool = False, built: Built | None = No
     if asked is None or manifest.method.run_file is not None:
         return None
     built = {} if built is None else built
-    if spec not in built:
-        built[spec] = _built(spec, imports)
-    found = built[spec]
-    return None if found is None else Today(asked, *found, _models(found[0], manifest))
+    with session(offline=True):
+        if spec not in built:
+            built[spec] = _built(spec, named)
+        found = built[spec]
+        return None if found is None else Today(asked, *found, _models(found[0], manifest, named))
 
 
-def _built(text: str, imports: bool) -> tuple[Method, str] | None:
+def _built(text: str, named: bool) -> tuple[Method, str] | None:
     try:
-        spec = parse(text)
-        if not imports and not is_registered(spec):
+        if not named and (len(text) > _LONGEST or not is_registered(parse(text))):
             return None
+        spec = parse(text)
         method = build_method(spec)
         method.context.close()
         return method, method_code(method)
@@ -122,23 +126,23 @@ def _built(text: str, imports: bool) -> tuple[Method, str] | None:
         return None
 
 
-def is_of_today(manifest: Manifest, *, imports: bool = False, built: Built | None = None) -> bool | None:
-    """Whether a result is what its command would store today; None where it cannot be known."""
+def is_of_today(manifest: Manifest, *, named: bool = False, built: Built | None = None) -> bool | None:
+    """Whether a result is what its command would store today (see `today`); None where it cannot be known."""
     if manifest.method.run_file is not None:
         return True
-    found = today(manifest, imports=imports, built=built)
+    found = today(manifest, named=named, built=built)
     return None if found is None else (found.identifier, found.code) == (manifest.result_id, manifest.method.code)
 
 
 def adopted(manifest: Manifest, built: Built | None = None) -> Manifest | None:
     """The manifest under today's name, if older code is known to give what today's gives; else None.
 
-    A method that is built of others, or of models, must be what it was but for its code, and parameters that it did not
-    have must be at their defaults.
+    A method must be what it was but for its code, and parameters that it did not have must be at their defaults. Its
+    models are those that it was run with.
     """
     found = today(manifest, built=built)
-    if found is None or found.asked.cut != "none" or _asks(manifest):
-        # How sets were cut is not among what has been shown, and what a service does nobody knows.
+    if found is None or found.asked.cut != "none":
+        # How sets were cut is not among what has been shown.
         return None
     own, known = manifest.method, same_methods()
     if own.code == found.code:
@@ -147,15 +151,15 @@ def adopted(manifest: Manifest, built: Built | None = None) -> Manifest | None:
     else:
         shown = known.texts.get(found.asked.template) == template_hash(found.asked.template)
         same = shown and known.methods.get(own.code) == found.code
-    if not same or found.models != own.revisions:
-        return None
     full = found.method.full_spec
     try:
-        if not _extends(full, parse(own.full_spec)):
+        if not same or not _extends(full, parse(own.full_spec)):
             return None
     except BenchError:
         return None
     update = {"full_spec": str(full), "code": found.code, "hash": found.method_hash}
+    if own.code != found.code:
+        update["ranked_by"] = own.ranked_by or own.code
     return manifest.model_copy(update={"result_id": found.identifier, "method": own.model_copy(update=update)}).sealed()
 
 
@@ -192,10 +196,13 @@ def _options(manifest: Manifest) -> dict[str, str] | None:
     return {name: value for name, value in found.items() if name not in {"--method", "--dataset"}}
 
 
-def _models(method: Method, manifest: Manifest) -> dict[str, str]:
-    """The models of today; what a service said of its version is not asked again, and no server is started for it."""
+def _models(method: Method, manifest: Manifest, named: bool) -> dict[str, str]:
+    """The models of a method that the user has named; no service is asked again for its version.
+
+    Those of the manifest for another, and where a model is not at hand.
+    """
     said = manifest.method.revisions
-    if _asks(manifest):
+    if not named or _asks(manifest):
         return said
     try:
         return revisions(method)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from bench.results.comparing import (
 )
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result, find_results, latest
-from bench.results.today import Built, command, is_of_today
+from bench.results.today import command
 from bench.results.units import numbered
 from bench.text import label, one_line, unique_slug
 
@@ -202,13 +202,16 @@ def read_results(results: Path) -> tuple[list[list[Result]], list[Rejected]]:
     return sorted(groups, key=lambda members: _order(members[0])), sorted(rejected, key=lambda item: item.where)
 
 
-def make_board(members: Sequence[Result], results: Path, verify: bool) -> tuple[Board | None, list[Rejected]]:
+def make_board(
+    members: Sequence[Result], results: Path, verify: bool, older: Collection[str] = ()
+) -> tuple[Board | None, list[Rejected]]:
     """A board of comparable results; those whose tables are not what they should be are left out.
 
     Args:
         members: of one group.
         results: their folder, for the names of what is rejected.
         verify: whether rankings and all columns are read and checked too.
+        older: ids of results that other code than today's has made.
     """
     rejected: list[Rejected] = []
     tables: dict[str, NDArray[np.float64] | None] = {}
@@ -233,13 +236,14 @@ def make_board(members: Sequence[Result], results: Path, verify: bool) -> tuple[
         sound = [item for item in sound if orders[item.manifest.result_id] == usual]
     if not sound:
         return None, rejected
-    return assembled(sound, tables), rejected
+    return assembled(sound, tables, older=older), rejected
 
 
 def assembled(
     sound: Sequence[Result],
     tables: Mapping[str, NDArray[np.float64] | None],
     standings: Mapping[str, RankedSystems] | None = None,
+    older: Collection[str] = (),
 ) -> Board:
     """The board of results that have been checked.
 
@@ -247,12 +251,12 @@ def assembled(
         sound: results on the same queries.
         tables: result id -> (judged queries, len(RANKED)).
         standings: of a build before, where they are known; computed from the tables otherwise.
+        older: ids of results that other code than today's has made.
     """
     shown = ordered(latest(sound), RANKED[0])
     template = usual_template(shown)
     data = shown[0].manifest.dataset
     leads = {name: doubtful_leads(shown, name) for name in COLUMNS}
-    built: Built = {}
     newest = max(shown, key=lambda item: item.manifest.environment.created)
     turned = reversal_marks(shown, [_name(result) for result in shown], RANKED[0])
     rows = [
@@ -260,7 +264,7 @@ def assembled(
             result,
             [
                 *_marks(result, template, newest),
-                *_older_code(result, built),
+                *(_older_code(result) if result.manifest.result_id in older else []),
                 *_clean([mark] if (mark := turned[i]) else []),
             ],
             template,
@@ -381,11 +385,9 @@ def _clean(found: Sequence[Mark]) -> list[Mark]:
     return [mark.model_copy(update={"text": label(mark.text, 40), "why": label(mark.why, 300)}) for mark in found]
 
 
-def _older_code(result: Result, built: Built) -> list[Mark]:
-    """The mark of a result that no newer one takes the place of."""
-    if is_of_today(result.manifest, built=built) is not False:
-        return []
-    why = f"other code than today's has made it; `{command(result.manifest)}` makes it anew"
+def _older_code(result: Result) -> list[Mark]:
+    """The mark of a result of older code that no other takes the place of."""
+    why = f"made by other code of the method than today's; to make it anew: {command(result.manifest)}"
     return _clean([Mark(kind="older version", text="older code", why=why)])
 
 

@@ -99,7 +99,7 @@ def test_two_servers_of_one_name_must_be_named(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        ("hang-start", "no answer within 1.5 seconds"),
+        ("hang-start", "no answer within 4 seconds"),
         ("hang-listing", "no answer within 2 seconds"),
         ("die-listing", "no answer: the process ended with 3; it said 'the key is not �[31mset'"),
         ("flood-start", "an answer of more than 8 MiB"),
@@ -110,7 +110,7 @@ def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, sentence: str
 ) -> None:
     if fault == "hang-start":
-        monkeypatch.setattr("bench.remote.mcp.START", 1.5)
+        monkeypatch.setattr("bench.remote.mcp.START", 4.0)
     elif fault == "hang-listing":
         monkeypatch.setattr("bench.remote.mcp.LISTING", 2.0)
     monkeypatch.setattr("bench.remote.mcp.MOST_PAGES", 20)

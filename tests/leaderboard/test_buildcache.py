@@ -17,6 +17,7 @@ from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards.board import slug_of
 from bench.leaderboard.buildcache import BuildCache, Kept
 from bench.results.store import Result
+from bench.results.today import is_of_today
 from bench.storage.paths import cache_folder, results_folder
 
 
@@ -80,6 +81,22 @@ def test_a_site_is_the_same_bytes_with_and_without_the_cache_where_no_values_are
     for page in tmp_path.glob("site/*.html"):
         page.unlink()
     assert build().bytes() == build("fresh").bytes()
+
+
+def test_a_row_is_marked_when_the_code_of_its_method_has_changed(
+    few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Result.read(folder_of(few, "random")).manifest.result_id
+    assert ">older code</span>" not in build().page(f"r/{own}.html").text
+    usual = is_of_today
+    monkeypatch.setattr(
+        site_module,
+        "is_of_today",
+        lambda manifest, **given: manifest.result_id != own and usual(manifest, **given),
+    )
+    page = build().page(f"r/{own}.html").text
+    assert ">older code</span>" in page
+    assert "bench run --method random --dataset starter" in page
 
 
 def test_a_damaged_entry_is_no_entry(tmp_path: Path, isolated: None) -> None:

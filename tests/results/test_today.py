@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
 from kit.interpreter import Interpreter
 
 from bench.errors import UsageError
@@ -129,10 +130,41 @@ def test_no_service_is_asked_for_its_version(
     own = manifest.method.model_copy(
         update={"spec": 'mcp(server="touch ran", tool=t)', "revisions": revisions, "marks": marks}
     )
-    found = today(manifest.model_copy(update={"method": own}))
-    assert found is not None
-    assert found.models == revisions
+    for named in (True, False):
+        found = today(manifest.model_copy(update={"method": own}), named=named)
+        assert found is not None
+        assert found.models == revisions
     assert not (tmp_path / "ran").exists()
+
+
+def not_here(name: str, *, local_files_only: bool = False, **_: object) -> str:
+    """The hub's cache, which is empty."""
+    assert local_files_only, f"{name} is downloaded"
+    raise LocalEntryNotFoundError(name)
+
+
+def test_models_are_those_of_today_where_the_user_has_named_the_method(
+    run: Run, tmp_path: Path, tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(tiny_models["encoder"], tmp_path / "encoder")
+    manifest = run(f"dense(encoder={tmp_path / 'encoder'})").manifest
+    assert is_of_today(manifest, named=True) is True
+    (tmp_path / "encoder" / "notes.txt").write_text("trained again")
+    assert is_of_today(manifest, named=True) is False
+    # A stranger's result may name any folder: it is not read, and nothing is downloaded.
+    monkeypatch.setattr("bench.models.files.sha256_of", lambda path: pytest.fail(f"{path} is read"))
+    assert is_of_today(manifest) is True
+    monkeypatch.delenv("BENCH_OFFLINE")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", not_here)
+    own = manifest.method.model_copy(update={"spec": "dense(encoder=some/model)"})
+    for named in (True, False):
+        assert is_of_today(manifest.model_copy(update={"method": own}), named=named) is False
+
+
+def test_a_spec_without_an_end_tells_nothing(run: Run) -> None:
+    manifest = run("bm25").manifest
+    own = manifest.method.model_copy(update={"spec": f"rrf(methods=[{', '.join(['bm25'] * 100_000)}])"})
+    assert is_of_today(manifest.model_copy(update={"method": own})) is None
 
 
 def test_of_older_code_alone_a_name_finds_nothing_and_says_what_to_do(run: Run) -> None:
@@ -143,8 +175,8 @@ def test_of_older_code_alone_a_name_finds_nothing_and_says_what_to_do(run: Run) 
     with pytest.raises(UsageError) as caught:
         find_result(results, "bm25@tiny")
     assert str(caught.value) == (
-        "bm25@tiny is stored of older code alone (000000000000, made 2020-01-01); "
-        "`bench run --method bm25 --dataset tiny --limit 5` makes one of today's; "
+        "bm25@tiny has only results of older code (000000000000, made 2020-01-01); "
+        "`bench run --method bm25 --dataset tiny --limit 5` makes a new one; "
         "bm25@tiny#000000000000 names the older one."
     )
     for name in ("bm25@tiny#000000000000", "bm25@tiny#0000", "000000000000", str(old.folder)):
@@ -203,7 +235,7 @@ def test_code_that_was_taken_back_finds_its_own_result(interpreter: Interpreter,
     assert first != second
     path.write_text(METHOD.replace("SIGN", "2"))
     told = bench(*shown, code=2)
-    assert f"mine:Mine@starter is stored of older code alone ({second}" in told
+    assert f"mine:Mine@starter has only results of older code ({second}" in told
     assert json.loads(bench("show", f"mine:Mine@starter#{first}", "--json"))["manifest"]["result_id"] == first
 
 
@@ -234,11 +266,11 @@ def test_a_result_of_equal_code_takes_today_s_name_and_keeps_its_tables(run: Run
     known(result)
     tables = {name: (old.folder / name).read_bytes() for name in (RUN, PER_QUERY)}
     shutil.rmtree(result.folder)
-    with pytest.raises(UsageError, match="`bench rescore 000000000000` gives it today's name"):
+    with pytest.raises(UsageError, match="`bench rescore 000000000000` renames it"):
         find_result(result.folder.parents[1], "bm25@tiny")
     name = adopted(old.manifest)
     assert name is not None
-    assert name.method == result.manifest.method
+    assert name.method == result.manifest.method.model_copy(update={"ranked_by": "0" * 64})
     moved = renamed(old, name)
     assert moved.folder == result.folder
     assert not old.folder.exists()
@@ -257,12 +289,11 @@ def test_what_was_not_shown_is_not_renamed(run: Run, known: Known, changed: dict
     assert adopted(of_older_code(result).manifest) is None
 
 
-def test_other_models_parameters_and_cuts_are_not_renamed(run: Run, known: Known) -> None:
+def test_other_parameters_and_cuts_are_not_renamed(run: Run, known: Known) -> None:
     result = run("bm25")
     known(result)
     old = of_older_code(result).manifest
     for method in (
-        {"revisions": {"a": "b"}},
         {"full_spec": "bm25(b=0.1, k1=1.2)"},
         {"full_spec": "bm25(gone=1)"},
         {"full_spec": "("},
@@ -289,6 +320,17 @@ def test_what_has_the_name_already_stays(run: Run, known: Known) -> None:
     other = of_older_code(run("tfidf"))
     assert renamed(other, name) == other
     assert other.folder.exists()
+
+
+def test_a_result_stays_in_its_folder(run: Run, known: Known, tmp_path: Path) -> None:
+    result = run("bm25")
+    known(result)
+    old = of_older_code(result)
+    elsewhere = tmp_path / "deep" / "mine"
+    shutil.copytree(old.folder, elsewhere)
+    name = adopted(old.manifest)
+    assert name is not None
+    assert renamed(Result.read(elsewhere), name).folder == elsewhere.with_name(result.folder.name)
 
 
 def test_one_command_renames_all_that_is_known(bench: Bench, ready: Path, known: Known) -> None:
@@ -329,7 +371,7 @@ def test_no_command_takes_a_result_of_older_code_in_silence(
     given = {"NAME": "bm25@starter", "BASELINE": str(starter_baseline), "POLICY": str(ROOT / "baselines" / "gate.toml")}
     said = bench(*(given.get(word, word) for word in words), code=code)
     told = " ".join(f"{said.out}{said.err}".split())
-    assert "bm25@starter is stored of older code alone (000000000000, made 2020-01-01)" in told
+    assert "bm25@starter has only results of older code (000000000000, made 2020-01-01)" in told
     assert "`bench run --method bm25 --dataset starter`" in told
 
 
@@ -346,6 +388,10 @@ def test_older_results_are_listed_when_they_are_asked_for(bench: Bench, ready: P
     assert "000000000000" in stale.out
     assert result.manifest.result_id not in stale.out
     assert "bench run --method bm25 --dataset starter" in stale.out
+    assert [row["id"] for row in bench("list", "results", "--stale", "--json").json["results"]] == ["0" * 12]
+    shutil.rmtree(result.folder.with_name("bm25-" + "0" * 12))
+    assert "no results of older code" in bench("list", "results", "--stale").out
+    of_older_code(result, created="2999-01-01T00:00:00+00:00")
     rows = bench("list", "results", "--json").json["results"]
     assert {row["id"]: row["stale"] for row in rows if row["method"] == "bm25"} == {
         "000000000000": True,
