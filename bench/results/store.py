@@ -641,7 +641,7 @@ def _of_today(found: list[Result], name: str, *, older: bool) -> list[Result]:
         )
     now, name_of_today = today(first.manifest, named=True, built=built), adopted(first.manifest, built)
     if now is not None and name_of_today is not None and now.identifier == name_of_today.result_id:
-        way = f"`bench rescore {first.manifest.result_id}` renames it, as today's code is known to give the same ranking"
+        way = f"`bench rescore {first.manifest.result_id}` renames it, as its ranking is known to be today's"
     else:
         way = f"`{command(first.manifest)}` makes a new one"
     older_name = f"{name}#{first.manifest.result_id}"
