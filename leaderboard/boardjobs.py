@@ -66,6 +66,7 @@ class Job:
         keep: whether the rows keep their values.
         sized: whether its dataset has a page of libraries of other sizes.
         older: ids of members that other code than today's has made.
+        interrupted: whether a build of this site was killed since the last that came to its end.
     """
 
     members: tuple[Result, ...]
@@ -76,6 +77,7 @@ class Job:
     keep: bool
     sized: bool
     older: frozenset[str]
+    interrupted: bool
 
     @property
     def name(self) -> str:
@@ -165,7 +167,7 @@ def _begun(*threshold: int) -> None:
 
 def _made(job: Job) -> Done:
     key = job.key()
-    writer = Writer(job.out, distrusted=_damaged(job, key))
+    writer = Writer(job.out, distrusted=_damaged(job, key), interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older)
     if board is None:
         return Done(None, rejected, {}, "", {}, Written())

@@ -106,9 +106,9 @@ def build_site(
     with locked(place.parent / f".{place.name}.lock", f"building {out}", progress):
         groups, rejected = read_results(results)
         drawn = bases({members[0].manifest.dataset.spec for members in groups})
-        work = _jobs(groups, results, out, downloads, drawn)
         writer = Writer(out)
         writer.announce([*_coming(groups), *map(libraries_path, sorted(drawn))])
+        work = _jobs(groups, results, out, downloads, drawn, writer.interrupted)
         boards, masks, absent, pairs = [], {}, {}, {}
         with progress.stage("build", len(work), "boards") as stage:
             for done in carried_out(work, jobs):
@@ -159,7 +159,8 @@ def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
     for group in groups:
         board = slug_of(group[0])
         yield permanent_path(group[0].manifest.dataset.spec)
-        yield from (f"c/{board}.js", f"d/{board}.html", f"e/{board}.html", f"h/{board}.html", f"n/{board}.html")
+        yield f"c/{board}.js"
+        yield from (f"{folder}/{board}.html" for folder in "dehns")
         # What the manifest says is not yet checked: an endless number of queries is none of a real dataset.
         queries = min(group[0].manifest.dataset.queries, 10_000_000)
         yield from data_paths(board, queries)
@@ -194,7 +195,12 @@ def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
 
 
 def _jobs(
-    groups: Sequence[Sequence[Result]], results: Path, out: Path, downloads: bool | None, drawn: Collection[str]
+    groups: Sequence[Sequence[Result]],
+    results: Path,
+    out: Path,
+    downloads: bool | None,
+    drawn: Collection[str],
+    interrupted: bool,
 ) -> list[Job]:
     every = [result for members in groups for result in members]
     verify = sum(_size(result.folder / RUN) for result in every) <= _MOST_VERIFIED
@@ -219,6 +225,7 @@ def _jobs(
             keep,
             own,
             frozenset(item.manifest.result_id for item in group) & older,
+            interrupted,
         )
         for group, own in zip(groups, sized, strict=True)
     ]

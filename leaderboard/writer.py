@@ -15,13 +15,13 @@ from bench.storage.paths import storage_errors
 
 #: The list of a site's files, next to its pages.
 LISTING = "files.json"
-#: The same of files that a build is about to make; it stays only if the build is killed.
+#: The same of files that a build is about to make; it stays only if the build is killed, or fails.
 ANNOUNCED = ".files.json"
 _PATH = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/){0,3}[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 #: Folders of a site.
-FOLDERS = frozenset({"c", "d", "e", "h", "l", "m", "model-index", "n", "r", "static", "t", "tables"})
+FOLDERS = frozenset({"c", "d", "e", "h", "l", "m", "model-index", "n", "r", "s", "static", "t", "tables"})
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
 
@@ -52,6 +52,8 @@ class Writer:
     done: Written = field(default_factory=Written)
     #: Files that are not what the last build wrote, whatever its list says.
     distrusted: frozenset[str] = frozenset()
+    #: Whether a build was killed since the last list was written: then any file may be of another state than it says.
+    interrupted: bool = False
     _old: dict[str, str] | None = None
 
     @property
@@ -86,7 +88,8 @@ class Writer:
             make: gives its content.
         """
         place = self._claim(path, key)
-        if self.old.get(path) == key and place.is_file() and path not in self.distrusted:
+        listed = self.old.get(path) == key and path not in self.distrusted and not self.interrupted
+        if listed and place.is_file():
             self.done.unchanged.append(path)
             return
         content = make()
@@ -105,10 +108,15 @@ class Writer:
         self.done.unchanged += done.unchanged
 
     def announce(self, paths: Iterable[str]) -> None:
-        """List files before they are made: a later build removes them even if this one is killed on the way."""
+        """List files before they are made: a later build removes them even if this one is killed on the way.
+
+        If there is such a list already, `interrupted` is set.
+        """
+        self.interrupted = (self.out / ANNOUNCED).is_file()
         fresh = {path: "" for path in paths if path not in self.old and is_path(path)}
-        if fresh:
-            self._write(self.out / ANNOUNCED, _listed(fresh))
+        # The files of a build that was killed are in `old`, and must not be lost with its list.
+        left = {path: "" for path in _listing(self.out / ANNOUNCED)}
+        self._write(self.out / ANNOUNCED, _listed(left | fresh))
 
     def finish(self) -> Written:
         """Remove the files of the last build that this one did not make, and write the list."""

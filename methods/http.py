@@ -38,7 +38,7 @@ class Http(Method):
         limit: str = Field("limit", description="name of the field with the number of tools; empty to send none")
         answer: str = Field("", description="JMESPath of the list of tools in the answer; empty for the usual shapes")
         revision: str = Field("", description="version of the service, if you know it")
-        version: str = Field("", description="address that says the version of the service")
+        version: str = Field("", description="address that says the version of the service, or address#HEADER")
         token: str = Field("", description="environment variable with a bearer token")
         timeout: float = Field(30.0, gt=0, le=3600, description="seconds for one try")
         tries: int = Field(3, ge=1, le=10, description="requests for one query, if they fail in a way that may pass")
@@ -108,11 +108,16 @@ class Http(Method):
         if self._revision is None:
             self._revision = self.parameters.revision
             if self.parameters.version:
+                address, _, header = self.parameters.version.partition("#")
                 try:
-                    said = self._web().send("GET", self.parameters.version, {})
+                    answer = self._web().answer("GET", address, {})
                 except Unusable as error:
-                    raise UnavailableError(f"{self.parameters.version} did not say its version: {error}.") from None
+                    raise UnavailableError(f"{address} did not say its version: {error}.") from None
+                said = answer.headers.get(header.lower(), "").encode("utf-8", "replace") if header else answer.body
                 self._revision = _version(said)
+                if not self._revision:
+                    where = f"header {header!r}" if header else "body"
+                    raise UnavailableError(f"{address} did not say its version: the {where} of its answer is empty.")
         return self._revision
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.results.comparing import comparable, doubtful_leads, marks, ordered, usual_template
+from bench.results.comparing import Usual, comparable, doubtful_leads, marks, ordered, usual
 from bench.results.manifest import Mark, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result
@@ -271,7 +271,8 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
         shared = [mark for mark in data.marks if all(mark in member.manifest.dataset.marks for member in members)]
         about = "; ".join([judged_sample(data), *(mark.text for mark in shared)])
         out.print(Text(f"{data.spec} ({data.split}{limit}; {about})", style="bold"))
-        labels = [_method_label(member, usual_template(members), shared) for member in members]
+        most = usual(members)
+        labels = [_method_label(member, most, shared) for member in members]
         names = _fitting(members, metrics, labels, out.width)
         if not names:
             out.print("no judged queries: nothing to compare")
@@ -285,7 +286,7 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
         for i, member in enumerate(ranked):
             cells = [_cell(member, name, leads[name][i]) for name in names]
             style = "dim" if member.manifest.method.oracle else None
-            label = _method_label(member, usual_template(members), shared)
+            label = _method_label(member, most, shared)
             table.add_row(label, *cells, str(member.metrics.n_failed), style=style)
         out.print(table)
     for name in metrics:
@@ -308,9 +309,9 @@ def _fitting(members: Sequence[Result], metrics: Sequence[str], labels: Sequence
     return names[: max(2, (width - label - 12) // 12)]
 
 
-def _method_label(result: Result, template: str, shared: Sequence[Mark]) -> str:
+def _method_label(result: Result, most: Usual, shared: Sequence[Mark]) -> str:
     label = result.manifest.method.spec + (f" + {result.manifest.method.cut}" if result.manifest.method.cut else "")
-    found = [mark for mark in marks(result, template) if mark not in shared]
+    found = [mark for mark in marks(result, most) if mark not in shared]
     return f"{label} ({', '.join(mark.text for mark in found)})" if found else label
 
 

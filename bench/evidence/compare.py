@@ -32,7 +32,7 @@ from bench.evidence.report import (
 )
 from bench.metrics import parse_metric
 from bench.results.catalogues import MovedTool, Ranked, moved_tools, ranks_of
-from bench.results.comparing import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual_template
+from bench.results.comparing import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual
 from bench.results.intervals import difference_span
 from bench.results.slices import values_of
 from bench.results.units import unit_counts
@@ -159,7 +159,7 @@ def _on_dataset(
     if dataset is not None and not field.catalogues:
         for result in field.results:
             result.check_ids(dataset, ranking=False)
-    template = usual_template(field.results)
+    most = usual(field.results)
     reports = [_on_metric(field, metric, question) for metric in metrics]
     turned = {name for report in reports for pair in report.reversed for name in pair}
     return DatasetReport(
@@ -175,7 +175,7 @@ def _on_dataset(
                 name=name,
                 result_id=result.manifest.result_id,
                 marks=[
-                    *(mark.text for mark in marks(result, template)),
+                    *(mark.text for mark in marks(result, most)),
                     *([ORDER_DEPENDS_ON_GOLD] if name in turned else []),
                     *_other_catalogue(field, name),
                 ],

@@ -86,11 +86,13 @@ class Baseline(StrictRecord, Sparing):
         values: metric -> its values.
         asked: what was asked of which tools, so that the catalogue may change; of datasets that a user added.
         gold_ranks: the rank of each tool of `asked.gold`, in its form; 0 where it is not ranked.
+        packages: versions of what it was made with, as the manifest has them; empty in baselines of versions that did
+            not keep them.
         sha256: of everything else. It detects accidents (a broken merge, an edit by hand), not deliberate changes,
             which are for the review of a change in version control.
     """
 
-    spared: ClassVar[frozenset[str]] = frozenset({"asked", "gold_ranks"})
+    spared: ClassVar[frozenset[str]] = frozenset({"asked", "gold_ranks", "packages"})
 
     schema_name: Literal["baseline"] = "baseline"
     schema_version: Literal[2] = 2
@@ -113,6 +115,7 @@ class Baseline(StrictRecord, Sparing):
     values: dict[str, Values]
     asked: Asked | None = None
     gold_ranks: list[list[list[Annotated[int, Field(ge=0)]]]] | None = None
+    packages: dict[str, str] = {}
     sha256: str
 
     @model_validator(mode="after")
@@ -233,6 +236,7 @@ def make_baseline(
         values={name: found for name, found in values.items() if found.levels},
         asked=asked,
         gold_ranks=ranks,
+        packages=manifest.environment.packages,
         sha256="",
     )
     return made.sealed()

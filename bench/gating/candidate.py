@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -16,7 +16,7 @@ from bench.data.dataset import Dataset
 from bench.data.queryviews import merged
 from bench.errors import MethodError
 from bench.evaluation.answers import Answers, asking_order
-from bench.evaluation.machine import hardware
+from bench.evaluation.machine import hardware, package_versions
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity
 from bench.evaluation.scoring import score, scoring_code
@@ -51,6 +51,7 @@ class Candidate:
             known.
         repeats: how often each query was answered.
         asked: what was asked of which tools, where that is known without the dataset.
+        packages: versions of what it was made with; empty where they are not known.
     """
 
     label: str
@@ -69,6 +70,7 @@ class Candidate:
     run: pa.Table | None = None
     repeats: int = 1
     asked: Asked | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of_baseline(baseline: Baseline) -> Candidate:
@@ -94,6 +96,7 @@ class Candidate:
             rankings=baseline.rankings,
             per_query=pa.table(columns),
             asked=baseline.asked,
+            packages=baseline.packages,
         )
 
     @staticmethod
@@ -118,6 +121,7 @@ class Candidate:
             per_query=result.per_query,
             run=result.of_repeat().run if result.has_run else None,
             repeats=manifest.repeats,
+            packages=manifest.environment.packages,
         )
 
     @property
@@ -191,6 +195,7 @@ def ask_search(
         rankings=answers_digest(scored.run, scored.per_query),
         per_query=scored.per_query,
         run=scored.run,
+        packages=package_versions(),
     )
 
 

@@ -29,7 +29,7 @@ from bench.gating.report import (
 from bench.metrics import parse_metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.catalogues import CatalogueChange
-from bench.results.comparing import Scored, differences, metric_difference
+from bench.results.comparing import Scored, differences, metric_difference, other_packages
 from bench.results.intervals import difference_span
 from bench.results.manifest import Mark, MethodIdentity
 from bench.results.slices import NO_VALUE, slice_values
@@ -190,8 +190,14 @@ def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) ->
         )
     if candidate.depth != baseline.depth:
         found.append(f"the depth differs: {candidate.depth} now, {baseline.depth} blessed")
+    other = other_packages(candidate.packages, baseline.packages)
     if candidate.method_hash is not None and candidate.method_hash == baseline.method.hash:
-        found.append(_same_method(baseline.method))
+        found.append(
+            _same_method(baseline.method, known=bool(candidate.packages and baseline.packages), other=bool(other))
+        )
+    if other:
+        told = ", ".join(f"{name} {now} now, {then} blessed" for name, (now, then) in other.items())
+        found.append(f"the packages differ: {told}; a small difference may come from there")
     levels = [rule.level for rule in rules if rule.level is not None]
     if len(levels) > 1:
         found.append(
@@ -202,8 +208,14 @@ def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) ->
     return found
 
 
-def _same_method(method: MethodIdentity) -> str:
-    """What it means that the candidate has the hash of the method that was blessed."""
+def _same_method(method: MethodIdentity, *, known: bool, other: bool) -> str:
+    """What it means that the candidate has the hash of the method that was blessed.
+
+    Args:
+        method: the method.
+        known: whether it is known with what packages both were made.
+        other: whether these differ.
+    """
     if method.run_file is not None:
         # Of what is behind a run file, nothing is known.
         return "the candidate is the run file that was blessed: same content"
@@ -212,7 +224,8 @@ def _same_method(method: MethodIdentity) -> str:
             "the candidate asks the service that was blessed: the service names no version, so that nothing tells "
             "whether its code is still the same"
         )
-    return "the candidate is the method that was blessed: same code, parameters and models"
+    what = "code, parameters, models and packages" if known and not other else "code, parameters and models"
+    return f"the candidate is the method that was blessed: same {what}"
 
 
 class _Rows:

@@ -28,6 +28,7 @@ import ast
 import hashlib
 import os
 import re
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -122,8 +123,13 @@ class Reached:
     def definitions(self) -> frozenset[Definition]:
         """Where the code lies."""
         with _ONE_AT_A_TIME:
-            _, found = _reach(self._sources(), self._roots, self._called, self._named)
+            _, found, _ = _reach(self._sources(), self._roots, self._called, self._named)
         return found
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The packages of others whose code it uses, by the names under which they are imported."""
+        return frozenset(self._looked_up().packages)
 
     @property
     def files(self) -> frozenset[Path]:
@@ -141,6 +147,9 @@ class Reached:
         Raises:
             LookupError: a root is not among the top-level names of its module, or the module has no source file.
         """
+        return self._looked_up().hash
+
+    def _looked_up(self) -> _Answer:
         asked = [sorted(self._roots), sorted(self._called), sorted(self._without), self._values, self._named]
         key = hashlib.sha256(b"\0".join([_own_source(), __file__.encode(), repr(asked).encode()])).hexdigest()
         with _ONE_AT_A_TIME:
@@ -151,15 +160,15 @@ class Reached:
                     _keep(_answers(), key, answer)
             if answer.is_settled():
                 _ANSWERS[key] = answer
-            return answer.hash
+            return answer
 
     def _answer(self) -> _Answer:
         sources = self._sources()
-        texts, _ = _reach(sources, self._roots, self._called, self._named)
+        texts, _, packages = _reach(sources, self._roots, self._called, self._named)
         counted = "\0".join([*sorted(texts), *self._values]).encode("utf-8", "surrogatepass")
         state = sources.state
         found_from = _State({**state.files, **sources.folders}, dict(state.places), dict(state.own))
-        return _Answer(hashlib.sha256(counted).hexdigest(), found_from)
+        return _Answer(hashlib.sha256(counted).hexdigest(), sorted(packages), found_from)
 
     def _sources(self) -> _Sources:
         return _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in self._roots)}), self._without)
@@ -186,24 +195,27 @@ def reach(
 
 def _reach(
     sources: _Sources, roots: list[Definition], called: set[str], named: Mapping[str, Definition]
-) -> tuple[set[str], frozenset[Definition]]:
-    """The texts of all code that is reached, and where it lies."""
+) -> tuple[set[str], frozenset[Definition], set[str]]:
+    """The texts of all code that is reached, where it lies, and the packages of others that it uses."""
     for root in roots:
         if root.name not in _module(root.module).bound:
             raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
     words = set(called)
     texts = set[str]()
-    seen, loaded, whole = set[Definition](), set[str](), set[str]()
+    seen, loaded, whole, packages = set[Definition](), set[str](), set[str](), set[str]()
     #: Members that nothing has named so far.
     waiting: dict[str, list[_Target]] = defaultdict(list)
     targets: list[_Target] = [target for root in roots for target in sources.resolved(root)]
     while targets:
         target = targets.pop()
-        if isinstance(target, _Whole):
+        if isinstance(target, str):
+            if (top := target.partition(".")[0]) not in sys.stdlib_module_names and not sources.counts(top):
+                packages.add(top)
+        elif isinstance(target, _Whole):
             if target.module not in whole and (found := sources.found(target.module)) is not None:
                 whole.add(target.module)
                 targets += found.everything(target.module)
-        elif isinstance(target, Definition) and target not in seen and not sources.is_out(target):
+        elif target not in seen and not sources.is_out(target):
             seen.add(target)
             said = sources.said(target)
             texts.add(said.text)
@@ -219,7 +231,7 @@ def _reach(
             for module in {target.module, *said.loads} - loaded:
                 loaded.add(module)
                 targets += sources.effects(module)
-    return texts, frozenset(seen)
+    return texts, frozenset(seen), packages
 
 
 # Following ---------------------------------------------------------------------------------------------------------
@@ -485,9 +497,10 @@ class _State:
 
 @dataclass(frozen=True)
 class _Answer:
-    """A hash, with all that it was found from."""
+    """A hash, and packages of others, with all that they were found from."""
 
     hash: str
+    packages: list[str]
     state: _State
 
     def is_settled(self) -> bool:

@@ -72,6 +72,11 @@ def method_code(method: Method) -> str:
     return code
 
 
+def method_packages(method: Method) -> frozenset[str]:
+    """The packages of others that the code of a method, and of those it is built of, uses: their import names."""
+    return of_methods({type(part) for part in methods_of(method)}).packages
+
+
 #: Class or function of a method -> the hash of its code when it was first asked for.
 _LOADED: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 

@@ -43,10 +43,12 @@ class Found:
     Attributes:
         tools: codes, distinct.
         scores: one for each tool, not ascending; None if not all tools have one.
+        version: of the retriever, where an answer names it as `version` beside its tools; else empty.
     """
 
     tools: list[int]
     scores: list[float] | None
+    version: str = ""
 
 
 class AnswerReader:
@@ -86,6 +88,8 @@ class AnswerReader:
     def found(self, value: Any, depth: int) -> Found:
         """The same of an answer that was parsed."""
         entries = self._entries(value)
+        version = value.get("version") if isinstance(value, dict) else None
+        version = one_line(str(version), _SHOWN) if isinstance(version, str | int | float) else ""
         tools: list[int] = []
         scores: list[float] = []
         for entry in entries[:depth]:
@@ -97,10 +101,10 @@ class AnswerReader:
             twice = next(entry for entry, code in zip(entries, tools, strict=False) if tools.count(code) > 1)
             raise Unusable(f"the tool {_quoted(_shown(twice))} twice")
         if len(scores) < len(tools):
-            return Found(tools, None)
+            return Found(tools, None, version)
         if any(after > before for before, after in itertools.pairwise(scores)):
             raise Unusable("scores that ascend: the best tool must come first")
-        return Found(tools, scores)
+        return Found(tools, scores, version)
 
     def _entries(self, value: Any) -> list[Any]:
         found = value

@@ -18,6 +18,8 @@ from bench.stats.percentiles import percentiles
 
 #: Failures one after another after which a run ends: the retriever is down, and every query would fail.
 MOST_IN_A_ROW = 10
+#: Versions that are kept of a retriever that changes while it is asked.
+_MOST_VERSIONS = 5
 
 
 class Reply(NamedTuple):
@@ -41,12 +43,14 @@ class _Account:
         bytes: of all answers together.
         elapsed: seconds of the batches, in which several queries may be under way at a time.
         failures: reason -> queries.
+        versions: of the retriever, as answers name them.
     """
 
     seconds: list[float] = field(default_factory=list)
     bytes: int = 0
     elapsed: float = 0.0
     failures: Counter[str] = field(default_factory=Counter)
+    versions: set[str] = field(default_factory=set)
 
 
 class Asking:
@@ -102,6 +106,8 @@ class Asking:
             facts["answers_per_second"] = round(len(own.seconds) / max(own.elapsed, 1e-9), 2)
             facts["asked_at_once"] = self._concurrency
             facts["answer_bytes"] = round(own.bytes / len(own.seconds))
+        if own.versions:
+            facts["service_version"] = ", ".join(sorted(own.versions))
         if own.failures:
             facts["failures"] = "; ".join(f"{count} x {reason}" for reason, count in own.failures.most_common(5))
         return facts
@@ -127,4 +133,6 @@ class Asking:
             self._in_a_row = 0
             account.seconds.append(time.perf_counter() - started)
             account.bytes += len(reply.body)
+            if found.version and len(account.versions) < _MOST_VERSIONS:
+                account.versions.add(found.version)
         return found, reply.shown

@@ -10,7 +10,7 @@ import random
 import re
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import httpx
@@ -76,7 +76,11 @@ class WebClient:
         self._next = 0.0
 
     def send(self, verb: Literal["POST", "GET"], url: str, body: Any) -> bytes:
-        """The body of a successful answer.
+        """The body of a successful answer; arguments and errors as of `answer`."""
+        return self.answer(verb, url, body).body
+
+    def answer(self, verb: Literal["POST", "GET"], url: str, body: Any) -> Answered:
+        """A successful answer, with its headers as they came.
 
         Args:
             url: of the service.
@@ -104,7 +108,7 @@ class WebClient:
                 # A service may send the token back, and what it says is stored with the result.
                 content = masked_bytes(answer.body)
                 if answer.status == 200:
-                    return content
+                    return replace(answer, body=content)
                 said = one_line(content[:400].decode("utf-8", "replace"), 80)
                 reason = f"the status {answer.status}" + (f" ({said!r})" if said else "")
                 if answer.status not in _AGAIN:

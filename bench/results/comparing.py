@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -327,8 +327,48 @@ _WHY = {
 }
 
 
-def marks(result: Stored, template: str) -> list[Mark]:
-    """What a reader must know of a row; `template` is the tool text that most rows of its group have."""
+@dataclass(frozen=True)
+class Usual:
+    """What most results of a group have, so that it goes without saying.
+
+    Attributes:
+        template: the text of a tool.
+        packages: the version of each package that numbers depend on.
+    """
+
+    template: str
+    packages: Mapping[str, str]
+
+
+def usual(results: Sequence[Stored]) -> Usual:
+    """What most results of a group have; of several with as many results, the first by name."""
+    packages: defaultdict[str, list[str]] = defaultdict(list)
+    for result in results:
+        for name, version in numeric_packages(result.manifest.environment.packages).items():
+            packages[name].append(version)
+    return Usual(usual_template(results), {name: _most_often(versions) for name, versions in packages.items()})
+
+
+def numeric_packages(packages: Mapping[str, str]) -> dict[str, str]:
+    """Of the packages that a result was made with, those that numbers depend on beside the code of bench.
+
+    Of Python its minor version counts: what comes after it mends faults.
+    """
+    found = {name: version for name, version in packages.items() if name != "bench"}
+    if "python" in found:
+        found["python"] = ".".join(found["python"].split(".")[:2])
+    return found
+
+
+def other_packages(own: Mapping[str, str], others: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Package -> its two versions, of those that both results depend on and that differ."""
+    one, other = numeric_packages(own), numeric_packages(others)
+    shared = sorted(one.keys() & other.keys())
+    return {name: (one[name], other[name]) for name in shared if one[name] != other[name]}
+
+
+def marks(result: Stored, usual: Usual) -> list[Mark]:
+    """What a reader must know of a row; `usual` is what most rows of its group have."""
     manifest = result.manifest
     found = []
     if manifest.method.oracle:
@@ -344,9 +384,13 @@ def marks(result: Stored, template: str) -> list[Mark]:
     if manifest.repeats > 1:
         why = f"each value of a query is the mean of {manifest.repeats} answers; of other rows it is that of one"
         found.append(Mark(kind="repeats", text=f"{manifest.repeats} repeats", why=why))
-    if manifest.dataset.template != template:
-        why = f"its tools are indexed as {manifest.dataset.tool_text}; most rows have {template_name(template)}"
+    if manifest.dataset.template != usual.template:
+        why = f"its tools are indexed as {manifest.dataset.tool_text}; most rows have {template_name(usual.template)}"
         found.append(Mark(kind="text", text=f"text: {manifest.dataset.tool_text}", why=why))
+    if other := other_packages(manifest.environment.packages, usual.packages):
+        told = ", ".join(f"{name} {own} (most rows: {most})" for name, (own, most) in other.items())
+        why = f"made with other versions of packages: {told}; a small difference may come from there"
+        found.append(Mark(kind="packages", text="other packages", why=why))
     return found
 
 
@@ -369,8 +413,11 @@ def _is_floor(name: str) -> bool:
 
 def usual_template(results: Sequence[Stored]) -> str:
     """The tool text that most results of a group have."""
-    names = [result.manifest.dataset.template for result in results]
-    return max(sorted(set(names)), key=names.count)
+    return _most_often([result.manifest.dataset.template for result in results])
+
+
+def _most_often(values: Sequence[str]) -> str:
+    return max(sorted(set(values)), key=values.count)
 
 
 def _mean(result: Stored, metric: str) -> float:

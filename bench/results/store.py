@@ -44,7 +44,7 @@ from bench.registry.methods import check_spec
 from bench.registry.versions import current_content
 from bench.results.comparing import Question, without_code
 from bench.results.intervals import check_values
-from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics
+from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics, is_intact
 from bench.results.today import Built, adopted, command, is_of_today, today
 from bench.specs.spec import parse
 from bench.storage.locks import locked, replaced_folder, standing
@@ -104,13 +104,13 @@ class Result:
         Raises:
             ResultError: a file is missing, damaged, of another schema version, or of another result.
         """
-        manifest, _ = _read_model(folder / MANIFEST, Manifest)
-        metrics, digest = _read_model(folder / METRICS, Metrics)
+        manifest, fields = _read_model(folder / MANIFEST, Manifest)
+        metrics, data = _read_model(folder / METRICS, Metrics)
         if manifest.result_id != metrics.result_id:
             raise ResultError(
                 f"{folder} mixes two results ({manifest.result_id} and {metrics.result_id}); run it again."
             )
-        if manifest.files.get(METRICS) != digest:
+        if manifest.files.get(METRICS) != hashlib.sha256(data).hexdigest():
             raise ResultError(
                 f"{folder / METRICS} is truncated or changed: its sha256 is not the one in {MANIFEST}; run it again."
             )
@@ -118,6 +118,8 @@ class Result:
             raise ResultError(
                 f"{folder / METRICS} does not describe the {manifest.repeats} repeats of {MANIFEST}; run it again."
             )
+        if not is_intact(fields):
+            raise ResultError(f"{folder / MANIFEST} was changed: its fields do not give its digest; run it again.")
         if lacking := without_code(manifest.scoring, metrics.metrics):
             raise ResultError(
                 f"{folder / MANIFEST} does not say which code computed {shortened(lacking[0], 40)!r}; run it again."
@@ -127,21 +129,15 @@ class Result:
     def verify(self) -> None:
         """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
         _ = self.run, self.per_query, self.repeats
-        self._check_manifest()
 
     def check_digests(self) -> None:
         """Hold the bytes of its files against their digests, without parsing them; raises `ResultError`.
 
         A ranking that is kept elsewhere is passed over.
         """
-        self._check_manifest()
         for name, digest in self.manifest.files.items():
             if name in {PER_QUERY, REPEATS, RUN} and (name != RUN or self.has_run):
                 _read_file(self.folder / name, digest)
-
-    def _check_manifest(self) -> None:
-        if not self.manifest.intact:
-            raise ResultError(f"{self.folder / MANIFEST} was changed: its fields do not give its digest; run it again.")
 
     def check_ids(self, dataset: Dataset, *, ranking: bool = True) -> None:
         """Raise `ResultError` unless all queries and tools in the tables are in the dataset that it was made on.
@@ -275,13 +271,13 @@ def fits_repeats(repeats: int, metrics: Metrics) -> bool:
     return counts == {repeats} and found.metrics.keys() == metrics.metrics.keys()
 
 
-def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
-    """A JSON file as a model, and the sha256 of its bytes."""
+def _read_model(path: Path, model: type[M]) -> tuple[M, bytes]:
+    """A JSON file as a model, and its bytes."""
     try:
         data = read_regular(path, _LARGEST_JSON)
         # In one step, which takes half the time; what fails is read again below, where faults are told apart.
         with suppress(ValidationError):
-            return model.model_validate_json(data), hashlib.sha256(data).hexdigest()
+            return model.model_validate_json(data), data
         raw = json.loads(data.decode("utf-8"))
     except FileNotFoundError:
         raise ResultError(f"{path.parent} is not a bench result: it has no {path.name}.") from None
@@ -292,7 +288,7 @@ def _read_model(path: Path, model: type[M]) -> tuple[M, str]:
     if isinstance(raw, dict) and raw.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise ResultError(f"{path} has schema version {raw['schema_version']}; this bench reads {SCHEMA_VERSION}.")
     try:
-        return model.model_validate(raw), hashlib.sha256(data).hexdigest()
+        return model.model_validate(raw), data
     except ValidationError as error:
         raise ResultError(f"{path} does not follow its schema ({first_fault(error)}).") from None
 
@@ -539,24 +535,34 @@ def _found(results: Path, name: str, *, older: bool) -> Result:
 
 
 def _named(results: Path, method: str, dataset: str) -> list[Result]:
-    """The results of a method, with or without its cut, on a dataset; those that cannot be read are left out.
+    """The results of a method, with or without its cut, on a dataset.
+
+    One that cannot be read is left out, or, if there is no other, its error is raised.
 
     Of thousands of results, most are passed over by the text of their manifests: JSON without a backslash has each of
     its strings as it is.
     """
     label, on = f"{method} @ {dataset}", json.dumps(dataset, ensure_ascii=False).encode("utf-8", "replace")
-    found = []
+    found, damaged = list[Result](), list[ResultError]()
     for folder in _folders(results):
-        with suppress(ResultError, OSError):
+        with suppress(OSError):
             text = read_regular(folder / MANIFEST, _LARGEST_JSON)
             # The method's own spec is a string of the manifest, too, but its cut is another one.
             if b"\\" not in text and (
                 on not in text or method.partition(" + ")[0].encode("utf-8", "replace") not in text
             ):
                 continue
-            item = Result.read(folder)
+            try:
+                item = Result.read(folder)
+            except ResultError as error:
+                if folder.name.rpartition("-")[0] == slug(method.partition("(")[0].partition(" + ")[0]):
+                    damaged.append(error)
+                continue
             if label in {item.label, _uncut(item.manifest)}:
                 found.append(item)
+    if damaged and not found:
+        # Better than to say that there is none.
+        raise damaged[0]
     return found
 
 
@@ -630,8 +636,6 @@ def _of_today(found: list[Result], name: str, *, older: bool) -> list[Result]:
     if True in states or older or not found:
         return [item for item, state in zip(found, states, strict=True) if state] or found
     first = latest(found)[0]
-    # Of a manifest that was edited, another id follows.
-    first.check_digests()
     made = f"{first.manifest.result_id}, made {first.manifest.environment.created[:10]}"
     which = f"{made}, and {len(found) - 1} more" if len(found) > 1 else made
     if None in states:

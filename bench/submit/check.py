@@ -27,7 +27,7 @@ from bench.evaluation.runner import dataset_identity
 from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION, History, OracleMethod, version_for
 from bench.registry import method_class, method_names
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.manifest import Manifest, Metrics
+from bench.results.manifest import Manifest, Metrics, is_intact
 from bench.results.store import (
     MANIFEST,
     METRICS,
@@ -119,7 +119,7 @@ def check_members(
     """
     faults: list[str] = []
     manifest = _parsed(members, MANIFEST, Manifest, faults)
-    if manifest is not None and not manifest.intact:
+    if manifest is not None and not is_intact(members[MANIFEST]):
         faults.append(f"{MANIFEST} was changed: its fields do not give its digest.")
     metrics = _parsed(members, METRICS, Metrics, faults)
     packed = _parsed(members, SUBMISSION, Submission, faults) if SUBMISSION in members else None

@@ -11,6 +11,7 @@ There is no second, weaker sandbox: without bubblewrap, or where the system does
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import selectors
@@ -22,7 +23,8 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import distributions, entry_points
 from pathlib import Path
 
 import bench
@@ -39,15 +41,19 @@ _GIVEN = "/given"
 _SYSTEM = ("/usr/lib", "/usr/lib32", "/usr/lib64")
 _LINKED = ("/lib", "/lib32", "/lib64")
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
+#: The name under which bench is installed, and what separates words in names of packages.
+_OWN = "tool-retrieval-bench"
+_NAME = re.compile(r"[-_.]+")
 #: Bytes that a process may reserve beyond those that it may use: libraries reserve more than they use. This limit holds
 #: between two looks at what is used.
 _RESERVED = 4 << 30
 #: What errors of bubblewrap, or of a Python that does not start, are kept.
 _LONGEST_COMPLAINT = 4000
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-#: Seconds between two looks at what the sandbox uses, and to wait for the end of one that has answered.
+#: Seconds between two looks at what the sandbox uses, to wait for the end of one that has answered, and of all in it.
 _PAUSE = 0.05
 _END = 1.0
+_EMPTY = 30.0
 
 
 @dataclass(frozen=True)
@@ -123,23 +129,31 @@ def run_confined(given: Path, most: int, limits: Limits) -> bytes:
         raise UnavailableError("a re-run needs bubblewrap, which is not installed, so nothing was run.")
     inner = [*_python(), "-m", "bench.submit.inside", _GIVEN, str(limits.memory + _RESERVED)]
     inner.append(str(limits.scratch))
-    process = subprocess.Popen(
-        [*_confined(program, given, limits), *inner],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={},
-        cwd="/",
-        start_new_session=True,
-    )
-    use = _Use(process.pid, limits)
-    with process:
+    told, tell = os.pipe()
+    with open(told, "rb") as about:
         try:
-            answer, complaint = _watched(process, most, use)
+            process = subprocess.Popen(
+                [*_confined(program, given, limits, tell), *inner],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={},
+                cwd="/",
+                start_new_session=True,
+                pass_fds=[tell],
+            )
         finally:
-            # The sandbox ends with bubblewrap: the first process of its namespace is killed, and all others with it.
-            process.kill()
-            use.wait_for_end()
+            os.close(tell)
+        first = None
+        with process:
+            try:
+                first = _first_process(about.read(_LONGEST_COMPLAINT))
+                answer, complaint = _watched(process, most, _Use(process.pid, limits))
+            finally:
+                # The sandbox ends with bubblewrap: the first process of its namespace is killed, all others with it.
+                process.kill()
+                process.wait()
+                _wait_for_end(first)
     if not answer.startswith(BEGUN):
         raise UnavailableError(f"the sandbox could not be started ({_last_line(complaint)}), so nothing was run.")
     if len(answer) == len(BEGUN):
@@ -217,11 +231,20 @@ class _Use:
         if memory > self.limits.memory:
             raise Stopped(f"it used more than {self.limits.memory / (1 << 30):.3g} GiB of memory")
 
-    def wait_for_end(self) -> None:
-        """Wait until the processes are gone that were seen; the system ends them by itself, a little later."""
-        end = time.monotonic() + _END
-        while time.monotonic() < end and any(map(_lives, self.known)):
-            time.sleep(_PAUSE / 5)
+
+def _first_process(about: bytes) -> int | None:
+    """The first process in a sandbox, as bubblewrap names it; None where it could make no sandbox."""
+    try:
+        return int(json.loads(about)["child-pid"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _wait_for_end(first: int | None) -> None:
+    """Wait until a sandbox is empty: the system ends its first process when all others in it have ended."""
+    end = time.monotonic() + _EMPTY
+    while first is not None and _lives(first) and time.monotonic() < end:
+        time.sleep(_PAUSE / 10)
 
 
 def _lives(pid: int) -> bool:
@@ -267,8 +290,8 @@ def _interpreter() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
-def _confined(program: str, given: Path | None, limits: Limits) -> list[str]:
-    """The command before the command that is run in the sandbox."""
+def _confined(program: str, given: Path | None, limits: Limits, tell: int | None = None) -> list[str]:
+    """The command before the command that is run in the sandbox; it says on `tell` what it has started."""
     command = [program, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
     command += ["--cap-drop", "ALL", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
     # First, because what is shown may lie in /tmp.
@@ -285,7 +308,12 @@ def _confined(program: str, given: Path | None, limits: Limits) -> list[str]:
         project = str(root / "pyproject.toml")
         command += ["--dir", str(root / "datasets"), "--ro-bind", project, project]
     for place in _masked(seen):
-        command += ["--size", "4096", "--tmpfs", str(place), "--remount-ro", str(place)]
+        if place.is_dir():
+            command += ["--size", "4096", "--tmpfs", str(place), "--remount-ro", str(place)]
+        else:
+            command += ["--ro-bind", "/dev/null", str(place)]
+    if tell is not None:
+        command += ["--info-fd", str(tell)]
     if given is not None:
         command += ["--ro-bind", str(given), _GIVEN]
     environment = {
@@ -308,10 +336,15 @@ def _checkout() -> list[Path]:
     return [Path(place).resolve() for place in bench.__path__[1:]]
 
 
+def _packages() -> list[Path]:
+    """The folders of installed packages that this process imports from."""
+    return [Path(place).resolve() for place in sys.path if Path(place).name in _PACKAGES and Path(place).is_dir()]
+
+
 def _seen() -> tuple[list[Path], list[Path]]:
     """What is shown of this machine, and the part of it that is the path of imports."""
     package = Path(bench.__path__[0]).resolve()
-    packages = [Path(place).resolve() for place in sys.path if Path(place).name in _PACKAGES and Path(place).is_dir()]
+    packages = _packages()
     code = [package, *(root / "methods" for root in _checkout())]
     standard = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")]
     python = [Path(_interpreter()), Path(sys.base_prefix).resolve() / "lib", *standard]
@@ -325,7 +358,12 @@ def _seen() -> tuple[list[Path], list[Path]]:
 
 
 def _masked(seen: list[Path]) -> list[Path]:
-    """Folders with data that lie in what is shown: of datasets, in bench and in other packages, and of the user's."""
+    """What lies in what is shown and is not to be seen.
+
+    Folders with data: of datasets, in bench and in other packages, and of the user's. Of folders of packages, those
+    that this process does not import from, and in the others what no installed package has put there; a second
+    installation of bench has put nothing there.
+    """
     places = [Path(place) / "datasets" for place in bench.__path__]
     for point in entry_points(group="bench.datasets"):
         places += _package_folders(point.value)
@@ -336,9 +374,33 @@ def _masked(seen: list[Path]) -> list[Path]:
         places.append(mirror)
     if journal := os.environ.get("BENCH_LLM_JOURNAL"):
         places.append(Path(journal).parent)
-    real = {place.resolve() for place in places if place.is_dir()}
+    packages = _packages()
+    for root in seen:
+        for pattern in ("*-packages", "python*/*-packages", "lib/python*/*-packages"):
+            places += [place for place in root.glob(pattern) if place.resolve() not in packages]
+    for place in packages:
+        places += _strange(place)
+    real = {place.resolve() for place in places if place.exists()}
     shown = {place for place in real if any(place.is_relative_to(other) for other in seen)}
     return sorted(place for place in shown if not shown & set(place.parents))
+
+
+@cache
+def _strange(folder: Path) -> list[Path]:
+    """What lies in a folder of packages and belongs to no package, or is a dataset with its card."""
+    known = {path.name for path in (Path(place) for place in bench.__path__) if path.resolve().parent == folder}
+    for package in distributions(path=[str(folder)]):
+        if _NAME.sub("-", package.name).lower() != _OWN:
+            lines = (package.read_text("RECORD") or package.read_text("top_level.txt") or package.name).splitlines()
+            known |= {re.split(r"[/,]", line, maxsplit=1)[0] for line in lines}
+    found = []
+    for place in folder.iterdir():
+        # A package that the system's package manager has put there may lack its extension.
+        if place.name not in known and place.stem not in known:
+            found.append(place)
+        elif place.is_dir():
+            found += [card.parent for pattern in ("", "*/", "*/*/") for card in place.glob(f"{pattern}card.toml")]
+    return found
 
 
 def _package_folders(name: str) -> list[Path]:

@@ -129,7 +129,7 @@ def train_model(
             resumed=state.resumed,
             command=command,
             created=datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat(),
-            packages=package_versions(),
+            packages=package_versions(reach_modules(found.__module__).packages),
             hardware=hardware(),
             facts=trainer.facts(),
             before=learnt.datasets,

@@ -21,6 +21,7 @@ from bench.leaderboard.numbers import count
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import CURRENT_VERSIONS
 from bench.results.comparing import (
+    Usual,
     comparable,
     competes,
     doubtful_leads,
@@ -29,7 +30,7 @@ from bench.results.comparing import (
     metric_difference,
     ordered,
     reversal_marks,
-    usual_template,
+    usual,
 )
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result, find_results, latest
@@ -254,7 +255,7 @@ def assembled(
         older: ids of results that other code than today's has made.
     """
     shown = ordered(latest(sound), RANKED[0])
-    template = usual_template(shown)
+    most = usual(shown)
     data = shown[0].manifest.dataset
     leads = {name: doubtful_leads(shown, name) for name in COLUMNS}
     newest = max(shown, key=lambda item: item.manifest.environment.created)
@@ -263,11 +264,11 @@ def assembled(
         _row(
             result,
             [
-                *_marks(result, template, newest),
+                *_marks(result, most, newest),
                 *(_older_code(result) if result.manifest.result_id in older else []),
                 *_clean([mark] if (mark := turned[i]) else []),
             ],
-            template,
+            most.template,
             newest,
             tables[result.manifest.result_id],
             frozenset(name for name in COLUMNS if leads[name][i]),
@@ -283,12 +284,12 @@ def assembled(
         limit=data.limit,
         content_hash=data.content_hash,
         protocol=shown[0].manifest.protocol,
-        template=template_name(template),
+        template=template_name(most.template),
         source=data.source,
         units=_judged_units(shown[0]) if data.unit else None,
         rows=tuple(rows),
         standings=dict(standings or {}),
-        superseded=tuple(_superseded(sound, shown, template, newest)),
+        superseded=tuple(_superseded(sound, shown, most, newest)),
     )
     if board.current and board.units is not None and standings is None:
         ranked = [i for i, row in enumerate(rows) if not row.oracle and row.values is not None]
@@ -391,9 +392,9 @@ def _older_code(result: Result) -> list[Mark]:
     return _clean([Mark(kind="older version", text="older code", why=why)])
 
 
-def _marks(result: Result, template: str, newest: Result) -> list[Mark]:
+def _marks(result: Result, most: Usual, newest: Result) -> list[Mark]:
     manifest = result.manifest
-    found = _clean(marks(result, template))
+    found = _clean(marks(result, most))
     if result.metrics.n_failed:
         why = "queries that failed or were not answered; they score 0"
         if manifest.repeats > 1:
@@ -416,16 +417,14 @@ def _older(result: Result, newest: Result) -> frozenset[str]:
     return frozenset(name for name in (*RANKED, *COLUMNS) if metric_difference(mine, others, name) is not None)
 
 
-def _superseded(
-    sound: Sequence[Result], shown: Sequence[Result], template: str, newest: Result
-) -> Iterator[Superseded]:
+def _superseded(sound: Sequence[Result], shown: Sequence[Result], most: Usual, newest: Result) -> Iterator[Superseded]:
     kept = {item.manifest.result_id for item in shown}
     for item in sound:
         if item.manifest.result_id not in kept:
             newer = next(other for other in shown if latest([item, other]) == [other]).manifest.result_id
             why = "a newer version of the method has a result for the same question"
             older = Mark(kind="older version", text="older version", why=why)
-            yield Superseded(item, newer, (*_marks(item, template, newest), older))
+            yield Superseded(item, newer, (*_marks(item, most, newest), older))
 
 
 def slug_of(result: Result) -> str:

@@ -37,7 +37,7 @@ from bench.leaderboard.exports.model_index import model_index
 from bench.leaderboard.exports.results_csv import results_csv
 from bench.leaderboard.exports.results_json import described, results_json
 from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION
-from bench.results.comparing import comparable, ordered, usual_template
+from bench.results.comparing import comparable, ordered, usual
 from bench.results.comparing import marks as stated_marks
 from bench.results.costs import money_per_query
 from bench.results.store import Result, latest
@@ -144,7 +144,7 @@ def _boards(results: Sequence[Result], current: frozenset[str]) -> list[_Group]:
 
 
 def _marks(result: Result, board: _Group, current: frozenset[str]) -> list[str]:
-    found = [mark.text for mark in stated_marks(result, usual_template(board.everything))]
+    found = [mark.text for mark in stated_marks(result, usual(board.everything))]
     if result.metrics.n_failed:
         found.append(f"{result.metrics.n_failed} failed")
     if result.manifest.protocol not in CURRENT_VERSIONS:

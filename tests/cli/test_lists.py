@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.results import older
 
 from bench.data.sources import Sources
 from bench.errors import UsageError
@@ -114,15 +113,7 @@ def test_results_in_another_folder_are_listed_from_there(bench: Bench) -> None:
 def test_older_answers_to_the_same_question_are_counted_and_not_shown(bench: Bench) -> None:
     (result,) = bench("run", "-m", "bm25", "--limit", 8, "--json").json
     folder, identifier = Path(result["folder"]), result["manifest"]["result_id"]
-    older = folder.with_name("bm25-" + "0" * 12)
-    older.mkdir()
-    for path in folder.iterdir():
-        (older / path.name).write_bytes(path.read_bytes().replace(identifier.encode(), b"0" * 12))
-    manifest = json.loads((older / "manifest.json").read_text("utf-8"))
-    manifest["environment"]["created"] = "2020-01-01T00:00:00+00:00"
-    manifest["method"]["code"] = "of an older version"
-    manifest["files"]["metrics.json"] = hashlib.sha256((older / "metrics.json").read_bytes()).hexdigest()
-    (older / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    older(folder, folder, "0" * 12, "2020-01-01T00:00:00+00:00")
     table = bench("list", "results").out
     assert identifier in table
     assert "0" * 12 not in table

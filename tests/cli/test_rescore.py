@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from kit.results import rehash
 
 from bench.results.store import MANIFEST, PER_QUERY, RUN, Result, find_result
 
@@ -113,9 +114,7 @@ def without_lenient_means(folder: Path) -> None:
     metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
     del metrics["lenient"]
     (folder / "metrics.json").write_text(json.dumps(metrics), "utf-8")
-    manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-    manifest["files"]["metrics.json"] = hashlib.sha256((folder / "metrics.json").read_bytes()).hexdigest()
-    (folder / MANIFEST).write_text(json.dumps(manifest), "utf-8")
+    rehash(folder, "metrics.json")
 
 
 def test_lenient_means_are_added_where_the_ranking_is_there_and_nothing_else_changes(

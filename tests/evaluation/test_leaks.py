@@ -138,7 +138,7 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     from bench.evaluation.runner import Runner
     from bench.protocol import Context, Library, Method, Queries, Ranking
     from bench.registry import build_method
-    from bench.results.comparing import marks
+    from bench.results.comparing import marks, usual
     from bench.results.store import Result
     from bench.specs.spec import Spec
 
@@ -167,7 +167,7 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     assert isinstance(plain, Result)
     assert [(mark.kind, mark.text) for mark in result.manifest.marks] == [("method", "rules")]
     assert "rules: uses rules instead of a language model" in result.manifest.notes
-    assert [mark.text for mark in marks(result, "name_description")] == ["rules", "synthetic queries"]
+    assert [mark.text for mark in marks(result, usual([result]))] == ["rules", "synthetic queries"]
     assert plain.manifest.method.marks == []
 
 

@@ -486,3 +486,20 @@ def test_what_equal_hashes_say_is_said_and_no_more(judged: Judged, more: dict[st
     report = judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL, before={"method": method}, method_hash="d" * 64)
     (note,) = [note for note in report.notes if note.startswith("the candidate")]
     assert said in note
+
+
+def test_other_versions_of_packages_are_told_and_are_not_the_same_environment(judged: Judged) -> None:
+    then = {"bench": "1", "python": "3.11.7", "numpy": "2.4.6", "torch": "2.13.0"}
+    values = {"recall@5": THEN}
+
+    def notes(now: dict[str, str]) -> str:
+        more: dict[str, Any] = {"before": {"packages": then}, "method_hash": "b" * 64, "packages": now}
+        return "\n".join(judged(values, values, RECALL, **more).notes)
+
+    assert "same code, parameters, models and packages" in notes(then | {"bench": "2"})
+    assert "the packages differ" not in notes(then | {"bench": "2"})
+    other = notes(then | {"numpy": "2.5.0"})
+    assert "same code, parameters and models\n" in other
+    assert "the packages differ: numpy 2.5.0 now, 2.4.6 blessed; a small difference may come from there" in other
+    # A candidate that does not use a package has no version of it.
+    assert "the packages differ" not in notes({"python": "3.11.8", "numpy": "2.4.6"})

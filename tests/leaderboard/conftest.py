@@ -218,6 +218,7 @@ def _marked(results: Path) -> None:
     # Stated by results, with reasons.
     stated = ["rules", "trained on test", "tools seen"]
     row(random, "stated", method__marks=stated, warnings=["trained on test: it learnt from 7 of these"])
+    row(random, "packages", environment__packages={"numpy": "1.0"})
     # One query that failed; a run file that answers one query.
     failed = row(random, "failed", metrics={"n_failed": 1})
     table = pq.read_table(failed / PER_QUERY)

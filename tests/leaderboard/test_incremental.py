@@ -161,6 +161,37 @@ def test_what_a_killed_build_left_is_mended_and_cleared_by_the_next(
     assert site.bytes() == build("fresh").bytes()
 
 
+@pytest.mark.parametrize("last", ["make_board", "pages", "finish"])
+def test_a_build_after_a_killed_one_has_the_bytes_of_one_alone(
+    last: str, few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the results are again what they were before: then the list of files is of the build before."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object, **__: object) -> None:
+        raise Killed
+
+    build()
+    late = folder_of(few, "random")
+    shutil.move(late, few / "away")
+    with monkeypatch.context() as patch:
+        patch.setattr({"make_board": boardjobs, "pages": site_module, "finish": writer_module.Writer}[last], last, kill)
+        with pytest.raises(Killed):
+            build()
+    shutil.move(few / "away", late)
+    site = build()
+    for name in ("d", "s", "e"):
+        (site.folder / name / ".half.html.4711.tmp").write_text("half")
+    assert build().bytes() == build("fresh").bytes()
+
+
+def test_every_file_of_a_site_lies_where_a_killed_build_would_be_cleared_away(ready_site: Any) -> None:
+    folders = {path.parts[0] for path in map(Path, ready_site.bytes()) if len(path.parts) > 1}
+    assert {"d", "e", "r", "s"} <= folders <= writer_module.FOLDERS
+
+
 @pytest.mark.usefixtures("few")
 def test_builds_into_one_folder_wait_for_each_other(build: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()

@@ -29,6 +29,7 @@ CASES = [
     ("125 failed", "one-answer\nrun file", True),
     ("run file", "one-answer\nrun file", True),
     ("older scoring", "scored before", False),
+    ("other packages", "packages", True),
     ("lead within ties", "bm25(k1=0.5)", False),
     ("order depends on gold", "turned", False),
     ("bundles seen", "nearest-bundle(base=bm25())", True),

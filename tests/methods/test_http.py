@@ -94,6 +94,23 @@ def test_a_service_without_a_version_is_marked(service: Service, search: Search,
     assert named.manifest.method.revisions == {service.url: "2026-11-01"}
 
 
+def test_a_version_may_stand_in_a_header_and_beside_the_answers(service: Service, tmp_path: Path) -> None:
+    versions = iter(["3", *["4"] * 10_000])
+
+    def answer(request: Request) -> None:
+        headers = {"X-App-Version": "build 7"} if request.path == "/health" else {}
+        request.reply({"tools": [], "version": next(versions)}, headers=headers)
+
+    service.answer = answer
+    result = ran(tmp_path, method(service, version=at(service, "/health#X-App-Version")))
+    assert result.manifest.method.revisions == {service.url: "build 7"}
+    assert result.manifest.marks == []
+    # What answers say comes too late to name the result, and is told.
+    assert result.manifest.facts["service_version"] == "4"
+    with pytest.raises(UnavailableError, match=r"/health did not say its version: the header 'X-Build' of its answer"):
+        ran(tmp_path, method(service, version=at(service, "/health#X-Build")))
+
+
 def test_an_unusable_answer_is_a_failed_query_and_named(service: Service, search: Search, tmp_path: Path) -> None:
     faults: list[tuple[Any, ...]] = [
         ([], 500),

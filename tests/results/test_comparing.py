@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from bench.results.comparing import (
+    Usual,
     comparable,
     data_differences,
     doubtful_leads,
     marks,
     ordered,
+    other_packages,
     reversal_marks,
     reversals,
-    usual_template,
+    usual,
 )
 from bench.results.manifest import Lenient, MetricValue
 from bench.results.store import Result
@@ -54,7 +56,7 @@ def variant(
 
 
 def texts(row: Result) -> list[str]:
-    return [mark.text for mark in marks(row, "name_description")]
+    return [mark.text for mark in marks(row, Usual("name_description", {}))]
 
 
 def mean(value: float, low: float | None = None, high: float | None = None) -> MetricValue:
@@ -94,12 +96,39 @@ def test_depth_and_tool_text_compare_and_are_marked(made: Result) -> None:
         variant(made, "mine", run_file="r"),
     ]
     assert comparable(rows) == [rows]
-    assert usual_template(rows) == "name_description"
+    assert usual(rows).template == "name_description"
     # Requests of starter are written by a language model.
     data = "synthetic queries"
     expected = [[data], [data, "depth 20"], [data, "text: description"], [data, "run file"]]
     assert [texts(row) for row in rows] == expected
     assert texts(variant(made, "oracle", oracle=True)) == ["oracle", data]
+
+
+def with_packages(made: Result, **versions: str) -> Result:
+    manifest = made.manifest
+    environment = manifest.environment.model_copy(update={"packages": versions})
+    return Result(Path("nowhere"), manifest.model_copy(update={"environment": environment}), made.metrics)
+
+
+def test_rows_made_with_other_versions_of_packages_are_marked(made: Result) -> None:
+    usually = {"bench": "1", "python": "3.11.7", "numpy": "2.4.6"}
+    rows = [
+        *(with_packages(made, **usually) for _ in range(2)),
+        # Of bench the code counts, and of Python what changes more than faults. Torch is no part of the others.
+        with_packages(made, **usually | {"bench": "2", "python": "3.11.9", "torch": "2.13"}),
+        with_packages(made, **usually | {"numpy": "2.5.0"}),
+        with_packages(made, **usually | {"python": "3.12.1"}),
+        with_packages(made),
+    ]
+    most = usual(rows)
+    told = [next((mark.why for mark in marks(row, most) if mark.kind == "packages"), "") for row in rows]
+    assert [text.partition(": ")[2].partition(";")[0] for text in told] == [
+        *("", "", ""),
+        *("numpy 2.5.0 (most rows: 2.4.6)", "python 3.12 (most rows: 3.11)", ""),
+    ]
+    # They compare all the same.
+    assert comparable(rows) == [rows]
+    assert other_packages(rows[3].manifest.environment.packages, usually) == {"numpy": ("2.5.0", "2.4.6")}
 
 
 def test_the_best_stand_first_and_oracles_last(made: Result) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from bench.data.dataset import Dataset
-from bench.results.comparing import marks
+from bench.results.comparing import marks, usual
 from bench.results.manifest import Manifest
 from bench.results.store import Result
 
@@ -30,7 +30,7 @@ def test_a_result_counts_the_evaluated_queries(run: Run, mixed: Dataset) -> None
     data = result.manifest.dataset
     assert data.origins == {name: asked.count(name) for name in ("traces", "model some-model")}
     assert 0 < asked.count("traces") < [query.origin for query in mixed.queries].count("traces")
-    assert [(mark.kind, mark.text, mark.why) for mark in marks(result, data.template)] == [
+    assert [(mark.kind, mark.text, mark.why) for mark in marks(result, usual([result]))] == [
         (
             "from traces",
             "from traces",
@@ -49,7 +49,7 @@ def test_a_result_counts_the_evaluated_queries(run: Run, mixed: Dataset) -> None
 def test_a_result_on_queries_of_people_is_written_as_before(run: Run, tiny: Dataset) -> None:
     result = run("bm25")
     assert "origins" not in json.loads((result.folder / "manifest.json").read_text("utf-8"))["dataset"]
-    assert marks(result, result.manifest.dataset.template) == []
+    assert marks(result, usual([result])) == []
 
 
 def test_a_stored_result_learns_the_origin_without_running_again(run: Run, tiny: Dataset, mixed: Dataset) -> None:

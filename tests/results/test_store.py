@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from filelock import FileLock, Timeout
+from kit.results import rehash
 
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
@@ -179,7 +180,7 @@ def test_a_result_that_hides_what_code_computed_a_number_is_refused(run: Run) ->
     # Without it, its numbers would compare with those of any code.
     path = run("bm25").folder / "manifest.json"
     manifest = json.loads(path.read_text("utf-8"))
-    del manifest["scoring"]["measures"]["recall"]
+    del manifest["scoring"]["measures"]["recall"], manifest["digest"]
     path.write_text(json.dumps(manifest), "utf-8")
     with pytest.raises(ResultError) as caught:
         Result.read(path.parent)
@@ -197,7 +198,7 @@ def test_the_manifest_holds_the_sha256_of_every_other_file(run: Run) -> None:
 def test_a_file_that_the_manifest_does_not_know_is_refused(run: Run, name: str) -> None:
     path = run("bm25").folder / "manifest.json"
     manifest = json.loads(path.read_text("utf-8"))
-    del manifest["files"][name]
+    del manifest["files"][name], manifest["digest"]
     path.write_text(json.dumps(manifest), "utf-8")
     with pytest.raises(ResultError, match=f"{name} is truncated or changed"):
         Result.read(path.parent).verify()
@@ -334,9 +335,7 @@ def forged(result: Result, name: str, change: Callable[[pa.Table], pa.Table]) ->
     """The result with another table, whose digest fits."""
     path = result.folder / name
     pq.write_table(change(pq.read_table(path)), path)
-    manifest = json.loads((result.folder / "manifest.json").read_text())
-    manifest["files"][name] = hashlib.sha256(path.read_bytes()).hexdigest()
-    (result.folder / "manifest.json").write_text(json.dumps(manifest))
+    rehash(result.folder, name)
     return Result.read(result.folder)
 
 

@@ -26,7 +26,7 @@ from bench.protocol.ranking import Violation
 from bench.specs.spec import Spec
 from bench.submit.code import FOLDER
 from bench.submit.handover import Given, RefusedReply, Reply, Request, read_reply, write_given
-from bench.submit.sandbox import Limits, Stopped, check_sandbox, run_confined
+from bench.submit.sandbox import Limits, Stopped, _masked, check_sandbox, run_confined
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SMALL = Limits(seconds=60, tasks=200, scratch=16 << 20)
@@ -157,6 +157,49 @@ def test_nothing_of_the_users_can_be_read_written_or_called(
     assert not (ROOT / "bench" / "written").exists()
 
 
+def test_a_second_installation_and_what_no_package_has_put_there_are_not_shown(
+    attack: Attack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "lib" / "python3.11" / "site-packages"
+    hidden = [
+        folder / "bench" / "datasets" / "starter" / "queries.jsonl",
+        folder / "~ench" / "datasets" / "starter" / "queries.jsonl",
+        folder / "gold.parquet",
+        # A dataset that came with another package, under whatever name.
+        folder / "copied" / "data" / "card.toml",
+        folder / "copied" / "data" / "gold.json",
+    ]
+    shown = [folder / "copied" / "__init__.py", folder / "single.py"]
+    for path in [*hidden, *shown]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("'q1'")
+    for name, files in {
+        "copied-1.0": ["copied/__init__.py", "copied/data/card.toml", "copied/data/gold.json", "single.py"],
+        "tool_retrieval_bench-0.1": ["bench/datasets/starter/queries.jsonl"],
+    }.items():
+        about = folder / f"{name}.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Name: {name.partition('-')[0]}\nVersion: {name.partition('-')[2]}\n")
+        (about / "RECORD").write_text("".join(f"{file},,\n" for file in [*files, f"{about.name}/METADATA"]))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    body = f"""
+        found = []
+        for path in {[str(path) for path in [*hidden, *shown]]!r}:
+            try:
+                if Path(path).read_bytes():
+                    found.append(Path(path).name)
+            except OSError:
+                pass
+        import copied, single
+        raise RuntimeError(f"found {{found}}")
+    """
+    with pytest.raises(RefusedReply, match=r"found \['__init__\.py', 'single\.py'\]"):
+        attack(body)
+    # Of a folder that this process does not import from, nothing is shown.
+    monkeypatch.setattr(sys, "path", sys.path[:-1])
+    assert folder in _masked([tmp_path / "lib"])
+
+
 def test_noise_signals_and_children_left_behind_change_nothing(attack: Attack, tmp_path: Path) -> None:
     marker = f"left-behind-{os.getpid()}-{tmp_path.name}"
     body = f"""
@@ -169,9 +212,9 @@ def test_noise_signals_and_children_left_behind_change_nothing(attack: Attack, t
             except OSError:
                 pass
         os.symlink("/etc/passwd", "/tmp/link")
-        for _ in range(3):
+        for streams in [{{}}] * 3 + [dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)] * 30:
             subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)", {marker!r}],
-                             start_new_session=True)
+                             start_new_session=True, **streams)
         threading.Thread(target=time.sleep, args=(600,)).start()
         import atexit
         atexit.register(time.sleep, 600)
