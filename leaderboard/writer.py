@@ -115,7 +115,7 @@ class Writer:
         self.interrupted = (self.out / ANNOUNCED).is_file()
         fresh = {path: "" for path in paths if path not in self.old and is_path(path)}
         # The files of a build that was killed are in `old`, and must not be lost with its list.
-        left = {path: "" for path in _listing(self.out / ANNOUNCED)}
+        left = dict.fromkeys(_listing(self.out / ANNOUNCED), "")
         self._write(self.out / ANNOUNCED, _listed(left | fresh))
 
     def finish(self) -> Written:
