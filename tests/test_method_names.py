@@ -32,6 +32,7 @@ ALLOWED = {
     ("cli/data_import.py", "mcp"): "the form of a catalogue, not the method",
     ("registry/importing.py", "mcp"): "the form of a catalogue, not the method",
     ("errors.py", "mcp"): "the SDK, not the method",
+    ("evaluation/machine.py", "mcp"): "the SDK, not the method",
     ("cli/output.py", "recommended"): "a column of results, for recommended sets, not the method",
     ("evaluation", "recommended"): "a column of results, for recommended sets, not the method",
     ("evidence", "recommended"): "a column of results, for recommended sets, not the method",
