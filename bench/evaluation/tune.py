@@ -48,7 +48,6 @@ def tune(
     template: Template | None = None,
     progress: Progress = QUIET,
     executor: Executor | None = None,
-    mirror: Path | None = None,
 ) -> list[Point]:
     """Try every point of a grid on the dev queries; methods learn from train alone.
 
@@ -63,7 +62,6 @@ def tune(
         template: the text of a tool; the dataset's default when None.
         progress: gets a bar with the points.
         executor: where points run; one after the other in this process when None.
-        mirror: where the executor's workers read upstream's files from.
 
     Returns:
         All points, the best first.
@@ -98,7 +96,7 @@ def tune(
     if executor is not None:
         data = parse(dataset.spec)
         plans = [Plan(data, method.spec, split="dev", depth=depth, template=template) for method in methods]
-        scored = _by_executor(plans, metric, dataset, build, executor, mirror, progress)
+        scored = _by_executor(plans, metric, dataset, build, executor, progress)
         points = [Point(values, score) for values, score in zip(candidates, scored, strict=True)]
         return sorted(points, key=lambda point: -point.score)
     found = []
@@ -121,14 +119,13 @@ def _by_executor(
     dataset: Dataset,
     build: Callable[[Spec], Method],
     executor: Executor,
-    mirror: Path | None,
     progress: Progress,
 ) -> list[float]:
     """The metric's mean for each plan, by results in a folder that ends with them."""
     with tempfile.TemporaryDirectory(prefix="bench-tune-") as folder:
         runner = Runner(Path(folder), load=lambda _: dataset, build=build, progress=progress, metrics=[metric])
         means = []
-        for outcome in side_by_side(runner, plans, executor, mirror):
+        for outcome in side_by_side(runner, plans, executor):
             if isinstance(outcome, BenchError):
                 raise outcome
             means.append(float(np.nanmean(outcome.values(str(metric)))))
