@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Library
 from bench.registry import load_dataset
@@ -93,7 +92,7 @@ def measured(dataset: str, folder: Path) -> tuple[float, dict[str, Any]]:
 
 def calibrated(folder: Path) -> Rates:
     """The rates of this machine."""
-    texts = texts_of(load_dataset(TEXTS, Sources.from_environment()))
+    texts = texts_of(load_dataset(TEXTS))
     with session(cache=False):
         encoder = Encoder(EMBEDDED)
         encoder.encode(texts[:8])
@@ -107,7 +106,7 @@ def calibrated(folder: Path) -> Rates:
     search = found.size * _DIMENSIONS / (time.perf_counter() - started)
     starts, scoring = [], 0.0
     for name in SMALL:
-        dataset = load_dataset(name, Sources.from_environment())
+        dataset = load_dataset(name)
         seconds, manifest = measured(name, folder)
         starts.append(seconds - manifest["timings"]["score"] - tokens_of(texts_of(dataset)) / encoding)
         scoring = max(scoring, manifest["dataset"]["queries"] / manifest["timings"]["score"])
@@ -142,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rates = calibrated(Path(folder))
         print(rates)
         for name in given.datasets:
-            dataset = load_dataset(name, Sources.from_environment())
+            dataset = load_dataset(name)
             tokens = tokens_of(texts_of(dataset))
             predicted = rates.seconds(tokens, len(dataset.rows("test")), len(dataset.tools))
             seconds, _ = measured(name, Path(folder))

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.sources import Sources
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.protocol import Library
 from bench.registry import load_dataset
@@ -68,7 +67,7 @@ def by_mteb(dataset: str, encoder: str, cache: str) -> None:
     """Evaluate with mteb and print ndcg@10; with a cache, through its wrapper."""
     datasets, mteb = import_module("datasets"), import_module("mteb")
     metadata = import_module("mteb.abstasks.task_metadata").TaskMetadata
-    given = load_dataset(dataset, Sources.from_environment())
+    given = load_dataset(dataset)
     rows = given.rows("test")
     texts = Library.of(given, given.card.template).texts
     split = {

@@ -12,12 +12,12 @@ import numpy as np
 
 from bench.catalogues.forms import FORMS, Form
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.data.units import parse_unit
 from bench.errors import UsageError
 from bench.metrics import measures
 from bench.protocol.method import Method
 from bench.registry import datasets, methods
+from bench.session import session
 from bench.specs.spec import Spec, Value, parse
 from bench.storage.paths import expanded
 
@@ -81,8 +81,8 @@ def load_dataset(spec: str, *, mirror: str | Path | None = None, offline: bool =
         >>> len(dataset.tools) > 100
         True
     """
-    place = None if mirror is None else expanded(mirror)
-    return datasets.load_dataset(spec, Sources.from_environment(place, offline))
+    with session(offline=offline or None, mirror=None if mirror is None else Path(mirror)):
+        return datasets.load_dataset(spec)
 
 
 def import_tools(

@@ -11,7 +11,6 @@ from bench.api.arguments import check_choices, names, whole_number
 from bench.api.results import Result, opened
 from bench.api.tables import frame, html_table, text_table
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.errors import BenchError, UsageError
 from bench.evidence import render
 from bench.evidence.compare import Question, compared
@@ -23,6 +22,7 @@ from bench.registry import load_dataset
 from bench.registry.versions import load_version
 from bench.results.manifest import DatasetIdentity
 from bench.results.units import sample
+from bench.session import session
 from bench.text import clean
 
 if TYPE_CHECKING:
@@ -151,14 +151,15 @@ def compare(
     def load(spec: str) -> Dataset | None:
         try:
             # Slices need the dataset; the texts of queries alone are not worth a download.
-            return load_dataset(spec, Sources.from_environment(offline=not slices))
+            with session(offline=None if slices else True):
+                return load_dataset(spec)
         except BenchError:
             if slices:
                 raise
             return None
 
     def version(data: DatasetIdentity) -> Dataset:
-        return load_version(data.spec, data.content_hash, Sources.from_environment())
+        return load_version(data.spec, data.content_hash)
 
     found = [opened(item, results) for item in (baseline, *others)]
     fields = [across_catalogues(found, version)] if across else by_dataset(found)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, overload
 
 from bench.api.arguments import whole_number
 from bench.api.tables import SHOWN, frame, html_table, interval, number, pandas_module, text_table
-from bench.data.sources import Sources
 from bench.errors import BenchError, UsageError
 from bench.evidence.contestants import open_result
 from bench.evidence.tools import FIRST, counted, tools_report
@@ -177,7 +176,7 @@ class Result:
         from bench.api.tools import ToolsReport
         from bench.registry import load_dataset
 
-        dataset = load_dataset(self.dataset, Sources.from_environment())
+        dataset = load_dataset(self.dataset)
         found = counted(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat))
         return ToolsReport(tools_report(found))
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from bench.data.card import RELATIONS, Relation, UnitSizes
 from bench.data.dataset import Dataset
 from bench.data.units import judged_units, unit_name, unit_sizes
+from bench.evaluation.answers import ask
 from bench.evaluation.guard import method_errors
-from bench.evaluation.tune import rank_in_batches
 from bench.metrics import parse_metric
 from bench.metrics.evaluate import evaluate
-from bench.protocol import Library, Method, Queries
+from bench.protocol import Library, Method
 from bench.stats.units import design_effect, intraclass_correlation
 
 _METRIC = parse_metric("recall@5")
@@ -132,7 +132,7 @@ def _recall(method: Method, dataset: Dataset, rows: NDArray[np.int64]) -> NDArra
     """(rows,) recall@5 of each query."""
     library = Library.of(dataset, dataset.card.template)
     depth = min(_DEPTH, len(library))
-    with method_errors(method, "ranking queries for the audit"):
+    with method_errors(method, "indexing the library"):
         method.index(library)
-        ranking = rank_in_batches(method, Queries.of(dataset, rows), depth, len(library))
+    ranking = ask(method, dataset, rows, depth).ranking
     return evaluate(ranking.tools, dataset.gold.take(rows), [_METRIC], unanswered=ranking.failed).column(_METRIC)

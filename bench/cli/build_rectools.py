@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, json_option, source_options, use_session
+from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, plain_table, print_json
 from bench.errors import UsageError
 from bench.storage.paths import storage_errors
@@ -81,8 +81,6 @@ def command(
     split: str,
     test_share: float,
     spend_limit: float | None,
-    mirror: Path | None,
-    offline: bool,
     as_json: bool,
 ) -> None:
     """Build a dataset from the tools of LIBRARY with a language model, as RecTools was built.
@@ -91,7 +89,6 @@ def command(
     request is kept only if the full bundle solves it and removing one tool breaks it. Every reply is journalled, so the
     same command resumes an interrupted build. Register the result with `bench data add`.
     """
-    use_session(offline=offline)
     if model == "rules":
         raise UsageError("rules cannot write requests: name a language model, as in --llm gpt-4o-mini.")
     with storage_errors(str(out)):
@@ -106,7 +103,7 @@ def command(
     from bench.storage.locks import replaced_folder
 
     bars = progress()
-    tools, card = _library(library, mirror, offline)
+    tools, card = _library(library)
     writer = LanguageModel(model, settings=chat_settings(limit=spend_limit), progress=bars)
     options = SplitOptions.model_validate({"split": split, "seed": seed, "test_share": test_share})
     made, built = build_dataset(tools, card, BuildSettings(sizes, bundles, requests, seed), options, writer, bars)
@@ -129,11 +126,10 @@ def command(
     click.echo(f"written to {out}; next: bench data add NAME --from {out}")
 
 
-def _library(library: str, mirror: Path | None, offline: bool) -> tuple[list[Tool], Card]:
+def _library(library: str) -> tuple[list[Tool], Card]:
     """The tools, and the card of what will be made of them."""
     from bench.data.beir import CORPUS, read_corpus
     from bench.data.card import Card
-    from bench.data.sources import Sources
     from bench.registry import load_dataset
 
     path = Path(library).expanduser()
@@ -146,7 +142,7 @@ def _library(library: str, mirror: Path | None, offline: bool) -> tuple[list[Too
             id="built", title=title, summary=summary, licence="not stated", redistribution=False, template=_TEMPLATE
         )
         return read_corpus(corpus), card
-    loaded = load_dataset(library, Sources.from_environment(mirror, offline, progress()))
+    loaded = load_dataset(library, progress())
     card = Card(
         id="built",
         title=f"Requests for the tools of {loaded.card.title}",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import click
 
 from bench.checks.method import check_method
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, complete_methods, json_option, source_options, use_session
+from bench.cli.options import complete_datasets, complete_methods, json_option, source_options
 from bench.cli.output import print_json, whoever_reads
-from bench.data.sources import Sources
 from bench.errors import CheckFailed
 from bench.registry import build_method, load_dataset
 from bench.secrets import masked
@@ -35,15 +33,14 @@ def command() -> None:
 )
 @source_options
 @json_option
-def method(method: str, dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
+def method(method: str, dataset: str, as_json: bool) -> None:
     """Run the conformance tests on METHOD, a name or package.module:Class.
 
     The tests cover determinism, independence of query order and batches, depth, unusual queries and libraries, and
     leaks between datasets.
     """
-    use_session(offline=offline)
     bars = progress()
-    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
+    loaded = load_dataset(dataset, bars)
     build_method(method)
     found = []
     for check in check_method(lambda: build_method(method, progress=bars), loaded):

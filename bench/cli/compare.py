@@ -9,10 +9,9 @@ import click
 from rich.text import Text
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, complete_results, results_option, source_options, use_session
+from bench.cli.options import complete_datasets, complete_results, results_option, source_options
 from bench.cli.output import console, plain_table, print_json
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.errors import BenchError
 from bench.evidence.compare import Question, compared
 from bench.evidence.contestants import across_catalogues, by_dataset, open_result
@@ -43,6 +42,7 @@ from bench.registry import load_dataset
 from bench.registry.versions import load_version
 from bench.results.manifest import DatasetIdentity
 from bench.results.units import sample
+from bench.session import session
 from bench.storage.paths import results_folder, write_text
 from bench.text import one_line
 
@@ -104,8 +104,6 @@ def command(
     as_json: bool,
     picture: Path | None,
     results: Path | None,
-    mirror: Path | None,
-    offline: bool,
 ) -> None:
     """Compare stored results with a baseline, the first one named.
 
@@ -122,21 +120,21 @@ def command(
 
       bench compare bm25@mytools bm25@mytools-edited --across catalogues
     """
-    use_session(offline=offline)
     folder = results or results_folder()
     bars = progress()
 
     def load(spec: str) -> Dataset | None:
         try:
             # Slices need the dataset; the mere texts of queries are not worth a download.
-            return load_dataset(spec, Sources.from_environment(mirror, offline or not slices, bars))
+            with session(offline=None if slices else True):
+                return load_dataset(spec, bars)
         except BenchError:
             if slices:
                 raise
             return None
 
     def version(data: DatasetIdentity) -> Dataset:
-        return load_version(data.spec, data.content_hash, Sources.from_environment(mirror, offline, bars))
+        return load_version(data.spec, data.content_hash, bars)
 
     found = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))

@@ -16,12 +16,11 @@ from bench.cli.build_rectools import command as build_rectools
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
 from bench.cli.data_write_queries import command as write_queries
-from bench.cli.options import complete_datasets, json_option, source_options, template_option, use_session
+from bench.cli.options import complete_datasets, json_option, source_options, template_option
 from bench.cli.output import console, number, plain_table, print_field, print_json, say, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.origins import count_origins, from_traces, synthetic
 from bench.data.parents import parent_of
-from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Template
 from bench.data.units import judged_units, parse_unit, unit_name, unit_sizes
 from bench.errors import CheckFailed, UsageError, install_command, require
@@ -141,11 +140,10 @@ def info(dataset: str, as_json: bool) -> None:
 @_DATASET
 @source_options
 @json_option
-def fetch(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
+def fetch(dataset: str, as_json: bool) -> None:
     """Download and verify a dataset's files, and build its tables."""
-    use_session(offline=offline)
     bars = progress()
-    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
+    loaded = load_dataset(dataset, bars)
     if as_json:
         print_json(_sizes(loaded))
     else:
@@ -169,12 +167,11 @@ def _sizes(dataset: Dataset) -> dict[str, Any]:
 @_DATASET
 @source_options
 @json_option
-def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
+def verify(dataset: str, as_json: bool) -> None:
     """Verify a dataset: checksums of its files, counts, content hash of the stored tables."""
-    use_session(offline=offline)
     from bench.registry.verify import verify_dataset
 
-    report = verify_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
+    report = verify_dataset(dataset, progress())
     with whoever_reads():
         if as_json:
             print_json(
@@ -198,13 +195,12 @@ def verify(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> N
 @_DATASET
 @source_options
 @json_option
-def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> None:
+def stats(dataset: str, as_json: bool) -> None:
     """Show statistics: tools, hierarchy, queries by split and slice, gold, text lengths, tokens."""
-    use_session(offline=offline)
     from bench.models.tokens import can_count_tokens, count_tokens
     from bench.search.words import words
 
-    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
+    loaded = load_dataset(dataset, progress())
     tokens: dict[str, Any] = {}
     if can_count_tokens():
         counts = count_tokens([tool.text(loaded.card.template) for tool in loaded.tools])
@@ -261,17 +257,16 @@ def stats(dataset: str, mirror: Path | None, offline: bool, as_json: bool) -> No
 )
 @source_options
 @json_option
-def audit(dataset: str, against: tuple[str, ...], mirror: Path | None, offline: bool, as_json: bool) -> None:
+def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
     """Report problems of a dataset: duplicates, leaks, contradictions, ceilings, and which queries are dependent."""
-    use_session(offline=offline)
     from bench.checks.ceilings import ceilings
     from bench.checks.dataset import audit as run_audit
     from bench.checks.dataset import audit_against
     from bench.checks.units import audit_units
 
-    sources = Sources.from_environment(mirror, offline, progress())
-    loaded = load_dataset(dataset, sources)
-    others = [load_dataset(other, sources) for other in against]
+    bars = progress()
+    loaded = load_dataset(dataset, bars)
+    others = [load_dataset(other, bars) for other in against]
     findings = [*run_audit(loaded), *(found for other in others for found in audit_against(loaded, other))]
     # A catalogue without queries has nothing that could be dependent, and no gold to miss.
     best = ceilings(loaded) if loaded.queries else None
@@ -361,19 +356,16 @@ def export(
     out: Path,
     form: str,
     template: Template | None,
-    mirror: Path | None,
-    offline: bool,
     as_json: bool,
 ) -> None:
     """Export a dataset to a new or empty folder."""
-    use_session(offline=offline)
     if form == "hf":
         require("datasets", what="--format hf")
     if template is not None and form != "beir":
         raise UsageError(f"--template requires --format beir: the {form} format stores fields of tools, not one text.")
     place = Path(os.path.abspath(out))
     _check_empty(place)
-    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
+    loaded = load_dataset(dataset, progress())
     with locked(_lock_of(place), f"exporting to {out}", progress()):
         # Another export may have had the lock.
         _check_empty(place)

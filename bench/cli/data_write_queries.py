@@ -12,7 +12,7 @@ import click
 
 from bench.catalogues.reading import open_regular
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, json_option, source_options, use_session
+from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, plain_table, print_json, say
 from bench.errors import BenchError, DataError, UsageError
 from bench.storage.paths import storage_errors, write_text
@@ -53,8 +53,6 @@ def command(
     chains: int | None,
     no_tool: int | None,
     seed: int,
-    mirror: Path | None,
-    offline: bool,
     as_json: bool,
 ) -> None:
     """Have a language model write queries for the tools of the dataset NAME.
@@ -64,12 +62,10 @@ def command(
     kept until then is in the output file. Import the tools again with it: `bench data import NAME SOURCE --queries
     FILE`.
     """
-    use_session(offline=offline)
     if model == "rules":
         raise UsageError("rules cannot write queries: name a language model, as in --llm gpt-4o-mini.")
 
     from bench.data.origins import written_by
-    from bench.data.sources import Sources
     from bench.llm.client import LanguageModel
     from bench.methods.tgr.rules import rule_edges
     from bench.protocol import Library
@@ -80,7 +76,7 @@ def command(
 
     _check_output(output, written_by(model))
     bars = progress()
-    dataset = load_dataset(name, Sources.from_environment(mirror, offline, bars))
+    dataset = load_dataset(name, bars)
     writer_model = LanguageModel(model, progress=bars)
     writer_model.preflight()
     library = Library.of(dataset, dataset.card.template)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
+from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, number, plain_table, print_json
 from bench.storage.paths import results_folder
 from bench.text import one_line
@@ -56,8 +56,6 @@ def command(
     against: str | None,
     repeat: int,
     results: Path | None,
-    mirror: Path | None,
-    offline: bool,
     as_json: bool,
 ) -> None:
     """Explain the rank of each gold tool of a query.
@@ -68,20 +66,18 @@ def command(
     queries for methods that learn from them, truncation and reranking for rerankers.
     """
     from bench.cli.bars import progress
-    from bench.data.sources import Sources
     from bench.evidence.contestants import open_result
     from bench.evidence.explain import check_same_data, explain, query_named
     from bench.evidence.explain_json import explained_json
     from bench.registry import load_dataset
 
-    use_session(offline=offline)
     folder, bars = results or results_folder(), progress()
     found = open_result(result, folder, progress=bars)
     data = found.manifest.dataset.spec
     others = [] if against is None else [open_result(against, folder, data, bars)]
     for other in others:
         check_same_data(found, other)
-    dataset = load_dataset(data, Sources.from_environment(mirror, offline, bars))
+    dataset = load_dataset(data, bars)
     query_id = query_named(found, query, dataset)
     for other in others:
         query_named(other, query_id, dataset)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
+from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import harmless_json
 from bench.errors import BenchError
 from bench.evidence.contestants import open_result
@@ -72,8 +72,6 @@ def command(
     junit_file: Path | None,
     github: bool,
     results: Path | None,
-    mirror: Path | None,
-    offline: bool,
     as_json: bool,
 ) -> None:
     """Check CANDIDATE against a blessed baseline under a policy.
@@ -90,8 +88,7 @@ def command(
       2  inconclusive, or not comparable (other data, split, limit, protocol, scoring or queries)
       3  could not run: something is missing, damaged or failed. A gate that could not run never passes
     """
-    use_session(offline=offline)
-    report = _gated(candidate, baseline, policy, results, mirror, offline)
+    report = _gated(candidate, baseline, policy, results)
     typed = shlex.join(["bench", "gate", candidate, "--baseline", str(baseline), "--policy", str(policy)])
     # Files and exit code first: neither depends on whether the output is read.
     code = report.exit_code
@@ -127,9 +124,7 @@ def _print(shown: str, to_stderr: bool = False) -> bool:
     return True
 
 
-def _gated(
-    name: str, baseline_file: Path, policy_file: Path, results: Path | None, mirror: Path | None, offline: bool
-) -> GateReport:
+def _gated(name: str, baseline_file: Path, policy_file: Path, results: Path | None) -> GateReport:
     """The report; what could not be read is one too."""
     sides = [Side(label=told(name, 500)), Side(label=told(str(baseline_file), 500))]
     try:
@@ -138,7 +133,7 @@ def _gated(
         sides[1] = baseline_side(baseline)
         found = Candidate.of(open_result(name, results or results_folder(), baseline.dataset.spec, progress()))
         sides[0] = side_of(found)
-        load = dataset_loader(policy, found.dataset, baseline, mirror, offline, progress())
+        load = dataset_loader(policy, found.dataset, baseline, progress())
         return judge(found, baseline, policy, load)
     except BenchError as error:
         return not_judged("not run", [told(masked(str(error)))], *sides)

@@ -9,11 +9,10 @@ import click
 import numpy as np
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, json_option, source_options, use_session
+from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, number, plain_table, print_json
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS
-from bench.data.sources import Sources
 from bench.graph.agreement import Agreement, agreement, densities, three_way, wilson
 from bench.graph.drawing import draw
 from bench.graph.edges import Edges, connected_share
@@ -61,8 +60,6 @@ def command(
     by_category: bool,
     svg: Path | None,
     out: Path | None,
-    mirror: Path | None,
-    offline: bool,
     as_json: bool,
 ) -> None:
     """Show the dependency graph of a DATASET's tools.
@@ -70,9 +67,8 @@ def command(
     If the dataset has annotated edges, the graph is evaluated against them. A discriminator is also evaluated on its
     own, as in the TGR paper.
     """
-    use_session(offline=offline)
     bars = progress()
-    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
+    loaded = load_dataset(dataset, bars)
     library = Library.of(loaded, loaded.card.template)
     source = GraphSource(graph, discriminator=discriminator, nearest=nearest, within=within, progress=bars)
     source.check(library)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -56,13 +57,16 @@ def json_option(function: F) -> F:
 
 
 def source_options(function: F) -> F:
-    """`--mirror` and `--offline`: where upstream's files come from."""
-    function = click.option("--offline", is_flag=True, help="Never use the network; fail if a file is missing.")(
-        function
-    )
-    return click.option("--mirror", type=FOLDER, default=None, help="Read upstream files from this local mirror.")(
-        function
-    )
+    """`--mirror` and `--offline`: they hold until the command ends, for whatever reads files or asks models."""
+
+    @click.option("--mirror", type=FOLDER, default=None, help="Read upstream files from this local mirror.")
+    @click.option("--offline", is_flag=True, help="Never use the network; fail if a file is missing.")
+    @wraps(function)
+    def command(*arguments: Any, mirror: Path | None, offline: bool, **options: Any) -> Any:
+        use_session(offline=offline or None, mirror=mirror)
+        return function(*arguments, **options)
+
+    return cast(F, command)
 
 
 class _TemplateType(click.ParamType[str]):
@@ -106,7 +110,6 @@ def split_option(function: F) -> F:
     )(function)
 
 
-def use_session(*, offline: bool = False, cache: bool = True, mirror: Path | None = None) -> None:
-    """Make `--offline`, `--no-cache` and `--mirror` hold until the command ends, for the models of methods too."""
-    opened = session(offline=offline or None, cache=None if cache else False, mirror=mirror)
-    click.get_current_context().with_resource(opened)
+def use_session(*, offline: bool | None = None, cache: bool | None = None, mirror: Path | None = None) -> None:
+    """Make settings of `session` hold until the command ends, for the models of methods too."""
+    click.get_current_context().with_resource(session(offline=offline, cache=cache, mirror=mirror))

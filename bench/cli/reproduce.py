@@ -15,7 +15,7 @@ from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.options import json_option, results_option, source_options, use_session
 from bench.cli.output import print_json
 from bench.cli.reproduction import print_list, print_reproduction, print_summary
-from bench.data.sources import Sources
+from bench.data.dataset import Dataset
 from bench.errors import CheckFailed, UsageError
 from bench.registry import build_method, load_dataset
 from bench.reproduce.artefacts import artefact, artefacts, folder_of, is_there, with_needed
@@ -27,7 +27,9 @@ from bench.reproduce.markdown import markdown
 from bench.reproduce.reproduction import metrics_of, reproduce, wanted
 from bench.reproduce.runs import MethodRuns
 from bench.results.store import to_json
+from bench.session import current_session, session
 from bench.specs.parameters import suggestion
+from bench.specs.spec import Spec
 from bench.storage.paths import results_folder, write_text
 
 _WORDS = ("list", "all", "claims", "train")
@@ -55,8 +57,6 @@ def command(
     jobs: int,
     address: str | None,
     results: Path | None,
-    mirror: Path | None,
-    offline: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -78,25 +78,30 @@ def command(
     if what[0] in ("train", "list") and (jobs > 1 or address is not None):
         raise UsageError(f"bench reproduce {what[0]} runs no cells: give no --jobs and no --ray with it.")
     if what[0] == "train":
-        _train(what[1:], mirror, offline, quiet)
+        _train(what[1:], quiet)
         return
     if what == ("list",):
         print_list(as_json)
         return
     tables, chosen = _chosen(what)
-    sources = Sources.from_environment(mirror, offline, bars)
     # Encoders of gigabytes are not fetched unasked; datasets are, as everywhere.
-    use_session(offline=offline or not download)
+    given = current_session()
+    use_session(offline=None if download else True)
+
+    def load(spec: Spec) -> Dataset:
+        with session(given):
+            return load_dataset(spec, bars)
+
     runs = MethodRuns(
         results or results_folder(),
-        load=lambda spec: load_dataset(spec, sources),
+        load=load,
         build=lambda spec: build_method(spec, progress=bars),
         metrics=metrics_of(tables, chosen),
         progress=bars,
     )
     executor = chosen_executor(jobs, address, runs.load)
     if executor is not None:
-        runs.run_ahead(wanted(tables, chosen, runs), executor, mirror)
+        runs.run_ahead(wanted(tables, chosen, runs), executor)
     report = reproduce(tables, chosen, runs, shlex.join(["bench", "reproduce", *what]), bars)
     if out is not None:
         write_text(out / "reproduction.json", to_json(report))
@@ -134,8 +139,9 @@ def _chosen(what: Sequence[str]) -> tuple[list[str], list[Claim]]:
     return [table for table in known if table in tables], [claim for claim in claims() if claim.paper in wanted]
 
 
-def _train(names: Sequence[str], mirror: Path | None, offline: bool, quiet: bool) -> None:
+def _train(names: Sequence[str], quiet: bool) -> None:
     """Make artefacts, each by its own command in a process of its own; what is there is kept."""
+    here = current_session()
     for name in names:
         artefact(name)
     failed = []
@@ -153,8 +159,8 @@ def _train(names: Sequence[str], mirror: Path | None, offline: bool, quiet: bool
             continue
         words = training_command(name)
         click.echo(shlex.join(["bench", *words]))
-        more = ["--mirror", str(mirror)] if mirror else []
-        more += [*(["--offline"] if offline else []), *(["--quiet"] if quiet else [])]
+        more = ["--mirror", str(here.mirror)] if here.mirror else []
+        more += [*(["--offline"] if here.offline else []), *(["--quiet"] if quiet else [])]
         if subprocess.run([sys.executable, "-m", "bench", *words, *more]).returncode:
             failed.append(name)
     if failed:

@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from bench.cli.bars import progress
-from bench.cli.options import json_option, results_option, source_options, use_session
+from bench.cli.options import json_option, results_option, source_options
 from bench.cli.output import console, plain_table, print_json
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.errors import BenchError, CheckFailed, ResultError
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.registry import load_dataset
@@ -26,9 +25,7 @@ from bench.storage.paths import results_folder
 @source_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
-def command(
-    names: tuple[str, ...], results: Path | None, mirror: Path | None, offline: bool, quiet: bool, as_json: bool
-) -> None:
+def command(names: tuple[str, ...], results: Path | None, quiet: bool, as_json: bool) -> None:
     """Compute the numbers of stored results again, without running a method.
 
     RESULT is an id, a folder or METHOD@DATASET; all results of the folder by default. A result of an older version of
@@ -40,17 +37,15 @@ def command(
     Exits with 1 if a result cannot be scored again: its dataset is not available or has changed, or its ranking is not
     there.
     """
-    use_session(offline=offline)
     root = results or results_folder()
     bars = progress(quiet)
-    sources = Sources.from_environment(mirror, offline, bars)
     loaded: dict[str, Dataset | BenchError] = {}
 
     def dataset_of(result: Result) -> Dataset:
         spec = result.manifest.dataset.spec
         if spec not in loaded:
             try:
-                loaded[spec] = load_dataset(spec, sources)
+                loaded[spec] = load_dataset(spec, bars)
             except BenchError as error:
                 loaded[spec] = error
         found = loaded[spec]

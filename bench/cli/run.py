@@ -20,7 +20,6 @@ from bench.cli.options import (
     use_session,
 )
 from bench.cli.output import print_comparison, print_json, print_result, result_json
-from bench.data.sources import Sources
 from bench.errors import BenchError, UsageError
 from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
@@ -107,8 +106,6 @@ def command(
     address: str | None,
     no_cache: bool,
     results: Path | None,
-    mirror: Path | None,
-    offline: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -118,7 +115,7 @@ def command(
     'dense(similarity=l2)', 'rectools(split=bundle-disjoint)'. EXPERIMENT is a TOML file with methods and datasets; it
     replaces these options.
     """
-    use_session(offline=offline, cache=not no_cache)
+    use_session(cache=False if no_cache else None)
     if experiment is not None:
         given = [methods, datasets, settings, split, limit, depth, template, cut, cut_at, repeats, metrics]
         if any(value not in (None, ()) for value in given):
@@ -140,10 +137,9 @@ def command(
             }
         )
     bars = progress(quiet)
-    sources = Sources.from_environment(mirror, offline, bars)
     runner = Runner(
         results or results_folder(),
-        load=lambda spec: load_dataset(spec, sources),
+        load=lambda spec: load_dataset(spec, bars),
         build=lambda spec: build_method(spec, progress=bars),
         progress=bars,
         overwrite=overwrite,
@@ -154,7 +150,7 @@ def command(
     extra = [str(metric) for metric in runner.metrics]
     done: list[Result] = []
     problems: list[BenchError] = []
-    for outcome in runner.run(plans) if executor is None else side_by_side(runner, plans, executor, mirror):
+    for outcome in runner.run(plans) if executor is None else side_by_side(runner, plans, executor):
         if isinstance(outcome, BenchError):
             problems.append(outcome)
             if len(plans) > 1:

@@ -16,10 +16,8 @@ from bench.cli.options import (
     source_options,
     split_option,
     template_option,
-    use_session,
 )
 from bench.cli.output import print_json, print_result, result_json
-from bench.data.sources import Sources
 from bench.data.tables import Template
 from bench.errors import ResultError
 from bench.evaluation.external import score_command, score_run_file
@@ -49,8 +47,6 @@ def command(
     template: Template | None,
     metrics: tuple[str, ...],
     results: Path | None,
-    mirror: Path | None,
-    offline: bool,
     as_json: bool,
 ) -> None:
     """Score RUN_FILE, a TREC run or JSON lines (`-` for standard input), and store it as a result.
@@ -58,11 +54,10 @@ def command(
     A JSON line is {"query_id": "...", "tools": ["best", "next", ...]}, optionally with "scores", "recommended" (a tool
     set) and "failed". Queries missing from the file count as failed.
     """
-    use_session(offline=offline)
     extra = parse_metrics(metrics)
     data, file = _read(run_file)
     name = name or ("stdin" if file == "-" else Path(file).stem)
-    loaded = load_dataset(dataset, Sources.from_environment(mirror, offline, progress()))
+    loaded = load_dataset(dataset, progress())
     result = score_run_file(
         data,
         file,

@@ -103,7 +103,6 @@ _MOST_METRICS = 6
 
 def _show_slices(result: Result, by: str, metrics: tuple[str, ...], as_json: bool) -> None:
     from bench.cli.bars import progress
-    from bench.data.sources import Sources
     from bench.metrics import parse_metric
     from bench.registry import load_dataset
     from bench.results.slices import by_slice
@@ -114,7 +113,7 @@ def _show_slices(result: Result, by: str, metrics: tuple[str, ...], as_json: boo
     names = [name for name in dict.fromkeys(usual) if name in result.metrics.metrics]
     if not as_json:
         names = names[: max(_MOST_METRICS, len(metrics))]
-    dataset = load_dataset(result.manifest.dataset.spec, Sources.from_environment(progress=progress()))
+    dataset = load_dataset(result.manifest.dataset.spec, progress())
     slices = by_slice(result, dataset, by, names)
     if as_json:
         identity = {"result_id": result.manifest.result_id, "label": result.label, "by": by}

@@ -12,10 +12,9 @@ from typing import Any
 import click
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
+from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import print_json, whoever_reads
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError, UsageError
 from bench.registry import load_dataset
 from bench.results.store import find_result, find_results
@@ -110,8 +109,6 @@ def check(
     rerun: bool,
     timeout: int | None,
     board: Path | None,
-    mirror: Path | None,
-    offline: bool,
     as_json: bool,
 ) -> None:
     """Verify a submission: an archive, the folder of one result, or a folder of many.
@@ -125,16 +122,15 @@ def check(
     """
     if timeout is not None and not rerun:
         raise UsageError("--timeout is for --rerun, which is not given.")
-    use_session(offline=offline, mirror=mirror)
     limits = None
     if rerun:
         check_sandbox()
         limits = Limits() if timeout is None else Limits(seconds=timeout)
-    sources = Sources.from_environment(mirror, offline, progress())
+    bars = progress()
 
     @lru_cache(maxsize=_KEPT)
     def load(spec: str) -> Dataset:
-        return load_dataset(spec, sources)
+        return load_dataset(spec, bars)
 
     known = [] if board is None else [item for item in find_results(board) if not isinstance(item, ResultError)]
     found = []

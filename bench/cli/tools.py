@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.cli.options import complete_results, json_option, results_option, source_options, use_session
+from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, number, plain_table, print_json
 from bench.errors import UsageError
 from bench.storage.paths import results_folder, write_text
@@ -55,8 +55,6 @@ def command(
     html: Path | None,
     repeat: int,
     results: Path | None,
-    mirror: Path | None,
-    offline: bool,
     as_json: bool,
 ) -> None:
     """Report on each tool: found when wanted, shown when not wanted, behind which other tools and why.
@@ -66,17 +64,15 @@ def command(
     possible, the texts of the tools are compared with the query. --json has all tools of the library.
     """
     from bench.cli.bars import progress
-    from bench.data.sources import Sources
     from bench.evidence.contestants import open_result
     from bench.evidence.tools import counted, tools_report
     from bench.registry import load_dataset
 
     if tool is not None and html is not None:
         raise UsageError("--html writes a page of all tools; leave out --tool.")
-    use_session(offline=offline)
     bars = progress()
     found = open_result(result, results or results_folder(), progress=bars)
-    dataset = load_dataset(found.manifest.dataset.spec, Sources.from_environment(mirror, offline, bars))
+    dataset = load_dataset(found.manifest.dataset.spec, bars)
     counts = counted(found, dataset, k, repeat)
     if html is not None:
         from bench.leaderboard.pages.tools import page_alone

@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, json_option, source_options, template_option, use_session
+from bench.cli.options import complete_datasets, json_option, source_options, template_option
 from bench.cli.output import console, plain_table, print_json
-from bench.data.sources import Sources
 from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.evaluation.cluster import Cluster
@@ -50,8 +49,6 @@ def command(
     replace: bool,
     address: str | None,
     template: Template | None,
-    mirror: Path | None,
-    offline: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -60,15 +57,13 @@ def command(
     The same command resumes an interrupted training. To use the model, pass the folder as its name:
     `bench run --method 'dense(encoder=FOLDER)'`.
     """
-    # The mirror as well: a kind may need a second dataset.
-    use_session(offline=offline, mirror=mirror)
     if list_settings:
         _print_settings(kind, as_json)
         return
     if dataset is None or out is None:
         raise UsageError("training needs a dataset and a folder for the model: give --dataset and --out.")
     bars = progress(quiet)
-    given = load_dataset(dataset, Sources.from_environment(mirror, offline, bars))
+    given = load_dataset(dataset, bars)
     with Cluster(address, load_dataset).helps(bars) if address is not None else nullcontext():
         card = train_model(
             kind,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from bench.cli.bars import progress
@@ -14,10 +12,8 @@ from bench.cli.options import (
     json_option,
     source_options,
     template_option,
-    use_session,
 )
 from bench.cli.output import console, plain_table, print_json
-from bench.data.sources import Sources
 from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.evaluation.tune import tune
@@ -57,8 +53,6 @@ def command(
     template: Template | None,
     jobs: int,
     address: str | None,
-    mirror: Path | None,
-    offline: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -66,20 +60,17 @@ def command(
 
     During tuning, methods learn from train only. Test queries are never used.
     """
-    use_session(offline=offline)
     bars = progress(quiet)
     spec = parse(method)
-    sources = Sources.from_environment(mirror, offline, bars)
     points = tune(
         lambda point: build_method(point, progress=bars),
         spec,
         _grid(axes),
-        load_dataset(dataset, sources),
+        load_dataset(dataset, bars),
         parse_metrics([metric])[0],
         template=template,
         progress=bars,
-        executor=chosen_executor(jobs, address, lambda spec: load_dataset(spec, sources)),
-        mirror=mirror,
+        executor=chosen_executor(jobs, address, lambda spec: load_dataset(spec, bars)),
     )
     best = str(spec.with_arguments(points[0].values))
     if as_json:

@@ -59,14 +59,10 @@ class Sources:
     patience: float = 1.0  # scales the waits between attempts
 
     @staticmethod
-    def from_environment(mirror: Path | None = None, offline: bool = False, progress: Progress = QUIET) -> Sources:
-        """Options first, then the session's, which are those of `BENCH_MIRROR` and `BENCH_OFFLINE` by default."""
-        session = current_session()
-        return Sources(
-            mirror=mirror or (expanded(session.mirror) if session.mirror else None),
-            offline=offline or session.offline,
-            progress=progress,
-        )
+    def from_session(progress: Progress = QUIET) -> Sources:
+        """As the current session says, whose defaults are `BENCH_MIRROR` and `BENCH_OFFLINE`."""
+        here = current_session()
+        return Sources(expanded(here.mirror) if here.mirror else None, here.offline, progress=progress)
 
     def fetch(self, files: Mapping[str, str]) -> dict[str, Path]:
         """Make every file (`owner/repo/commit/path` -> sha256) present and checked; return local paths.

@@ -26,7 +26,7 @@ from bench.errors import MethodError
 from bench.evaluation.guard import method_errors
 from bench.metrics.ties import Beyond
 from bench.models.tokens import can_count_tokens, count_tokens
-from bench.progress import Progress
+from bench.progress import QUIET, Progress
 from bench.protocol import Method, Queries, Ranking, RecommendingMethod, ToolSets
 from bench.protocol.ranking import Violation, validate, validate_sets
 from bench.storage.paths import replacing
@@ -81,11 +81,11 @@ def ask(
     dataset: Dataset,
     rows: NDArray[np.int64],
     depth: int,
-    folder: Path,
-    progress: Progress,
+    folder: Path | None = None,
+    progress: Progress = QUIET,
     stage_name: str = "rank",
 ) -> Answers:
-    """Rank (and recommend) for all queries, save those whose answers lie in `folder`.
+    """Rank (and recommend) for all queries, save those whose answers lie in `folder`; without one, nothing is kept.
 
     Returns:
         The answers in the order of `rows`.
@@ -97,7 +97,7 @@ def ask(
     order = asking_order(dataset, rows)
     asked = rows[order]
     queries = Queries.of(dataset, asked)
-    parts = _stored(folder, len(rows))
+    parts = [] if folder is None else _stored(folder, len(rows))
     done = np.zeros(len(rows), dtype=np.bool_)
     for part in parts:
         done[part.positions] = True
@@ -108,7 +108,8 @@ def ask(
         for start in range(0, len(left), method.batch_size):
             positions = left[start : start + method.batch_size]
             batch = _answer(method, dataset, asked[positions], queries.take(positions), positions, depth)
-            batch.write(folder / f"from-{positions[0]:08d}.npz")
+            if folder is not None:
+                batch.write(folder / f"from-{positions[0]:08d}.npz")
             parts.append(batch)
             stage.advance(len(positions))
     answers = _joined(parts, resumed)

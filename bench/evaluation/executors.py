@@ -48,9 +48,7 @@ class Executor(Protocol):
         ...
 
 
-def side_by_side(
-    runner: Runner, plans: Sequence[Plan], executor: Executor, mirror: Path | None = None
-) -> Iterator[Result | BenchError]:
+def side_by_side(runner: Runner, plans: Sequence[Plan], executor: Executor) -> Iterator[Result | BenchError]:
     """Check every plan as `Runner.run` does, then run them by an executor.
 
     The workers read datasets and build methods by their specs, so both have to be found by name.
@@ -59,7 +57,6 @@ def side_by_side(
         runner: its settings hold for every cell; the checks load and build by it.
         plans: what runs.
         executor: where it runs.
-        mirror: where the workers read upstream's files from; the session's if None.
 
     Yields:
         A result for each plan, or the error that ended it, in the order of the plans.
@@ -79,7 +76,7 @@ def side_by_side(
             tuple(map(str, runner.metrics)),
             here.offline,
             here.cache,
-            mirror,
+            here.mirror,
             item.identifier,
             item.folder.absolute(),
             needs_llm(item.method),

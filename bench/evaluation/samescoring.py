@@ -23,7 +23,6 @@ from pathlib import Path
 import numpy as np
 
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.errors import BenchError, ResultError
 from bench.evaluation.rescore import rescored
 from bench.evaluation.scoring import scoring_code
@@ -134,7 +133,7 @@ def compared(folders: Iterable[Path], told: list[str]) -> Comparison:
         spec = result.manifest.dataset.spec
         try:
             if spec not in datasets:
-                datasets = {spec: load_dataset(spec, Sources.from_environment())}
+                datasets = {spec: load_dataset(spec)}
             if datasets[spec].content_hash != result.manifest.dataset.content_hash:
                 raise ResultError(f"{spec} has changed since.")
             found.enter(result, datasets[spec])

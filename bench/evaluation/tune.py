@@ -14,6 +14,7 @@ import numpy as np
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import BenchError, UsageError
+from bench.evaluation.answers import ask
 from bench.evaluation.executors import Executor, side_by_side
 from bench.evaluation.guard import check_parts, method_errors
 from bench.evaluation.plan import Plan
@@ -21,9 +22,8 @@ from bench.evaluation.runner import Runner
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate
 from bench.progress import QUIET, Progress
-from bench.protocol import History, Library, Method, Queries, Ranking
+from bench.protocol import History, Library, Method
 from bench.protocol.parts import is_oracle, needs_history, preflight
-from bench.protocol.ranking import validate
 from bench.specs.spec import Spec, Value, parse
 
 #: More points than this are a mistake more often than a wish.
@@ -48,7 +48,6 @@ def tune(
     template: Template | None = None,
     progress: Progress = QUIET,
     executor: Executor | None = None,
-    mirror: Path | None = None,
 ) -> list[Point]:
     """Try every point of a grid on the dev queries; methods learn from train alone.
 
@@ -63,7 +62,6 @@ def tune(
         template: the text of a tool; the dataset's default when None.
         progress: gets a bar with the points.
         executor: where points run; one after the other in this process when None.
-        mirror: where the executor's workers read upstream's files from.
 
     Returns:
         All points, the best first.
@@ -82,7 +80,7 @@ def tune(
         raise UsageError(f"{metric} is not a ranking metric; choose one with a cut-off, such as recall@5.")
     library = Library.of(dataset, template or dataset.card.template)
     history = History.of(dataset, library, rows)
-    queries, gold = Queries.of(dataset, rows), dataset.gold.take(rows)
+    gold = dataset.gold.take(rows)
     # Every spec is checked before the first expensive step.
     candidates = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     methods = [build(spec.with_arguments(values)) for values in candidates]
@@ -98,18 +96,18 @@ def tune(
     if executor is not None:
         data = parse(dataset.spec)
         plans = [Plan(data, method.spec, split="dev", depth=depth, template=template) for method in methods]
-        scored = _by_executor(plans, metric, dataset, build, executor, mirror, progress)
+        scored = _by_executor(plans, metric, dataset, build, executor, progress)
         points = [Point(values, score) for values, score in zip(candidates, scored, strict=True)]
         return sorted(points, key=lambda point: -point.score)
     found = []
     with progress.stage("tune", len(methods), "points") as bar:
         for values, method in zip(candidates, methods, strict=True):
-            with method_errors(method, "ranking dev queries"):
+            with method_errors(method, "learning and indexing"):
                 if len(history):
                     method.fit(history)
                 method.index(library)
-                answers = rank_in_batches(method, queries, depth, len(library))
-            scores = evaluate(answers.tools, gold, [metric], unanswered=answers.failed)
+            ranking = ask(method, dataset, rows, depth).ranking
+            scores = evaluate(ranking.tools, gold, [metric], unanswered=ranking.failed)
             found.append(Point(values, scores.means()[str(metric)]))
             bar.advance()
     return sorted(found, key=lambda point: -point.score)
@@ -121,36 +119,14 @@ def _by_executor(
     dataset: Dataset,
     build: Callable[[Spec], Method],
     executor: Executor,
-    mirror: Path | None,
     progress: Progress,
 ) -> list[float]:
     """The metric's mean for each plan, by results in a folder that ends with them."""
     with tempfile.TemporaryDirectory(prefix="bench-tune-") as folder:
         runner = Runner(Path(folder), load=lambda _: dataset, build=build, progress=progress, metrics=[metric])
         means = []
-        for outcome in side_by_side(runner, plans, executor, mirror):
+        for outcome in side_by_side(runner, plans, executor):
             if isinstance(outcome, BenchError):
                 raise outcome
             means.append(float(np.nanmean(outcome.values(str(metric)))))
     return means
-
-
-def rank_in_batches(method: Method, queries: Queries, depth: int, library: int) -> Ranking:
-    """The rankings of an indexed method, asked in batches of its size, without scores.
-
-    Args:
-        method: indexed.
-        queries: what to ask.
-        depth: tools for each query.
-        library: tools in the library.
-
-    Raises:
-        Violation: a ranking breaks the protocol.
-    """
-    parts = []
-    for start in range(0, len(queries), method.batch_size):
-        batch = queries.take(np.arange(start, min(len(queries), start + method.batch_size)))
-        ranking = validate(method.rank(batch, depth), len(batch), library, depth)
-        # Without what differs between batches: only the order counts here.
-        parts.append(Ranking(ranking.tools, failed=ranking.failed))
-    return Ranking.join(parts)

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.errors import INTERRUPTED, BenchError, MethodError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
@@ -39,8 +38,7 @@ class Cell:
         plan: what runs.
         results: the folder of results.
         overwrite, metrics: as of `Runner`; metrics by their names.
-        offline, cache: as of `Session`.
-        mirror: where upstream's files are read from; the session's if None.
+        offline, cache, mirror: as of `Session`.
         identifier: of the result, as found where the cell comes from.
         folder: of the result.
         pays: whether its method calls a language model or another paid service.
@@ -156,12 +154,11 @@ def work(cell: Cell, reports: Progress, datasets: dict[Spec, Dataset]) -> Path |
         reports: where work reports to.
         datasets: what is at hand; others are loaded and put there.
     """
-    with session(offline=cell.offline, cache=cell.cache):
-        sources = Sources.from_environment(cell.mirror, cell.offline, reports)
+    with session(offline=cell.offline, cache=cell.cache, mirror=cell.mirror):
 
         def load(spec: Spec) -> Dataset:
             if spec not in datasets:
-                datasets[spec] = load_dataset(spec, sources)
+                datasets[spec] = load_dataset(spec, reports)
             return datasets[spec]
 
         runner = Runner(

@@ -41,7 +41,7 @@ from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import macro_intervals
 from bench.stats.multiple import benjamini_hochberg, holm
-from bench.stats.noninferiority import FEWEST_UNITS
+from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.stats.paired import Paired, compare
 from bench.stats.power import needed_units, queries_needed
 from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
@@ -51,7 +51,6 @@ Tested = TypeVar("Tested", MetricReport, SliceReport)
 
 #: Metrics compared by default.
 USUAL = ("recall@5", "ndcg@5", "pass@5", "recall@10", "ndcg@10", "pass@10")
-LEVEL = 0.05
 _CORRECTIONS: dict[Correction, Callable[[Sequence[float]], NDArray[np.float64]]] = {
     "holm": holm,
     "benjamini-hochberg": benjamini_hochberg,

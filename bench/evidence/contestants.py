@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.errors import ResultError, UsageError
 from bench.evaluation.external import score_command, score_run_file
 from bench.progress import QUIET, Progress
@@ -149,7 +148,7 @@ def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) 
         data = read_regular(path)
     except OSError as error:
         raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
-    loaded = load_dataset(dataset, Sources.from_environment(progress=progress))
+    loaded = load_dataset(dataset, progress)
     command = score_command(path.name, loaded.spec, path.stem, None, None)
     return score_run_file(data, path.name, loaded, results, name=path.stem, command=command)
 

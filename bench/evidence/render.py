@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from bench.evidence.report import Comparison, DatasetReport, Difference, MetricReport, Move
 from bench.results.units import sample
-from bench.stats.noninferiority import FEWEST_UNITS
+from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.text import one_line
 
 #: Characters of a query that a report shows.
@@ -28,7 +28,7 @@ INDEPENDENT = (
 )
 SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 #: p-values below these get these signs.
-DAGGERS = ((0.01, "‡"), (0.05, "†"))
+DAGGERS = ((0.01, "‡"), (LEVEL, "†"))
 _LATEX_DAGGERS = {"‡": r"\ddagger", "†": r"\dagger", "": ""}
 
 
@@ -43,8 +43,8 @@ def signs(report: Comparison) -> str:
     """What the daggers mean, and which comparisons were corrected together."""
     correction = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}[report.correction]
     return (
-        f"† and ‡: differs from {report.baseline} with p < 0.05 and p < 0.01 (paired randomisation test, corrected by "
-        f"{correction} over a family of {report.family})."
+        f"† and ‡: differs from {report.baseline} with p < {LEVEL} and p < 0.01 (paired randomisation test, corrected "
+        f"by {correction} over a family of {report.family})."
     )
 
 

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import bench
-from bench.data.sources import Sources
 from bench.errors import BenchError, ResultError, UsageError
 from bench.gating.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
 from bench.progress import QUIET, Progress
@@ -19,6 +18,7 @@ from bench.registry.versions import is_added, load_version
 from bench.results.catalogues import Asked, asked_of
 from bench.results.comparing import code_of
 from bench.results.store import Result
+from bench.session import session
 from bench.storage.locks import locked
 from bench.storage.paths import cache_folder, read_regular
 
@@ -130,7 +130,8 @@ def _asked(result: Result) -> Asked | None:
     if not is_added(data.spec):
         return None
     try:
-        dataset = load_version(data.spec, data.content_hash, Sources.from_environment(offline=True))
+        with session(offline=True):
+            dataset = load_version(data.spec, data.content_hash)
     except BenchError:
         return None
     return asked_of(dataset, result.per_query["query_id"].to_pylist())

@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.errors import UsageError
 from bench.evaluation.scoring import scoring_code
 from bench.gating.baseline import Baseline, read_baseline
@@ -21,6 +20,7 @@ from bench.protocol import version_for
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
 from bench.results.manifest import DatasetIdentity, ScoringCode
+from bench.session import session
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     """
     policy = read_policy(policy_file)
     baseline = read_baseline(baseline_file)
-    dataset = load_dataset(baseline.dataset.spec, Sources.from_environment())
+    dataset = load_dataset(baseline.dataset.spec)
     metrics = parse_metrics(rule.metric for rule in policy.rule)
     names = [str(metric) for metric in metrics]
     now = baseline.dataset.model_copy(update={"content_hash": dataset.content_hash})
@@ -62,28 +62,21 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
 
 
 def dataset_loader(
-    policy: Policy,
-    candidate: DatasetIdentity,
-    baseline: Baseline,
-    mirror: Path | None = None,
-    offline: bool = False,
-    progress: Progress = QUIET,
+    policy: Policy, candidate: DatasetIdentity, baseline: Baseline, progress: Progress = QUIET
 ) -> Loader:
     """What loads the dataset that `judge` asks for: the candidate's where the policy lets catalogues differ."""
     if policy.catalogue == "must agree" or candidate.content_hash == baseline.dataset.content_hash:
-        return baseline_loader(baseline, mirror, offline, progress)
+        return baseline_loader(baseline, progress)
 
     @cache
     def load(at_hand: bool) -> Dataset:
-        sources = Sources.from_environment(mirror, offline or at_hand, progress)
-        return load_version(candidate.spec, candidate.content_hash, sources)
+        with session(offline=at_hand or None):
+            return load_version(candidate.spec, candidate.content_hash, progress)
 
     return load
 
 
-def baseline_loader(
-    baseline: Baseline, mirror: Path | None = None, offline: bool = False, progress: Progress = QUIET
-) -> Loader:
+def baseline_loader(baseline: Baseline, progress: Progress) -> Loader:
     """What loads a baseline's dataset, once, when `judge` asks for it.
 
     The loader raises `UsageError` if the dataset's content is no longer what it was when the baseline was blessed, and
@@ -94,7 +87,8 @@ def baseline_loader(
     def load(at_hand: bool) -> Dataset:
         known = baseline.dataset
         if not loaded:
-            loaded.append(load_dataset(known.spec, Sources.from_environment(mirror, offline or at_hand, progress)))
+            with session(offline=at_hand or None):
+                loaded.append(load_dataset(known.spec, progress))
         if loaded[0].content_hash != known.content_hash:
             raise UsageError(
                 f"{known.spec} is not what it was when the baseline was blessed: its content has the hash "

@@ -39,10 +39,11 @@ from bench.data.tables import SPLITS, Tables
 from bench.data.units import judged_units, unit_sizes
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.identity.reach import reach_modules
+from bench.progress import QUIET, Progress
 from bench.specs.parameters import ParameterSet, check_parameters, short_spec, suggestion
 from bench.specs.spec import Spec, parse
 from bench.storage.locks import standing
-from bench.storage.paths import data_folder
+from bench.storage.paths import cache_folder, data_folder
 
 #: What makes a dataset of a loader's tables, and stores it.
 _STORING = ("bench.data.dataset", "bench.data.parquet")
@@ -207,8 +208,10 @@ def _other(entry: DatasetEntry, name: str) -> DatasetEntry:
     return other
 
 
-def load_dataset(spec: Spec | str, sources: Sources | None = None) -> Dataset:
+def load_dataset(spec: Spec | str, progress: Progress = QUIET) -> Dataset:
     """Load a dataset by its spec: from the cache of normalised tables, else from upstream's files.
+
+    Where these come from, and whether they may be downloaded, is the current session's.
 
     Raises:
         UsageError: unknown dataset or option.
@@ -216,20 +219,19 @@ def load_dataset(spec: Spec | str, sources: Sources | None = None) -> Dataset:
         DataError: a file is corrupt, or the tables are not what the card says.
     """
     entry, options, canonical = resolve(spec)
-    sources = sources or Sources.from_environment()
     own = _own(entry, options)
     if entry.module is None and not is_drawn(_library(options)):
         assert isinstance(own, ViewOptions)
         return with_view(checked(read_dataset(entry.folder)), own.view)
     check_brought(entry)
-    folder = stored_folder(entry, options, sources)
+    folder = stored_folder(entry, options)
     if (folder / MANIFEST).is_file():
         try:
             return read_dataset(folder)
         except DataError as error:
             # The cache can be made again; say so, and make it.
-            sources.progress.note(f"{error} Building it again.")
-    dataset = build_dataset(entry, options, canonical, sources)
+            progress.note(f"{error} Building it again.")
+    dataset = build_dataset(entry, options, canonical, progress)
     write_dataset(dataset, folder)
     return dataset
 
@@ -243,13 +245,13 @@ def check_brought(entry: DatasetEntry) -> None:
         )
 
 
-def stored_folder(entry: DatasetEntry, options: ParameterSet, sources: Sources) -> Path:
+def stored_folder(entry: DatasetEntry, options: ParameterSet) -> Path:
     """Where the normalised tables of a dataset are kept."""
     if is_drawn(_library(options)):
-        return sources.cache / "datasets" / f"{entry.card.id}-{_drawn_key(entry, options)[:20]}"
+        return cache_folder() / "datasets" / f"{entry.card.id}-{_drawn_key(entry, options)[:20]}"
     if entry.module is None:
         return entry.folder
-    return sources.cache / "datasets" / f"{entry.card.id}-{_key(entry, _own(entry, options))[:20]}"
+    return cache_folder() / "datasets" / f"{entry.card.id}-{_key(entry, _own(entry, options))[:20]}"
 
 
 def checked(dataset: Dataset) -> Dataset:
@@ -259,14 +261,14 @@ def checked(dataset: Dataset) -> Dataset:
     return dataset
 
 
-def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, sources: Sources) -> Dataset:
+def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, progress: Progress = QUIET) -> Dataset:
     """Build a dataset from upstream's files, all checked; raises as `load_dataset` does."""
     library, options = _library(options), _own(entry, options)
     if is_drawn(library):
-        return drawn(load_dataset(short_spec(entry.card.id, options), sources), library, canonical, sources)
+        return drawn(load_dataset(short_spec(entry.card.id, options), progress), library, canonical, progress)
     assert entry.module is not None
     card = entry.card
-    local = sources.fetch(card.files())
+    local = Sources.from_session(progress).fetch(card.files())
     # By path alone too; where two upstreams have the same path the first keeps it, the other is named in full.
     paths: dict[str, Path] = {}
     for name, path in local.items():
@@ -279,9 +281,9 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, so
     return with_view(dataset, options.view) if isinstance(options, ViewOptions) else dataset
 
 
-def drawn(dataset: Dataset, options: LibraryOptions, canonical: str, sources: Sources) -> Dataset:
+def drawn(dataset: Dataset, options: LibraryOptions, canonical: str, progress: Progress) -> Dataset:
     """A dataset with the library that the options name; raises as `load_dataset` does."""
-    distractors = load_dataset(Spec(options.distractors), sources) if options.distractors else None
+    distractors = load_dataset(Spec(options.distractors), progress) if options.distractors else None
     return with_library(dataset, options, distractors, canonical)
 
 

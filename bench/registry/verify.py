@@ -8,6 +8,7 @@ from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, read_dataset
 from bench.data.sources import Sources
 from bench.errors import DataError
+from bench.progress import QUIET, Progress
 from bench.registry.datasets import build_dataset, check_brought, resolve, stored_folder
 
 
@@ -28,7 +29,7 @@ class Verification:
     problems: list[str]
 
 
-def verify_dataset(spec: str, sources: Sources) -> Verification:
+def verify_dataset(spec: str, progress: Progress = QUIET) -> Verification:
     """Check every file's sha256, the stored tables and their counts, and that rebuilt tables are the same.
 
     Problems are reported, not repaired.
@@ -40,6 +41,7 @@ def verify_dataset(spec: str, sources: Sources) -> Verification:
     entry, options, canonical = resolve(spec)
     if entry.module is not None:
         check_brought(entry)
+    sources = Sources.from_session(progress)
     problems: list[str] = []
     files = 0
     for name, digest in (entry.card.files() if entry.module else {}).items():
@@ -48,7 +50,7 @@ def verify_dataset(spec: str, sources: Sources) -> Verification:
             files += 1
         except DataError as error:
             problems.append(str(error).rstrip("."))
-    folder = stored_folder(entry, options, sources)
+    folder = stored_folder(entry, options)
     stored, content_hash = None, ""
     if (folder / MANIFEST).is_file():
         try:
@@ -60,7 +62,7 @@ def verify_dataset(spec: str, sources: Sources) -> Verification:
         except DataError as error:
             problems.append(str(error).rstrip("."))
     if entry.module is not None and not problems:
-        fresh = build_dataset(entry, options, canonical, sources).content_hash
+        fresh = build_dataset(entry, options, canonical, progress).content_hash
         if stored is not None and fresh != content_hash:
             problems.append(
                 f"the tables rebuilt from its files hash to {fresh[:16]}, the stored tables to {content_hash[:16]}"

@@ -17,8 +17,8 @@ from bench.data.dataset import Dataset
 from bench.data.libraries import LibraryOptions, is_drawn, with_library_options
 from bench.data.parquet import MANIFEST, read_dataset
 from bench.data.queryviews import ViewOptions, with_view
-from bench.data.sources import Sources
 from bench.errors import BenchError, UnavailableError
+from bench.progress import QUIET, Progress
 from bench.registry.datasets import checked, drawn, load_dataset
 from bench.specs.parameters import check_parameters
 from bench.specs.spec import parse
@@ -100,13 +100,13 @@ def _earlier(name: str) -> list[Path]:
     return sorted(kept, key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
-def load_version(spec: str, content_hash: str, sources: Sources) -> Dataset:
+def load_version(spec: str, content_hash: str, progress: Progress = QUIET) -> Dataset:
     """A dataset with a certain content: as it is now, or as it was before its user replaced it.
 
     Raises:
         UnavailableError: neither has this content.
     """
-    for dataset in _versions(spec, sources):
+    for dataset in _versions(spec, progress):
         if dataset.content_hash == content_hash:
             return dataset
     raise UnavailableError(
@@ -115,10 +115,10 @@ def load_version(spec: str, content_hash: str, sources: Sources) -> Dataset:
     )
 
 
-def _versions(spec: str, sources: Sources) -> Iterator[Dataset]:
+def _versions(spec: str, progress: Progress) -> Iterator[Dataset]:
     """The contents of a dataset, in the view that the spec names; those that cannot be read are left out."""
     with suppress(BenchError):
-        yield load_dataset(spec, sources)
+        yield load_dataset(spec, progress)
     try:
         wanted = parse(spec)
         folders = _earlier(wanted.name) if re.fullmatch(ID_PATTERN, wanted.name) else []
@@ -130,4 +130,4 @@ def _versions(spec: str, sources: Sources) -> Iterator[Dataset]:
             assert isinstance(options, ViewOptions)
             assert isinstance(options, LibraryOptions)
             earlier = with_view(checked(read_dataset(folder)), options.view)
-            yield drawn(earlier, options, spec, sources) if is_drawn(options) else earlier
+            yield drawn(earlier, options, spec, progress) if is_drawn(options) else earlier

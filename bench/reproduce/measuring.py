@@ -15,7 +15,6 @@ from bench.reproduce.runs import Answers, MethodRuns, fact, is_fact
 from bench.reproduce.verdicts import judge_direction
 from bench.results.intervals import difference_span
 from bench.stats.bootstrap import bca_intervals
-from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.paired import Paired, compare
 from bench.stats.strata import centred_values
 
@@ -95,9 +94,9 @@ def comparison_of(metric: str, found: Paired) -> Comparison:
 def decided(comparison: Comparison, published: float, corrected: float) -> Comparison:
     """The comparison with its corrected p-value and what that makes of it."""
     identical = comparison.wins == comparison.losses == 0
-    outcome = judge_direction(published, comparison.difference, identical, corrected)
-    if comparison.units is not None and comparison.units < FEWEST_UNITS and outcome in {"as published", "opposite"}:
-        outcome = "undecided"
+    # Only reports of older versions lack the units.
+    units = comparison.n if comparison.units is None else comparison.units
+    outcome = judge_direction(published, comparison.difference, identical, corrected, units)
     return comparison.model_copy(update={"corrected": corrected, "outcome": outcome})
 
 

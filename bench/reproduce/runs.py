@@ -163,15 +163,14 @@ class MethodRuns:
             return None
         return asked
 
-    def run_ahead(self, asked: Sequence[Plan], executor: Executor, mirror: Path | None) -> None:
+    def run_ahead(self, asked: Sequence[Plan], executor: Executor) -> None:
         """Run plans by an executor, so that `ask` finds their results; one that fails does so again when asked for.
 
         Args:
             asked: plans that `possible` gave.
             executor: where they run.
-            mirror: where workers read upstream's files from.
         """
-        for _ in side_by_side(self._runner, asked, executor, mirror):
+        for _ in side_by_side(self._runner, asked, executor):
             pass
 
     def result(self, plan: Plan) -> Result:

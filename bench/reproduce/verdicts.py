@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.reproduce.outcomes import CellVerdict, ClaimVerdict, Outcome
+from bench.stats.noninferiority import pair_verdict
 
 #: A published number this near to ours counts as reproduced, however narrow our interval.
 TOLERANCE = 0.02
-#: Corrected p-values below this decide a comparison.
-LEVEL = 0.05
 _ROUNDING = 1e-9
 
 
@@ -38,7 +37,7 @@ def judge_count(published: float, least: float, most: float) -> CellVerdict:
     return "reproduced" if least - 0.5 < published < most + 0.5 else "differs"
 
 
-def judge_direction(published: float, difference: float, identical: bool, p: float) -> Outcome:
+def judge_direction(published: float, difference: float, identical: bool, p: float, units: int) -> Outcome:
     """Whether ours is better and worse where the paper's is.
 
     Args:
@@ -46,18 +45,20 @@ def judge_direction(published: float, difference: float, identical: bool, p: flo
         difference: our first minus our second.
         identical: whether ours agree on every query.
         p: the comparison's p-value, corrected for its family.
+        units: how many units of independence it has.
 
     Returns:
         `no direction` where the paper prints the same number twice, `no difference` where ours answer every query
-        alike, `undecided` where p is not below 0.05.
+        alike, `undecided` where no test tells ours apart, or there are too few units for one.
     """
     if published == 0:
         return "no direction"
     if identical:
         return "no difference"
-    if p >= LEVEL:
+    verdict = pair_verdict(difference, p, units)
+    if verdict in {"tied", "too few groups"}:
         return "undecided"
-    return "as published" if (difference > 0) == (published > 0) else "opposite"
+    return "as published" if (verdict == "better") == (published > 0) else "opposite"
 
 
 def judge_claim(outcomes: Sequence[Outcome]) -> ClaimVerdict:

@@ -7,6 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.stats.noninferiority import LEVEL
+
 
 def friedman(scores: NDArray[np.float64]) -> float:
     """p of the hypothesis that all systems are alike: that every order of them is as likely within a block.
@@ -49,7 +51,7 @@ def average_ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return means
 
 
-def nemenyi_difference(systems: int, blocks: int, level: float = 0.05) -> float:
+def nemenyi_difference(systems: int, blocks: int, level: float = LEVEL) -> float:
     """The critical difference of average ranks: two systems farther apart can be told apart (Nemenyi 1963).
 
     CD = q √(k (k + 1) / (6 N)) for k systems and N blocks, where q is the studentised range's quantile at 1 - level

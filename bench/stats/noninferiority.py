@@ -16,6 +16,7 @@ from bench.stats.power import minimum_detectable_effect, queries_needed
 from bench.stats.units import dependence, robust_mean
 
 Verdict = Literal["pass", "regression", "inconclusive"]
+PairVerdict = Literal["better", "worse", "tied", "too few groups"]
 
 #: Bounds are compared after rounding: the last bits of a sum decide nothing.
 _DECIMALS = 12
@@ -23,6 +24,8 @@ _DECIMALS = 12
 #: bootstrap sees no spread then, and its bounds are that value. At level 0.05 a floor of 0.85 passes a method of mean
 #: 0.80 (zeros and ones) in 64% of all samples of 2 queries, 51% of 3, 33% of 5, 10% of 10, and 1.2% of 20.
 FEWEST_UNITS = 20
+#: p-values below it tell two apart; where several are compared, corrected ones.
+LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,19 @@ class Bounded:
     detectable: float | None
     needed: int | None
     units: int
+
+
+def pair_verdict(difference: float, p: float, units: int) -> PairVerdict:
+    """What a two-sided test says of a difference between two, in a word; higher is better.
+
+    Args:
+        difference: the first less the second.
+        p: of the test, corrected where several are compared.
+        units: how many units of independence there are.
+    """
+    if units < FEWEST_UNITS:
+        return "too few groups"
+    return "tied" if p >= LEVEL else "better" if difference > 0 else "worse"
 
 
 def non_inferiority(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from bench.stats.bootstrap import RESAMPLES, resampled_sums
 from bench.stats.exact import as_integers
 from bench.stats.multiple import holm
+from bench.stats.noninferiority import LEVEL
 from bench.stats.paired import (
     FLIPS,
     MOST_ENUMERATED,
@@ -213,7 +214,7 @@ def _pair(
 def tiers(
     means: NDArray[np.float64],
     p: NDArray[np.float64],
-    level: float = 0.05,
+    level: float = LEVEL,
     contenders: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int64]:
     """Tiers of systems: in order of their means, a system that can be told from one of its tier opens the next.

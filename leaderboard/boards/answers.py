@@ -10,11 +10,10 @@ from bench.leaderboard.boards.board import RANKED
 from bench.leaderboard.boards.overall import Overall, OverallRow
 from bench.leaderboard.boards.traits import learns
 from bench.results.comparing import competes
+from bench.stats.noninferiority import LEVEL
 
 #: Seconds in which one query must be answered to be quick.
 QUICK = 0.001
-#: p-values from which on no test tells two methods apart.
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.novelty import novelty
 from bench.data.parquet import MANIFEST, read_dataset
-from bench.data.sources import Sources
 from bench.errors import BenchError
 from bench.protocol.learning import learns
 from bench.protocol.method import OracleMethod
@@ -76,7 +75,7 @@ def data_of(spec: str, content_hash: str) -> Data:
     except Exception as error:  # a plug-in's loader may raise anything
         return Data(None, None, f"Its loader fails ({type(error).__name__}).")
     try:
-        folder = stored_folder(entry, options, Sources.from_environment())
+        folder = stored_folder(entry, options)
         if not (folder / MANIFEST).is_file():
             return Data(entry.card, None, "The dataset was not in the cache when this page was built.")
         dataset = read_dataset(folder)
@@ -98,7 +97,7 @@ def state_of_data(spec: str) -> str:
         return f"fails: {type(error).__name__}"
     found = [entry.card.model_dump_json()]
     try:
-        folder = stored_folder(entry, options, Sources.from_environment())
+        folder = stored_folder(entry, options)
         for path in sorted(folder.iterdir()):
             status = path.stat()
             found.append(f"{path} {status.st_size} {status.st_mtime_ns}")

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.errors import BenchError, UsageError
 from bench.gating.baseline import Baseline, label_of
 from bench.gating.candidate import Candidate
@@ -31,6 +30,7 @@ from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import Result
 from bench.results.units import numbered
+from bench.session import session
 
 #: The policy of a folder of baselines, where no other one is named.
 POLICY = "gate.toml"
@@ -209,4 +209,5 @@ class _Judge:
 
     @staticmethod
     def _load(spec: str, content_hash: str) -> Dataset:
-        return load_version(spec, content_hash, Sources.from_environment(offline=True))
+        with session(offline=True):
+            return load_version(spec, content_hash)

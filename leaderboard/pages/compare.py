@@ -33,7 +33,7 @@ from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.results.comparing import competes
-from bench.stats.noninferiority import FEWEST_UNITS
+from bench.stats.noninferiority import FEWEST_UNITS, PairVerdict, pair_verdict
 
 #: Pairs that are on the page itself: the best method and those that follow.
 _PRESETS = 4
@@ -56,14 +56,8 @@ class Line:
     wins: int
     losses: int
     decided: bool
+    verdict: PairVerdict
     shown: bool
-
-    @property
-    def verdict(self) -> str:
-        """What the test on the board says, in a word."""
-        if not self.decided:
-            return "too few groups"
-        return "tied" if self.board_p >= 0.05 else "better" if self.difference > 0 else "worse"
 
 
 @dataclass(frozen=True)
@@ -89,16 +83,18 @@ def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, wr
     rows = {row.id: row for row in board.rows}
     looked = {row.id for row in explorer.rows} if explorer else set()
     listed = [[rows[name].full_name, name, int(name in looked)] for name in pairs.ids]
+    standing = board.standings[METRIC]
     numbers = [
         [
             *(_rounded(value, _DIGITS) for value in pair[[DIFFERENCE, LOW, HIGH]].tolist()),
             *(_rounded(value, _P_DIGITS) for value in pair[[P, BOARD_P]].tolist()),
             *(int(value) for value in pair[[WINS, LOSSES]].tolist()),
             *(_rounded(value, _DIGITS) for value in pair[[BACK_LOW, BACK_HIGH]].tolist()),
+            # Before anything is rounded.
+            pair_verdict(pair[DIFFERENCE], pair[BOARD_P], standing.units),
         ]
         for pair in pairs.numbers
     ]
-    standing = board.standings[METRIC]
     data = {"n": standing.n, "decided": standing.units >= FEWEST_UNITS, "rows": listed, "pairs": numbers}
     texts = (
         json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
@@ -161,6 +157,7 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
         return None
     difference, low, high, p, board_p, wins, losses, *_ = numbers.tolist()
     looked = {row.id for row in compared(board)}
+    units = board.standings[METRIC].units
     return Line(
         board=board,
         first=rows[first],
@@ -172,7 +169,8 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
         board_p=board_p,
         wins=int(wins),
         losses=int(losses),
-        decided=board.standings[METRIC].units >= FEWEST_UNITS,
+        decided=units >= FEWEST_UNITS,
+        verdict=pair_verdict(difference, board_p, units),
         shown={rows[first].id, rows[second].id} <= looked,
     )
 

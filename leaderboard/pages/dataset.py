@@ -25,7 +25,7 @@ from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.comparing import competes
 from bench.results.slices import slice_names, values_of
-from bench.stats.noninferiority import FEWEST_UNITS
+from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.text import label
 
 #: Metrics that a board shows at first: quality and cost stand side by side on a laptop.
@@ -121,6 +121,7 @@ def write_dataset(
         primary=RANKED[0],
         standing=standing,
         fewest=FEWEST_UNITS,
+        level=LEVEL,
         tiers=[_tiers(board, own) for name in RANKED if (own := board.standings.get(name))],
         shown=min(ranked, MOST_SHOWN),
         hidden=max(0, ranked - MOST_SHOWN),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bench.leaderboard.boards.answers import LEVEL
 from bench.leaderboard.boards.board import RANKED, Board
 from bench.leaderboard.boards.facts import card_of
 from bench.leaderboard.boards.libraries import listed, standalone
@@ -11,6 +10,7 @@ from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.pages.slices import slices_path
 from bench.leaderboard.writer import Writer
+from bench.stats.noninferiority import LEVEL
 
 
 def _write(content: Content, writer: Writer) -> None:

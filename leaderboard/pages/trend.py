@@ -25,13 +25,12 @@ from bench.results.comparing import metric_difference
 from bench.results.intervals import difference_span
 from bench.results.manifest import MetricValue
 from bench.results.store import Result
-from bench.stats.noninferiority import FEWEST_UNITS
+from bench.stats.noninferiority import LEVEL, pair_verdict
 from bench.stats.paired import Paired, compare
 
 METRIC = RANKED[0]
 #: Results of one chart, the newest; the table has all of them.
 _MOST_DRAWN = 40
-_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def write_trend(board: Board, writer: Writer) -> None:
     older = {row.id: [item.result for item in board.superseded if item.newer == row.id] for row in board.rows}
     own = [(row, _steps(board, [*older[row.id], row.result])) for row in board.rows if older[row.id]]
     parts = [(row, trend_anchor(row), steps[::-1], picture(_drawn(row, steps))) for row, steps in own]
-    writer.put(trend_path(board), render("trend", "../", board=board, parts=parts, metric=METRIC))
+    writer.put(trend_path(board), render("trend", "../", board=board, parts=parts, metric=METRIC, level=LEVEL))
 
 
 def _steps(board: Board, results: Sequence[Result]) -> list[Step]:
@@ -102,9 +101,7 @@ def _compared(
     if metric_difference(result.manifest, earlier.manifest, METRIC) is not None:
         return "other scoring code", None
     (found,) = compare(values - others, units=board.units, span=difference_span(parse_metric(METRIC)))
-    if int(board.units.max()) + 1 < FEWEST_UNITS:
-        return "too few groups", found
-    return ("tied" if found.p >= _LEVEL else "better" if found.difference > 0 else "worse"), found
+    return pair_verdict(found.difference, found.p, found.units), found
 
 
 def _drawn(row: Row, steps: Sequence[Step]) -> str:

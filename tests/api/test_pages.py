@@ -11,6 +11,8 @@ from kit.programs import program
 
 import bench
 from bench.cli import cli
+from bench.evaluation.runner import _LATENCY_QUERIES
+from bench.gating.budgets import FEWEST_TIMED
 
 ROOT = Path(bench.__file__).resolve().parent.parent
 
@@ -26,6 +28,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def headings(page: Path) -> list[str]:
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     return re.findall(r"^##+ (.*)$", text, re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """What the parts of a page are reached by: its headings, on GitHub and on the site, and names of the API."""
+    named = set(re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE))
+    return named | {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings(page)}
 
 
 def test_every_method_metric_dataset_and_command_has_its_part(site: Path) -> None:
@@ -58,18 +66,27 @@ def test_every_public_name_is_on_a_page_of_the_api(site: Path) -> None:
     assert sorted(re.findall(r"^::: bench\.(\w+)$", text, re.MULTILINE)) == sorted(bench._EXPORTS)
 
 
-def test_every_link_between_files_leads_to_a_page_or_a_file_of_the_site(site: Path) -> None:
+def test_every_link_between_files_leads_to_a_place_of_the_site(site: Path) -> None:
     links = 0
     for page in site.rglob("*.md"):
         if "files" in page.relative_to(site).parts[:1]:
             continue
         text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
-        for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)", text):
+        for target, anchor in re.findall(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)", text):
             if not re.match(r"[a-z]+:", target):
-                assert (page.parent / target).resolve().is_file(), f"{page.relative_to(site)}: {target}"
-                assert (page.parent / target).resolve().is_relative_to(site.resolve())
+                found = (page.parent / target).resolve() if target else page
+                assert found.is_file(), f"{page.relative_to(site)}: {target}"
+                assert found.is_relative_to(site.resolve())
+                assert not anchor or anchor in anchors(found), f"{page.relative_to(site)}: {target}#{anchor}"
                 links += 1
     assert links > 20
+
+
+def test_guides_say_how_many_queries_are_timed(site: Path) -> None:
+    for name in ("results.md", "gate.md"):
+        text = " ".join((site / name).read_text("utf-8").split())
+        assert f"up to {_LATENCY_QUERIES} " in text, name
+    assert f"at least {FEWEST_TIMED} queries were timed" in text
 
 
 def test_links_out_of_docs_are_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,12 @@ class Told(Method):
         assert len(queries) <= 3
         named = np.array([[float(tool in text.split()) for tool in self.ids] for text in queries.texts])
         return top_k(named + np.linspace(0, 0.5, len(self.ids)), depth)
+
+
+class OneByOne(Told):
+    """Is asked one query at a time."""
+
+    batch_size = 1
 
 
 class Deaf(Told):
@@ -103,6 +110,13 @@ def test_a_group_that_goes_beyond_gold_is_proposed_too() -> None:
     assert found.proposed == "gold+group"
     assert found.rules[-1].name == "gold+group"
     assert found.rules[-1].sizes.units == 4
+
+
+def test_a_query_of_several_calls_is_found_by_any_of_them() -> None:
+    alone = asked([(0, 1, ""), (0, 1, ""), (2, 0, "")])
+    several = [replace(query, text="nothing", calls=("nothing", query.text)) for query in alone]
+    one, two = (audited(queries, made(OneByOne)).rules[0].methods for queries in (alone, several))
+    assert one == two
 
 
 @pytest.mark.parametrize("by", ["gold", "group"])

@@ -15,7 +15,6 @@ from kit.results import LOCKS, of_this_run
 
 import bench as api
 from bench.__main__ import run as run_command
-from bench.data.sources import Sources
 from bench.errors import UnavailableError, UsageError
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.registry import load_dataset
@@ -334,17 +333,16 @@ def test_scoring_by_what_was_asked_gives_a_run_s_own_values(
 
 
 def test_the_last_earlier_contents_are_kept_and_others_are_said_to_be_gone(bench: Bench, write: Write) -> None:
-    sources = Sources.from_environment(offline=True)
     contents = []
     for number in range(MOST_EARLIER + 2):
         write(forecast=f"Edition {number}.")
         bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", *["--replace"][: number > 0])
         contents.append(current_content("mine") or "")
-    texts = [load_version("mine", content, sources).tools[1].description for content in contents[1:]]
+    texts = [load_version("mine", content).tools[1].description for content in contents[1:]]
     assert texts == [f"Edition {number}." for number in range(1, MOST_EARLIER + 2)]
     for gone in (contents[0], "0" * 64, "../../etc", ""):
         with pytest.raises(UnavailableError, match="is not on this machine"):
-            load_version("mine", gone, sources)
+            load_version("mine", gone)
 
 
 def test_views_of_queries_compare_across_catalogues_too(bench: Bench, write: Write, blessed: None) -> None:

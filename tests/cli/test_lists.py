@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from kit.results import older
 
-from bench.data.sources import Sources
 from bench.errors import UsageError
 from bench.metrics import DEFAULT_METRICS, measures, parse_metric
 from bench.models.trainingcard import Kind
 from bench.protocol import Context, OracleMethod
 from bench.registry import build_method, method_names
+from bench.session import current_session
 from bench.training.train import KINDS, trainer_class
 
 Bench = Callable[..., Any]
@@ -149,7 +149,7 @@ def test_the_mirror_of_a_training_holds_for_all_the_datasets_it_reads(
     seen: list[Path | None] = []
 
     def read(*arguments: object, **more: object) -> None:
-        seen.append(Sources.from_environment().mirror)
+        seen.append(current_session().mirror)
         raise UsageError("this is enough.")
 
     monkeypatch.setattr("bench.cli.train.train_model", read)

@@ -19,6 +19,7 @@ import pytest
 
 from bench.data.sources import Sources
 from bench.errors import DataError, StorageError, UnavailableError
+from bench.session import session
 
 COMMIT = "owner/repo/" + "0" * 40
 NAME = f"{COMMIT}/data/queries.json"
@@ -155,18 +156,19 @@ def test_a_file_that_the_mirror_lacks_is_not_looked_for_elsewhere(
     assert upstream.asked == []
 
 
-def test_options_come_before_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_files_come_from_where_the_session_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BENCH_MIRROR", "~/mirror")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("BENCH_OFFLINE", "0")
-    assert Sources.from_environment().mirror == tmp_path / "mirror"
-    assert Sources.from_environment(mirror=Path("given")).mirror == Path("given")
-    assert not Sources.from_environment().offline
-    assert Sources.from_environment(offline=True).offline
+    assert Sources.from_session().mirror == tmp_path / "mirror"
+    assert not Sources.from_session().offline
+    with session(mirror=Path("given"), offline=True):
+        assert Sources.from_session().mirror == Path("given")
+        assert Sources.from_session().offline
     monkeypatch.setenv("BENCH_OFFLINE", "1")
     monkeypatch.delenv("BENCH_MIRROR")
-    assert Sources.from_environment().offline
-    assert Sources.from_environment().mirror is None
+    assert Sources.from_session().offline
+    assert Sources.from_session().mirror is None
 
 
 @pytest.mark.parametrize("blocked", ["cache", "cache/upstream", "cache/upstream/owner", ""])

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from bench.cli.tune import command
 from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Split, Tables, Tool
+from bench.data.parquet import write_dataset
+from bench.data.tables import SPLITS, Query, Split, Tables, Tool
 from bench.errors import UsageError
 from bench.evaluation.tune import tune
 from bench.metrics import parse_metrics
@@ -23,6 +24,7 @@ from bench.registry import build_method
 from bench.search.topk import top_k
 from bench.specs.parameters import ParameterSet
 from bench.specs.spec import Spec, Value
+from bench.storage.paths import data_folder
 
 CARD = Card(id="dials", title="Dials", summary="", licence="CC0-1.0", redistribution=True, template="description")
 RECALL = parse_metrics(["recall@1"])[0]
@@ -130,6 +132,25 @@ def test_points_side_by_side_are_the_points_one_after_the_other() -> None:
     for first, second in zip(one["points"], two["points"], strict=True):
         assert first["recall@5"] == pytest.approx(second["recall@5"], abs=1e-9)
     assert len(one["points"]) == 3
+
+
+def test_a_query_of_several_calls_is_asked_by_all_of_them_however_points_run() -> None:
+    tools = [
+        Tool("bread", "", "bakes bread"),
+        Tool("milk", "", "pours milk"),
+        *(Tool(f"x{i}", "", "") for i in range(3)),
+    ]
+    queries = [
+        Query(f"{split} {i}", "breakfast", {"bread": 1, "milk": 1}, split, searches=("some bread", "some milk"))
+        for split in SPLITS
+        for i in range(3)
+    ]
+    made = Dataset.build("asked", CARD.model_copy(update={"id": "asked"}), Tables(tools, queries))
+    write_dataset(made, data_folder() / "datasets" / "asked")
+    options = ["-m", "bm25", "-d", "asked(view=searches)", "-g", "k1=1,2", "--metric", "recall@2", "-q", "--json"]
+    for jobs in ([], ["--jobs", "2"]):
+        said = CliRunner().invoke(command, [*options, *jobs], catch_exceptions=False)
+        assert [point["recall@2"] for point in json.loads(said.output)["points"]] == [1.0, 1.0], jobs
 
 
 @pytest.mark.parametrize("axes", [["k1"], ["=1"], ["k1="], ["k1=1", "k1=2"]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 from bench.data.dataset import Dataset
-from bench.data.sources import Sources
 from bench.registry import load_dataset
 from bench.registry.datasets import build_dataset, resolve
 
@@ -18,4 +17,4 @@ def loaded(spec: str) -> Dataset:
 
 def built(spec: str) -> Dataset:
     """A built-in dataset made of upstream's files: storing one that a single test looks at takes as long again."""
-    return build_dataset(*resolve(spec), Sources.from_environment())
+    return build_dataset(*resolve(spec))

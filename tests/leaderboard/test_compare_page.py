@@ -14,9 +14,20 @@ from numpy.typing import NDArray
 from bench import compare
 from bench.leaderboard.boards import pairs as pairs_module
 from bench.leaderboard.boards import standings
+from bench.leaderboard.pages.compare import _line, write_pairs
 
 METRIC = pairs_module.METRIC
 METHODS = ("bm25", "bm25-fields", "names", "random", "rrf", "tfidf", "oracle")
+
+
+class Written:
+    """A writer that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+
+    def put(self, path: str, text: str) -> None:
+        self.found[path] = text
 
 
 def between(pairs: pairs_module.Pairs, first: str, second: str) -> NDArray[np.float64]:
@@ -70,6 +81,23 @@ def test_the_page_has_the_best_pairs_and_a_script_for_each_board(ready_site: Bui
     assert f"bench compare {best[1]} {second[1]} -m {METRIC} --moved 0" in page.text
     assert f"d/{board.slug}.html" in page.links
     assert f"c/{board.slug}.js" in json.loads((site.folder / "files.json").read_text("utf-8"))["files"]
+
+
+def test_the_script_says_what_the_page_says_of_a_pair_at_the_level() -> None:
+    board = board_of_kept("apibank", "bm25", "tfidf")
+    pairs = pairs_module.pairs_of(board)
+    assert pairs is not None
+    pairs.numbers[0, [pairs_module.DIFFERENCE, pairs_module.BOARD_P]] = 0.1, 0.05 - 1e-10
+    first, second = (next(row for row in board.rows if row.id == name) for name in pairs.ids)
+    writer = Written()
+    write_pairs(board, pairs, None, writer)  # type: ignore[arg-type]
+    (text,) = writer.found.values()
+    _, data = json.loads(f"[{text.strip().removeprefix('benchPairs(').removesuffix(');')}]")
+    line = _line(board, pairs, second.key, first.key)
+    assert line is not None
+    # Rounded for a browser, the p-value is 0.05.
+    assert data["pairs"][0][pairs_module.BOARD_P] == 0.05
+    assert data["pairs"][0][-1] == line.verdict == "better"
 
 
 @pytest.mark.slow("a browser")

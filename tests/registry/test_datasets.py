@@ -15,7 +15,6 @@ import pytest
 from bench.data.card import Card, Counts, UnitSizes
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, write_dataset
-from bench.data.sources import Sources
 from bench.data.tables import Edge, Query, Tables, Tool
 from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.registry import broken_datasets, dataset_entries, dataset_entry, load_dataset
@@ -38,6 +37,13 @@ class Notes:
 
     def note(self, message: str) -> None:
         self.notes.append(message)
+
+
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 # Names --------------------------------------------------------------------------------------------------------------
@@ -121,12 +127,11 @@ def test_a_spec_is_shown_with_the_id_and_what_differs_from_the_defaults(spec: st
         ("metatool(test_share=1)", "parameter 'test_share' of dataset metatool is 1: input should be less than 1."),
     ],
 )
-def test_a_wrong_option_is_refused_before_anything_is_read(spec: str, sentence: str, tmp_path: Path) -> None:
-    nothing = Sources(mirror=tmp_path / "no mirror", cache=tmp_path / "cache")
+def test_a_wrong_option_is_refused_before_anything_is_read(spec: str, sentence: str, own_cache: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        load_dataset(spec, nothing)
+        load_dataset(spec)
     assert str(caught.value).startswith(sentence)
-    assert not (tmp_path / "cache").exists()
+    assert not own_cache.exists()
 
 
 def test_a_dataset_that_the_user_must_bring_says_what_and_how() -> None:
@@ -146,58 +151,55 @@ def cached(cache: Path, name: str) -> list[Path]:
 
 
 @pytest.fixture
-def metatool_mirror(mirror: Path, tmp_path: Path) -> Path:
-    """A copy of the part of the mirror that metatool needs."""
+def metatool_mirror(mirror: Path, own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the part of the mirror that metatool needs, and a cache that knows nothing of it."""
+    monkeypatch.setenv("BENCH_MIRROR", str(tmp_path / "mirror"))
     for name in dataset_entry("metatool").card.files():
         (tmp_path / "mirror" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(mirror / name, tmp_path / "mirror" / name)
     return tmp_path / "mirror"
 
 
-def test_a_second_load_needs_no_file_of_upstream(metatool_mirror: Path, tmp_path: Path) -> None:
-    sources = Sources(mirror=metatool_mirror, cache=tmp_path / "cache")
-    first = load_dataset("metatool", sources)
+def test_a_second_load_needs_no_file_of_upstream(metatool_mirror: Path) -> None:
+    first = load_dataset("metatool")
     shutil.rmtree(metatool_mirror)
-    second = load_dataset("MetaTool(seed=0)", sources)
+    second = load_dataset("MetaTool(seed=0)")
     assert (second.spec, second.card, second.content_hash) == ("metatool", first.card, first.content_hash)
     assert (second.tools, second.queries, second.edges) == (first.tools, first.queries, first.edges)
     # Other options are other tables.
     with pytest.raises(UnavailableError, match=r"the mirror .* has no file"):
-        load_dataset("metatool(seed=1)", sources)
+        load_dataset("metatool(seed=1)")
 
 
-def test_each_set_of_options_is_cached_for_itself(metatool_mirror: Path, tmp_path: Path) -> None:
-    sources = Sources(mirror=metatool_mirror, cache=tmp_path / "cache")
-    hashes = {load_dataset(f"metatool(seed={seed})", sources).content_hash for seed in (0, 1, 0, 2)}
-    assert len(hashes) == len(cached(tmp_path / "cache", "metatool")) == 3
+def test_each_set_of_options_is_cached_for_itself(metatool_mirror: Path, own_cache: Path) -> None:
+    hashes = {load_dataset(f"metatool(seed={seed})").content_hash for seed in (0, 1, 0, 2)}
+    assert len(hashes) == len(cached(own_cache, "metatool")) == 3
 
 
 @pytest.mark.parametrize("name", ["tools.parquet", "queries.parquet", "gold.parquet", "edges.parquet", MANIFEST])
-def test_a_truncated_file_in_the_cache_is_noted_and_made_again(tmp_path: Path, name: str) -> None:
+def test_a_truncated_file_in_the_cache_is_noted_and_made_again(own_cache: Path, name: str) -> None:
     progress = Notes()
-    sources = Sources(cache=tmp_path, offline=True, progress=progress)
-    first = load_dataset("starter", sources)
+    first = load_dataset("starter", progress)
     assert progress.notes == []
-    (folder,) = cached(tmp_path, "starter")
+    (folder,) = cached(own_cache, "starter")
     whole = (folder / name).read_bytes()
     (folder / name).write_bytes(whole[: len(whole) // 2])
-    second = load_dataset("starter", sources)
+    second = load_dataset("starter", progress)
     assert second.content_hash == first.content_hash
     assert len(progress.notes) == 1
     assert name in progress.notes[0]
     assert progress.notes[0].endswith("Building it again.")
     assert (folder / name).read_bytes() == whole
     # Now it is whole: no further note.
-    load_dataset("starter", sources)
+    load_dataset("starter", progress)
     assert len(progress.notes) == 1
 
 
-def test_a_file_missing_from_the_cache_is_made_again(tmp_path: Path) -> None:
-    sources = Sources(cache=tmp_path, offline=True)
-    load_dataset("starter", sources)
-    (folder,) = cached(tmp_path, "starter")
+def test_a_file_missing_from_the_cache_is_made_again(own_cache: Path) -> None:
+    load_dataset("starter")
+    (folder,) = cached(own_cache, "starter")
     (folder / "gold.parquet").unlink()
-    assert load_dataset("starter", sources).gold.counts.sum() > 0
+    assert load_dataset("starter").gold.counts.sum() > 0
 
 
 # Counts -------------------------------------------------------------------------------------------------------------
@@ -345,13 +347,13 @@ def test_other_things_in_the_folder_of_added_datasets_are_left_alone(added: Path
 
 
 def test_a_corrupt_file_of_the_mirror_is_refused_whatever_the_loader_makes_of_it(
-    metatool_mirror: Path, tmp_path: Path
+    metatool_mirror: Path, own_cache: Path
 ) -> None:
     name = min(dataset_entry("metatool").card.files())
     (metatool_mirror / name).write_bytes(b"{}")
     with pytest.raises(BenchError, match="in the mirror has sha256"):
-        load_dataset("metatool", Sources(mirror=metatool_mirror, cache=tmp_path / "cache"))
-    assert cached(tmp_path / "cache", "metatool") == []
+        load_dataset("metatool")
+    assert cached(own_cache, "metatool") == []
 
 
 # Libraries of other sizes --------------------------------------------------------------------------------------------
@@ -400,20 +402,19 @@ def test_a_library_that_cannot_be_is_refused(spec: str, sentence: str) -> None:
     assert str(caught.value).startswith(sentence)
 
 
-def test_a_drawn_library_is_kept_and_made_again_when_its_parts_change(extra: Path, tmp_path: Path) -> None:
-    sources = Sources(cache=tmp_path / "cache")
-    drawn = load_dataset("starter(distractors=extra)", sources)
+def test_a_drawn_library_is_kept_and_made_again_when_its_parts_change(extra: Path, own_cache: Path) -> None:
+    drawn = load_dataset("starter(distractors=extra)")
     assert (len(drawn.tools), drawn.spec) == (188, "starter(distractors=extra)")
-    assert drawn.content_hash != load_dataset("starter", sources).content_hash
-    kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cache" / "datasets").iterdir()}
-    again = load_dataset("starter(distractors=extra)", sources)
+    assert drawn.content_hash != load_dataset("starter").content_hash
+    kept = {path.name: path.stat().st_mtime_ns for path in (own_cache / "datasets").iterdir()}
+    again = load_dataset("starter(distractors=extra)")
     assert again.content_hash == drawn.content_hash
-    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cache" / "datasets").iterdir()} == kept
+    assert {path.name: path.stat().st_mtime_ns for path in (own_cache / "datasets").iterdir()} == kept
     tools = [Tool("x/only", "only", "Says one thing.", parent="x")]
     card = CARD.model_copy(update={"id": "extra", "counts": None})
     shutil.rmtree(extra)
     write_dataset(Dataset.build("extra", card, Tables(tools, [])), extra)
-    assert len(load_dataset("starter(distractors=extra)", sources).tools) == 180
+    assert len(load_dataset("starter(distractors=extra)").tools) == 180
 
 
 def test_an_added_dataset_takes_views_and_distractors_at_once(extra: Path) -> None:
@@ -429,11 +430,10 @@ def test_an_added_dataset_takes_views_and_distractors_at_once(extra: Path) -> No
     assert load_dataset("asked(tools=1)").tools[0].tool_id == "a"
 
 
-def test_a_damaged_copy_of_a_drawn_library_is_made_again(extra: Path, tmp_path: Path) -> None:
+def test_a_damaged_copy_of_a_drawn_library_is_made_again(extra: Path, own_cache: Path) -> None:
     notes = Notes()
-    sources = Sources(cache=tmp_path / "cache", progress=notes)
-    drawn = load_dataset("starter(distractors=extra, tools=183)", sources)
-    for path in (tmp_path / "cache" / "datasets").rglob("tools.parquet"):
+    drawn = load_dataset("starter(distractors=extra, tools=183)", notes)
+    for path in (own_cache / "datasets").rglob("tools.parquet"):
         path.write_bytes(b"damaged")
-    assert load_dataset("starter(distractors=extra, tools=183)", sources).content_hash == drawn.content_hash
+    assert load_dataset("starter(distractors=extra, tools=183)", notes).content_hash == drawn.content_hash
     assert any("Building it again." in note for note in notes.notes)

@@ -11,7 +11,6 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, write_dataset
-from bench.data.sources import Sources
 from bench.data.tables import Tables
 from bench.errors import DataError, UnavailableError, UsageError
 from bench.registry import dataset_entry, load_dataset
@@ -29,8 +28,11 @@ def files(mirror: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def sources(files: Path, tmp_path: Path) -> Sources:
-    return Sources(mirror=files, cache=tmp_path / "cache", offline=True)
+def cache(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache that knows nothing of metatool, beside a mirror that has it."""
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("BENCH_MIRROR", str(files))
+    return tmp_path / "cache"
 
 
 def stored(cache: Path) -> Path:
@@ -46,33 +48,33 @@ def contents(folder: Path) -> dict[str, bytes]:
 # Whole datasets -----------------------------------------------------------------------------------------------------
 
 
-def test_a_whole_dataset_has_no_problems(sources: Sources) -> None:
-    loaded = load_dataset("metatool", sources)
-    report = verify_dataset("MetaTool", sources)
+def test_a_whole_dataset_has_no_problems(cache: Path) -> None:
+    loaded = load_dataset("metatool")
+    report = verify_dataset("MetaTool")
     assert (report.spec, report.content_hash, report.problems) == ("metatool", loaded.content_hash, [])
     assert report.files == len(dataset_entry("metatool").card.files())
 
 
-def test_options_are_verified_too(sources: Sources) -> None:
-    report = verify_dataset("metatool(seed=3)", sources)
+def test_options_are_verified_too(cache: Path) -> None:
+    report = verify_dataset("metatool(seed=3)")
     assert (report.spec, report.problems) == ("metatool(seed=3)", [])
-    assert report.content_hash == load_dataset("metatool(seed=3)", sources).content_hash
-    assert report.content_hash != verify_dataset("metatool", sources).content_hash
+    assert report.content_hash == load_dataset("metatool(seed=3)").content_hash
+    assert report.content_hash != verify_dataset("metatool").content_hash
 
 
-def test_verifying_stores_nothing(sources: Sources) -> None:
-    assert verify_dataset("metatool", sources).problems == []
-    assert not (sources.cache / "datasets").exists()
+def test_verifying_stores_nothing(cache: Path) -> None:
+    assert verify_dataset("metatool").problems == []
+    assert not (cache / "datasets").exists()
 
 
 # Files --------------------------------------------------------------------------------------------------------------
 
 
-def test_every_wrong_file_is_told_and_stays(sources: Sources, files: Path) -> None:
+def test_every_wrong_file_is_told_and_stays(cache: Path, files: Path) -> None:
     names = sorted(dataset_entry("metatool").card.files())
     for name in names:
         (files / name).write_bytes(b"{}")
-    report = verify_dataset("metatool", sources)
+    report = verify_dataset("metatool")
     assert report.files == 0
     assert len(report.problems) == len(names) >= 2
     for name, problem in zip(names, sorted(report.problems), strict=True):
@@ -81,89 +83,91 @@ def test_every_wrong_file_is_told_and_stays(sources: Sources, files: Path) -> No
         assert (files / name).read_bytes() == b"{}"
 
 
-def test_a_damaged_file_in_the_cache_is_told_and_stays(files: Path, tmp_path: Path) -> None:
-    shutil.copytree(files, tmp_path / "cache" / "upstream")
-    sources = Sources(cache=tmp_path / "cache", offline=True)
+def test_a_damaged_file_in_the_cache_is_told_and_stays(
+    cache: Path, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(files, cache / "upstream")
+    monkeypatch.delenv("BENCH_MIRROR")
     names = sorted(dataset_entry("metatool").card.files())
-    assert verify_dataset("metatool", sources).files == len(names)
-    damaged = tmp_path / "cache" / "upstream" / names[0]
+    assert verify_dataset("metatool").files == len(names)
+    damaged = cache / "upstream" / names[0]
     damaged.write_bytes(b"{}")
-    report = verify_dataset("metatool", sources)
+    report = verify_dataset("metatool")
     assert report.files == len(names) - 1
     assert len(report.problems) == 1
     assert names[0] in report.problems[0]
     assert damaged.read_bytes() == b"{}"
 
 
-def test_a_missing_file_is_told_as_unavailable(sources: Sources, files: Path) -> None:
+def test_a_missing_file_is_told_as_unavailable(cache: Path, files: Path) -> None:
     name = min(dataset_entry("metatool").card.files())
     (files / name).unlink()
     with pytest.raises(UnavailableError, match=f"has no file {name}"):
-        verify_dataset("metatool", sources)
+        verify_dataset("metatool")
 
 
 @pytest.mark.parametrize("name", ["apibank-full", "toolbench-g2"])
-def test_a_dataset_that_the_user_must_bring_says_what_and_how(name: str, sources: Sources) -> None:
+def test_a_dataset_that_the_user_must_bring_says_what_and_how(name: str) -> None:
     with pytest.raises(UnavailableError) as caught:
-        verify_dataset(name, sources)
+        verify_dataset(name)
     assert dataset_entry(name).card.obtain in str(caught.value)
 
 
-def test_an_unknown_dataset_is_told(sources: Sources) -> None:
+def test_an_unknown_dataset_is_told() -> None:
     with pytest.raises(UsageError, match="there is no dataset 'metatol'"):
-        verify_dataset("metatol", sources)
+        verify_dataset("metatol")
 
 
 # Stored tables ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["tools.parquet", "gold.parquet", MANIFEST])
-def test_a_truncated_file_of_the_stored_tables_is_told_and_stays(sources: Sources, name: str) -> None:
-    load_dataset("metatool", sources)
-    folder = stored(sources.cache)
+def test_a_truncated_file_of_the_stored_tables_is_told_and_stays(cache: Path, name: str) -> None:
+    load_dataset("metatool")
+    folder = stored(cache)
     path = folder / name
     path.write_bytes(path.read_bytes()[:-40])
     before = contents(folder)
-    report = verify_dataset("metatool", sources)
+    report = verify_dataset("metatool")
     assert len(report.problems) == 1
     assert name in report.problems[0]
     assert not report.problems[0].endswith(".")
     assert contents(folder) == before
 
 
-def test_stored_tables_that_are_not_what_their_manifest_says_are_told_and_stay(sources: Sources) -> None:
-    loaded = load_dataset("metatool", sources)
-    path = stored(sources.cache) / MANIFEST
+def test_stored_tables_that_are_not_what_their_manifest_says_are_told_and_stay(cache: Path) -> None:
+    loaded = load_dataset("metatool")
+    path = stored(cache) / MANIFEST
     path.write_text(json.dumps({**json.loads(path.read_text()), "content_hash": "0" * 64}))
     before = path.read_bytes()
-    report = verify_dataset("metatool", sources)
+    report = verify_dataset("metatool")
     (problem,) = report.problems
     assert problem.startswith(f"the stored tables hash to {loaded.content_hash[:16]}")
     assert "0" * 16 in problem
     assert path.read_bytes() == before
 
 
-def test_stored_tables_of_other_rows_are_told_and_stay(sources: Sources) -> None:
-    loaded = load_dataset("metatool", sources)
-    folder = stored(sources.cache)
+def test_stored_tables_of_other_rows_are_told_and_stay(cache: Path) -> None:
+    loaded = load_dataset("metatool")
+    folder = stored(cache)
     rows = replace(loaded.rows_again(), queries=loaded.queries[1:])
     other = Dataset.build("metatool", loaded.card, rows)
     # Complete, and signed: only rebuilding them shows it.
     write_dataset(other, folder)
     before = contents(folder)
-    report = verify_dataset("metatool", sources)
+    report = verify_dataset("metatool")
     (problem,) = report.problems
     assert problem.startswith(f"the tables rebuilt from its files hash to {loaded.content_hash[:16]}")
     assert other.content_hash[:16] in problem
     assert contents(folder) == before
 
 
-def test_problems_of_files_and_of_tables_are_told_together(sources: Sources, files: Path) -> None:
-    load_dataset("metatool", sources)
+def test_problems_of_files_and_of_tables_are_told_together(cache: Path, files: Path) -> None:
+    load_dataset("metatool")
     name = min(dataset_entry("metatool").card.files())
     (files / name).write_bytes(b"{}")
-    (stored(sources.cache) / "gold.parquet").unlink()
-    report = verify_dataset("metatool", sources)
+    (stored(cache) / "gold.parquet").unlink()
+    report = verify_dataset("metatool")
     assert [name in report.problems[0], "gold.parquet" in report.problems[1]] == [True, True]
     assert len(report.problems) == 2
 
@@ -180,17 +184,17 @@ def added() -> Path:
     return folder
 
 
-def test_an_added_dataset_is_verified_from_its_tables(added: Path, tmp_path: Path) -> None:
-    report = verify_dataset("made", Sources(cache=tmp_path / "cache", offline=True))
+def test_an_added_dataset_is_verified_from_its_tables(added: Path) -> None:
+    report = verify_dataset("made")
     assert (report.files, report.content_hash, report.problems) == (0, load_dataset("made").content_hash, [])
 
 
 @pytest.mark.parametrize("name", ["tools.parquet", "queries.parquet", "edges.parquet"])
-def test_a_truncated_file_of_an_added_dataset_is_told_and_stays(added: Path, tmp_path: Path, name: str) -> None:
+def test_a_truncated_file_of_an_added_dataset_is_told_and_stays(added: Path, name: str) -> None:
     path = added / name
     path.write_bytes(path.read_bytes()[:-1])
     before = contents(added)
-    report = verify_dataset("made", Sources(cache=tmp_path / "cache", offline=True))
+    report = verify_dataset("made")
     assert len(report.problems) == 1
     assert name in report.problems[0]
     assert contents(added) == before

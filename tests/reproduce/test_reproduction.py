@@ -116,12 +116,12 @@ def test_what_will_be_run_is_known_ahead_and_run_once(written: Written, runs: Ru
                 ran.append(work.label)
                 yield ready.result(work.plan).folder
 
-    ready.run_ahead(asked, Recording(), None)
+    ready.run_ahead(asked, Recording())
     assert ran == ["half @ tiny", "most @ tiny"]
     report = reproduce(["tgr-2"], (), ready, "bench reproduce tgr-2")
     assert [item.verdict for item in report.cells].count("not run") == 0
     # What is there is given to no executor again.
-    ready.run_ahead(asked, Recording(), None)
+    ready.run_ahead(asked, Recording())
     assert len(ran) == 2
 
 

@@ -48,23 +48,24 @@ def test_a_count_that_is_known_within_a_range_is_reproduced_inside_of_it() -> No
 
 
 @pytest.mark.parametrize(
-    ("published", "difference", "identical", "p", "outcome"),
+    ("published", "difference", "identical", "p", "units", "outcome"),
     [
-        (0.1, 0.05, False, 0.001, "as published"),
-        (-0.1, -0.05, False, 0.001, "as published"),
-        (0.1, -0.05, False, 0.001, "opposite"),
-        (-0.1, 0.05, False, 0.049, "opposite"),
-        (0.1, 0.05, False, 0.05, "undecided"),
-        (0.1, -0.05, False, 0.8, "undecided"),
-        (0.1, 0.0, True, 1.0, "no difference"),
-        (0.0, 0.05, False, 0.001, "no direction"),
-        (0.0, 0.0, True, 1.0, "no direction"),
+        (0.1, 0.05, False, 0.001, 20, "as published"),
+        (-0.1, -0.05, False, 0.001, 20, "as published"),
+        (0.1, -0.05, False, 0.001, 20, "opposite"),
+        (-0.1, 0.05, False, 0.049, 20, "opposite"),
+        (0.1, 0.05, False, 0.05, 20, "undecided"),
+        (0.1, -0.05, False, 0.8, 20, "undecided"),
+        (0.1, 0.05, False, 0.001, 19, "undecided"),
+        (0.1, 0.0, True, 1.0, 19, "no difference"),
+        (0.0, 0.05, False, 0.001, 20, "no direction"),
+        (0.0, 0.0, True, 1.0, 20, "no direction"),
     ],
 )
-def test_a_direction_is_decided_by_its_corrected_p(
-    published: float, difference: float, identical: bool, p: float, outcome: Outcome
+def test_a_direction_is_decided_by_its_corrected_p_and_its_units(
+    published: float, difference: float, identical: bool, p: float, units: int, outcome: Outcome
 ) -> None:
-    assert judge_direction(published, difference, identical, p) == outcome
+    assert judge_direction(published, difference, identical, p, units) == outcome
 
 
 @pytest.mark.parametrize(

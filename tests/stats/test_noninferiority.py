@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import bootstrap, norm
 
-from bench.stats.noninferiority import FEWEST_UNITS, at_least, non_inferiority
+from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, at_least, non_inferiority, pair_verdict
 
 RANDOM = np.random.default_rng(3)
 SPREAD = RANDOM.normal(0, 0.1, size=400)
@@ -173,3 +173,19 @@ def test_a_wider_margin_never_makes_a_verdict_worse_and_nothing_warns(values: np
             assert found.lower <= found.upper
             assert math.isfinite(found.lower)
             assert math.isfinite(found.upper)
+
+
+@pytest.mark.parametrize(
+    ("difference", "p", "units", "verdict"),
+    [
+        (0.1, LEVEL - 1e-12, FEWEST_UNITS, "better"),
+        (-0.1, 0.0, FEWEST_UNITS, "worse"),
+        (0.1, LEVEL, FEWEST_UNITS, "tied"),
+        (0.0, 1.0, FEWEST_UNITS, "tied"),
+        (0.1, 0.0, FEWEST_UNITS - 1, "too few groups"),
+    ],
+)
+def test_a_pair_is_told_apart_below_the_level_and_from_enough_units(
+    difference: float, p: float, units: int, verdict: str
+) -> None:
+    assert pair_verdict(difference, p, units) == verdict

@@ -363,5 +363,5 @@ def test_a_variable_that_is_not_set_or_says_no_is_a_no(monkeypatch: pytest.Monke
 def test_every_flag_is_read_alike(monkeypatch: pytest.MonkeyPatch, value: str, yes: bool) -> None:
     monkeypatch.setenv("BENCH_OFFLINE", value)
     monkeypatch.setenv("BENCH_NO_CACHE", value)
-    assert Sources.from_environment().offline == yes
+    assert Sources.from_session().offline == yes
     assert current_session().cache != yes

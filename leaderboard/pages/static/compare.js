@@ -32,12 +32,13 @@
   };
   const signed = (value) => (value < 0 ? "-" : "+") + Math.abs(value).toFixed(3);
   const shownP = (p) => p < 0.001 ? "<.001" : p >= 0.9995 ? "1" : p.toFixed(3).replace(/^0/, "");
+  const turned = { better: "worse", worse: "better" };
   /* The second of two rows less the first. Pairs are stored for i < j, row by row. */
   const between = (found, first, second) => {
     const i = Math.min(first, second), j = Math.max(first, second), n = found.rows.length;
-    const [d, low, high, p, board, wins, losses, backLow, backHigh] = found.pairs[i * n - i * (i + 1) / 2 + j - i - 1];
-    return second < first ? { d, low, high, p, board, wins, losses }
-      : { d: -d, low: backLow, high: backHigh, p, board, wins: losses, losses: wins };
+    const [d, low, high, p, board, wins, losses, backLow, backHigh, verdict] = found.pairs[i * n - i * (i + 1) / 2 + j - i - 1];
+    return second < first ? { d, low, high, p, board, wins, losses, verdict }
+      : { d: -d, low: backLow, high: backHigh, p, board, wins: losses, losses: wins, verdict: turned[verdict] ?? verdict };
   };
   const table = (base, other) => {
     const made = make("section");
@@ -63,7 +64,7 @@
       const one = found ? place(base) : -1, two = found ? place(other) : -1;
       if (one < 0 || two < 0) continue;
       const pair = between(found, one, two);
-      const verdict = !found.decided ? "too few groups" : pair.board >= 0.05 ? "tied" : pair.d > 0 ? "better" : "worse";
+      const verdict = pair.verdict;
       if (board.ranked && verdict in tally) tally[verdict] += 1;
       const row = body.insertRow();
       const head = make("th");
