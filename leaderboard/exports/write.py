@@ -1,12 +1,9 @@
 """Exports of a site in formats for other programs.
 
-results.csv             one line for each result and metric
-results.json            everything, with the schema `export`
-tables/BOARD.tex        a LaTeX table for each board of today's protocol
-methods.bib             papers of the datasets and methods
-feed.xml                RSS 2.0, changes of the ranking and results, newest first
-model-index/METHOD.yml  Hugging Face's block for a model's README
-sitemap.xml             only where the site's address is known
+results.csv       one line for each result and metric
+results.json      everything, with the schema `export`
+tables/BOARD.tex  a LaTeX table for each board of today's protocol
+methods.bib       papers of the datasets and methods
 
 The same results give the same bytes; names are untrusted, and escaped by each form in its own way.
 """
@@ -14,7 +11,6 @@ The same results give the same bytes; names are untrusted, and escaped by each f
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -31,9 +27,7 @@ from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.bibtex import methods_bib
-from bench.leaderboard.exports.feed import checked_base, feed_xml, sitemap_xml
 from bench.leaderboard.exports.latex import board_latex
-from bench.leaderboard.exports.model_index import model_index
 from bench.leaderboard.exports.results_csv import results_csv
 from bench.leaderboard.exports.results_json import described, results_json
 from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION
@@ -41,7 +35,7 @@ from bench.results.comparing import comparable, ordered, usual
 from bench.results.comparing import marks as stated_marks
 from bench.results.costs import money_per_query
 from bench.results.store import Result, latest
-from bench.text import one_line, unique_slug
+from bench.text import one_line
 
 
 @dataclass(frozen=True)
@@ -58,11 +52,6 @@ def table_path(result: Result) -> str:
     return f"tables/{slug_of(result)}.tex"
 
 
-def index_path(result: Result) -> str:
-    """Where the model-index of a result's method is, relative to the site."""
-    return f"model-index/{unique_slug(_method(result))}.yml"
-
-
 def write_exports(
     put: Callable[[str, str], object],
     results: Sequence[Result],
@@ -71,8 +60,6 @@ def write_exports(
     *,
     links: Mapping[str, str] | None = None,
     marks: Mapping[str, Sequence[str]] | None = None,
-    pages: Sequence[str] = (),
-    base_url: str | None = None,
 ) -> None:
     """Give every export to `put`, which writes a text to a path relative to the site's root.
 
@@ -84,13 +71,7 @@ def write_exports(
         links: result id -> the page that shows it, relative to the site's root.
         marks: result id -> what its row says of it on the pages, which know the dataset too; by default what results
             say of themselves.
-        pages: every page, for the sitemap.
-        base_url: the site's address, if it has one: then links are absolute, and there is a sitemap.
-
-    Raises:
-        UsageError: `base_url` is no address.
     """
-    base = None if base_url is None else checked_base(base_url)
     links = links or {}
     # A result that lies in two folders is one.
     by_id = {result.manifest.result_id: result for result in sorted(results, key=lambda item: str(item.folder))}
@@ -107,19 +88,10 @@ def write_exports(
     }
     put("results.csv", results_csv(unique, current, own_marks))
     put("results.json", results_json(_export(unique, groups, boards, overall, own_marks, current, links)))
-    ranked_boards = [board for board in groups if board.ranked[0].manifest.protocol in CURRENT_VERSIONS]
-    for board in ranked_boards:
-        put(f"tables/{board.id}.tex", board_latex(board.ranked, COLUMNS, own_marks))
+    for board in groups:
+        if board.ranked[0].manifest.protocol in CURRENT_VERSIONS:
+            put(f"tables/{board.id}.tex", board_latex(board.ranked, COLUMNS, own_marks))
     put("methods.bib", methods_bib(unique))
-    put("feed.xml", feed_xml(unique, own_marks, links, base, overall[0] if overall else None))
-    methods: defaultdict[str, list[Result]] = defaultdict(list)
-    for board in ranked_boards:
-        for result in board.ranked:
-            methods[_method(result)].append(result)
-    for method, own in sorted(methods.items()):
-        put(index_path(own[0]), model_index(method, own, own_marks, links, base))
-    if base is not None:
-        put("sitemap.xml", sitemap_xml(pages, base))
 
 
 def _method(result: Result) -> str:
