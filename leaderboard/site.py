@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
-from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, family_of, read_results, slug_of
+from bench.leaderboard.boards.board import RANKED, Board, Rejected, family_of, read_results, slug_of
 from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
@@ -139,8 +139,7 @@ def build_site(
                 page.write(content, writer)
         for path, data in static_files().items():
             writer.put(path, data)
-        links = {name: f"r/{name}.html" for name in sorted(shown)}
-        write_exports(writer.put, every, boards, ranked, links=links, marks=_marks(boards))
+        write_exports(writer.put, boards, ranked)
         kept = {entry_name(board.view, board.metric, board.kind) for board in ranked if board.standing is not None}
         cache.finish({job.name for job in work} | kept)
         # Results of an earlier catalogue lack no dataset: today's is here, and counts.
@@ -178,17 +177,6 @@ def check_apart(results: Path, out: Path) -> None:
         raise UsageError(
             f"the results folder {results} is inside the page folders of the site {out}; choose another --out."
         )
-
-
-def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
-    """Result id -> the marks of its row, the sign of a doubtful lead among them in words."""
-    found = {item.id: [mark.text for mark in item.marks] for board in boards for item in board.superseded}
-    for board in boards:
-        for row in board.rows:
-            doubtful = [name for name in COLUMNS if name in row.doubtful]
-            tied = [f"lead within ties: {', '.join(doubtful)}"] if doubtful else []
-            found[row.id] = [*(mark.text for mark in row.marks), *tied]
-    return found
 
 
 def _jobs(
