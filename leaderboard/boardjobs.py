@@ -32,12 +32,13 @@ from bench.leaderboard.boards.board import (
 from bench.leaderboard.boards.facts import data_of, facts_of, novelty_masks, state_of_data
 from bench.leaderboard.boards.nomatch import METRIC as NO_MATCH
 from bench.leaderboard.boards.pairs import Pairs, pairs_of
+from bench.leaderboard.boards.slices import slice_masks
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.boards.tables import checked_values, read_columns
 from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.buildcache import BuildCache, Kept, digest_of, key_of
 from bench.leaderboard.pages.compare import write_pairs
-from bench.leaderboard.pages.dataset import slice_masks, write_dataset
+from bench.leaderboard.pages.dataset import write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
 from bench.leaderboard.pages.nomatch import no_match_path, write_no_match
 from bench.leaderboard.pages.result import write_results

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
-from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, family_of, read_results, slug_of
+from bench.leaderboard.boards.board import RANKED, Board, Rejected, family_of, read_results, slug_of
 from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
 from bench.leaderboard.boards.rankingset import DECLARED, contents_at_hand, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
-from bench.leaderboard.exports.write import index_path, table_path, write_exports
+from bench.leaderboard.exports.write import table_path, write_exports
 from bench.leaderboard.pages.explorer import data_paths
 from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.permanent import permanent_path
@@ -27,13 +27,15 @@ from bench.leaderboard.pages.registry import Content, pages
 from bench.leaderboard.pages.rendering import static_files
 from bench.leaderboard.pages.reproduction import read_reproduction
 from bench.leaderboard.pages.result import ENDINGS, download_lines
-from bench.leaderboard.writer import FOLDERS, Writer, Written
+from bench.leaderboard.writer import Writer, Written
 from bench.progress import QUIET, Progress
 from bench.results.store import RUN, Result
 from bench.results.today import Built, is_of_today
 from bench.storage.locks import locked
 from bench.text import unique_slug
 
+#: Folders of a site.
+FOLDERS = frozenset({"c", "d", "e", "h", "l", "m", "n", "r", "s", "static", "t", "tables"})
 #: Bytes of all rankings together up to which each is read and checked, and not only those that are shown.
 _MOST_VERIFIED = 1 << 30
 #: Lines of all downloads together where nobody says whether there are any.
@@ -69,7 +71,6 @@ def build_site(
     downloads: bool | None = None,
     jobs: int | None = None,
     progress: Progress = QUIET,
-    base_url: str | None = None,
     ranking_set: Path | None = None,
     baselines: Path | None = None,
     policy: Path | None = None,
@@ -84,14 +85,13 @@ def build_site(
             a million lines, or a tenth of that, and so on, so that all together have at most `MOST_DOWNLOADED` lines.
         jobs: processes; by default one for each core where there is much to do.
         progress: gets a step for each board.
-        base_url: the site's address, if it has one: exports then have full links, and a sitemap.
         ranking_set: a TOML file with the datasets that methods are ranked on; by default the one that comes with bench.
         baselines: a folder of baselines, or one: the site then has their history, with the verdicts of the gate.
         policy: that of the gate; by default `gate.toml` next to the baselines.
 
     Raises:
-        UsageError: the report of a reproduction, the ranking set or the policy cannot be read, `base_url` is no
-            address, a policy has no baselines, or the site would be inside the folder of results.
+        UsageError: the report of a reproduction, the ranking set or the policy cannot be read, a policy has no
+            baselines, or the site would be inside the folder of results.
         ResultError: a baseline cannot be read.
         StorageError: the folder cannot be written.
     """
@@ -139,11 +139,7 @@ def build_site(
                 page.write(content, writer)
         for path, data in static_files().items():
             writer.put(path, data)
-        links = {name: f"r/{name}.html" for name in sorted(shown)}
-        paths = sorted(path for path in writer.keys if path.endswith(".html"))
-        write_exports(
-            writer.put, every, boards, ranked, links=links, marks=_marks(boards), pages=paths, base_url=base_url
-        )
+        write_exports(writer.put, boards, ranked)
         kept = {entry_name(board.view, board.metric, board.kind) for board in ranked if board.standing is not None}
         cache.finish({job.name for job in work} | kept)
         # Results of an earlier catalogue lack no dataset: today's is here, and counts.
@@ -167,7 +163,7 @@ def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
         for item in group:
             method = item.manifest.method
             yield f"m/{unique_slug(method.spec if method.run_file else family_of(method.spec))}.html"
-            yield from (index_path(item), table_path(item))
+            yield table_path(item)
             yield from (f"r/{item.manifest.result_id}{end}" for end in ENDINGS)
             yield f"t/{item.manifest.result_id}.html"
 
@@ -181,17 +177,6 @@ def check_apart(results: Path, out: Path) -> None:
         raise UsageError(
             f"the results folder {results} is inside the page folders of the site {out}; choose another --out."
         )
-
-
-def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
-    """Result id -> the marks of its row, the sign of a doubtful lead among them in words."""
-    found = {item.id: [mark.text for mark in item.marks] for board in boards for item in board.superseded}
-    for board in boards:
-        for row in board.rows:
-            doubtful = [name for name in COLUMNS if name in row.doubtful]
-            tied = [f"lead within ties: {', '.join(doubtful)}"] if doubtful else []
-            found[row.id] = [*(mark.text for mark in row.marks), *tied]
-    return found
 
 
 def _jobs(

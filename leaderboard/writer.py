@@ -18,10 +18,6 @@ LISTING = "files.json"
 #: The same of files that a build is about to make; it stays only if the build is killed, or fails.
 ANNOUNCED = ".files.json"
 _PATH = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/){0,3}[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-#: Folders of a site.
-FOLDERS = frozenset({"c", "d", "e", "h", "l", "m", "model-index", "n", "r", "s", "static", "t", "tables"})
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
 
@@ -121,8 +117,10 @@ class Writer:
     def finish(self) -> Written:
         """Remove the files of the last build that this one did not make, and write the list."""
         inside = self.out.resolve()
-        for folder in (self.out, *(self.out / name for name in sorted(FOLDERS)), *self.out.glob("e/*")):
-            # Left by a killed build: the caller holds the site's lock, so no process is writing it.
+        # The lists name every folder that a killed build has written to, also one of a version with other folders.
+        named = {path.rpartition("/")[0] for path in (*self.old, *self.keys)}
+        for folder in (self.out / name for name in sorted({"", *named})):
+            # The caller holds the site's lock, so no process is writing these.
             for place in folder.glob(".*.tmp") if folder.resolve().is_relative_to(inside) else ():
                 if _TEMPORARY.fullmatch(place.name):
                     with storage_errors(str(place)):

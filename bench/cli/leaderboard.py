@@ -40,7 +40,6 @@ def command() -> None:
     default=None,
     help="Write rankings and per-query values for download [default: up to a million lines per result].",
 )
-@click.option("--base-url", default=None, help="The site's address, for absolute links in the feed and a sitemap.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=None, help="Number of processes [default: one per core].")
 @click.option(
     "--ranking-set",
@@ -57,7 +56,6 @@ def build(
     out: Path,
     reproduction: Path | None,
     downloads: bool | None,
-    base_url: str | None,
     jobs: int | None,
     ranking_set: Path | None,
     baselines: Path | None,
@@ -72,7 +70,7 @@ def build(
     """
     folder = results or results_folder()
     site = _module("site").build_site(
-        folder, out, reproduction, downloads, jobs, progress(), base_url, ranking_set, baselines, policy
+        folder, out, reproduction, downloads, jobs, progress(), ranking_set, baselines, policy
     )
     if as_json:
         print_json(

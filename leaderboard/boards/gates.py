@@ -23,7 +23,7 @@ from bench.gating.ledger import Ledger, Version, read_ledgers
 from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.leaderboard.boards.board import RANKED
-from bench.leaderboard.boards.history import FIRST_DATE, created, moment
+from bench.leaderboard.boards.dates import FIRST_DATE, created, moment
 from bench.metrics import Scores, parse_metric
 from bench.registry.versions import load_version
 from bench.results.intervals import means_and_intervals

@@ -6,17 +6,19 @@ alone: every pair of methods is tested, and corrected for the other pairs of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row
+from bench.leaderboard.boards.facts import Data
 from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
 from bench.metrics import parse_metric
 from bench.results.comparing import competes
 from bench.results.intervals import BOOTSTRAP_SEED
+from bench.results.slices import slice_names, values_of
 from bench.results.units import numbered
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.noninferiority import FEWEST_UNITS
@@ -51,6 +53,14 @@ class Inside:
         if self.standing is None:
             return list(self.rows[:1])
         return [row for row, tier in zip(self.rows, self.standing.tier.tolist(), strict=True) if tier == 1]
+
+
+def slice_masks(data: Data, query_ids: Sequence[str]) -> dict[str, dict[str, NDArray[np.bool_]]]:
+    """Slice -> value -> (judged queries,) which of them have it; slices that do not divide the queries are left out."""
+    if data.dataset is None:
+        return {}
+    found = {name: values_of(data.dataset, name, query_ids) for name in slice_names(data.dataset)}
+    return {name: values for name, values in found.items() if len(values) > 1}
 
 
 def inside_slices(board: Board, masks: Mapping[str, NDArray[np.bool_]]) -> list[Inside]:

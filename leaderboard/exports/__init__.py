@@ -1,1 +1,1 @@
-"""The site's numbers as files for other programs: CSV, JSON, LaTeX, BibTeX, RSS, model-index."""
+"""The site's numbers as files for other programs: CSV, JSON, LaTeX, BibTeX."""

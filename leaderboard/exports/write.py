@@ -1,12 +1,9 @@
 """Exports of a site in formats for other programs.
 
-results.csv             one line for each result and metric
-results.json            everything, with the schema `export`
-tables/BOARD.tex        a LaTeX table for each board of today's protocol
-methods.bib             papers of the datasets and methods
-feed.xml                RSS 2.0, changes of the ranking and results, newest first
-model-index/METHOD.yml  Hugging Face's block for a model's README
-sitemap.xml             only where the site's address is known
+results.csv       one line for each result and metric
+results.json      everything, with the schema `export`
+tables/BOARD.tex  a LaTeX table for each board of today's protocol
+methods.bib       papers of the datasets and methods
 
 The same results give the same bytes; names are untrusted, and escaped by each form in its own way.
 """
@@ -14,9 +11,7 @@ The same results give the same bytes; names are untrusted, and escaped by each f
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from bench.evidence.export import (
     Export,
@@ -31,26 +26,12 @@ from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.bibtex import methods_bib
-from bench.leaderboard.exports.feed import checked_base, feed_xml, sitemap_xml
 from bench.leaderboard.exports.latex import board_latex
-from bench.leaderboard.exports.model_index import model_index
 from bench.leaderboard.exports.results_csv import results_csv
 from bench.leaderboard.exports.results_json import described, results_json
-from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION
-from bench.results.comparing import comparable, ordered, usual
-from bench.results.comparing import marks as stated_marks
+from bench.protocol import PROTOCOL_VERSION
 from bench.results.costs import money_per_query
-from bench.results.store import Result, latest
-from bench.text import one_line, unique_slug
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Results that compare: the ranked ones best first, and all of them."""
-
-    id: str
-    ranked: list[Result]
-    everything: list[Result]
+from bench.results.store import Result
 
 
 def table_path(result: Result) -> str:
@@ -58,133 +39,69 @@ def table_path(result: Result) -> str:
     return f"tables/{slug_of(result)}.tex"
 
 
-def index_path(result: Result) -> str:
-    """Where the model-index of a result's method is, relative to the site."""
-    return f"model-index/{unique_slug(_method(result))}.yml"
-
-
-def write_exports(
-    put: Callable[[str, str], object],
-    results: Sequence[Result],
-    boards: Sequence[Board] = (),
-    overall: Sequence[Overall] = (),
-    *,
-    links: Mapping[str, str] | None = None,
-    marks: Mapping[str, Sequence[str]] | None = None,
-    pages: Sequence[str] = (),
-    base_url: str | None = None,
-) -> None:
+def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], overall: Sequence[Overall]) -> None:
     """Give every export to `put`, which writes a text to a path relative to the site's root.
 
     Args:
         put: called once for each file, in a fixed order.
-        results: every readable result, in any order; older versions and other protocols among them.
-        boards: those of the site, for the tests of all pairs.
+        boards: of the site, in its order.
         overall: boards over datasets.
-        links: result id -> the page that shows it, relative to the site's root.
-        marks: result id -> what its row says of it on the pages, which know the dataset too; by default what results
-            say of themselves.
-        pages: every page, for the sitemap.
-        base_url: the site's address, if it has one: then links are absolute, and there is a sitemap.
-
-    Raises:
-        UsageError: `base_url` is no address.
     """
-    base = None if base_url is None else checked_base(base_url)
-    links = links or {}
-    # A result that lies in two folders is one.
-    by_id = {result.manifest.result_id: result for result in sorted(results, key=lambda item: str(item.folder))}
-    unique = sorted(by_id.values(), key=_place)
-    newest = latest(unique)
-    current = frozenset(result.manifest.result_id for result in newest)
-    groups = _boards(unique, current)
-    own_marks = {
-        result.manifest.result_id: [one_line(text, 300) for text in marks[result.manifest.result_id]]
-        if marks is not None
-        else _marks(result, board, current)
-        for board in groups
-        for result in board.everything
-    }
-    put("results.csv", results_csv(unique, current, own_marks))
-    put("results.json", results_json(_export(unique, groups, boards, overall, own_marks, current, links)))
-    ranked_boards = [board for board in groups if board.ranked[0].manifest.protocol in CURRENT_VERSIONS]
-    for board in ranked_boards:
-        put(f"tables/{board.id}.tex", board_latex(board.ranked, COLUMNS, own_marks))
-    put("methods.bib", methods_bib(unique))
-    put("feed.xml", feed_xml(unique, own_marks, links, base, overall[0] if overall else None))
-    methods: defaultdict[str, list[Result]] = defaultdict(list)
-    for board in ranked_boards:
-        for result in board.ranked:
-            methods[_method(result)].append(result)
-    for method, own in sorted(methods.items()):
-        put(index_path(own[0]), model_index(method, own, own_marks, links, base))
-    if base is not None:
-        put("sitemap.xml", sitemap_xml(pages, base))
+    shown = {board.slug: _results(board) for board in boards}
+    results = [result for own in shown.values() for result in own]
+    latest = frozenset(row.id for board in boards for row in board.rows)
+    marks = _marks(boards)
+    put("results.csv", results_csv(results, latest, marks))
+    export = Export(
+        protocol=PROTOCOL_VERSION,
+        metrics=described(list(dict.fromkeys(name for result in results for name in result.metrics.metrics))),
+        boards=[_exported_board(board) for board in boards],
+        overall=[_exported_overall(board) for board in overall],
+        results=[_exported_result(result, slug, latest, marks) for slug, own in shown.items() for result in own],
+    )
+    put("results.json", results_json(export))
+    for board in boards:
+        if board.current:
+            put(table_path(board.first), board_latex([row.result for row in board.rows], COLUMNS, marks))
+    put("methods.bib", methods_bib(results))
 
 
-def _method(result: Result) -> str:
-    return result.label.rpartition(" @ ")[0]
+def _results(board: Board) -> list[Result]:
+    """What a board has, older answers included, by method and date."""
+
+    def place(result: Result) -> tuple[str, str, str]:
+        manifest = result.manifest
+        return result.label.rpartition(" @ ")[0], manifest.environment.created, manifest.result_id
+
+    return sorted([*(row.result for row in board.rows), *(item.result for item in board.superseded)], key=place)
 
 
-def _place(result: Result) -> tuple[str, str, int, str, str, str, str, str]:
-    data, manifest = result.manifest.dataset, result.manifest
-    where = (data.spec, data.split, data.limit or 0, data.content_hash, manifest.protocol)
-    return (*where, _method(result), manifest.environment.created, manifest.result_id)
-
-
-def _boards(results: Sequence[Result], current: frozenset[str]) -> list[_Group]:
-    return [
-        _Group(
-            slug_of(members[0]),
-            ordered([item for item in members if item.manifest.result_id in current], RANKED[0]),
-            members,
-        )
-        for members in comparable(results)
-    ]
-
-
-def _marks(result: Result, board: _Group, current: frozenset[str]) -> list[str]:
-    found = [mark.text for mark in stated_marks(result, usual(board.everything))]
-    if result.metrics.n_failed:
-        found.append(f"{result.metrics.n_failed} failed")
-    if result.manifest.protocol not in CURRENT_VERSIONS:
-        found.append(f"protocol {result.manifest.protocol}")
-    if result.manifest.result_id not in current:
-        found.append("older version")
+def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
+    """Result id -> the marks of its row, the sign of a doubtful lead among them in words."""
+    found = {item.id: [mark.text for mark in item.marks] for board in boards for item in board.superseded}
+    for board in boards:
+        for row in board.rows:
+            doubtful = [name for name in COLUMNS if name in row.doubtful]
+            tied = [f"lead within ties: {', '.join(doubtful)}"] if doubtful else []
+            found[row.id] = [*(mark.text for mark in row.marks), *tied]
     return found
 
 
-def _export(
-    results: Sequence[Result],
-    groups: Sequence[_Group],
-    boards: Sequence[Board],
-    overall: Sequence[Overall],
-    own_marks: Mapping[str, list[str]],
-    current: frozenset[str],
-    links: Mapping[str, str],
-) -> Export:
-    names = list(dict.fromkeys(name for result in results for name in result.metrics.metrics))
-    standings = {board.slug: board.standings for board in boards}
-    return Export(
-        protocol=PROTOCOL_VERSION,
-        metrics=described(names),
-        boards=[_exported_board(group, standings.get(group.id, {})) for group in groups],
-        overall=[_exported_overall(board) for board in overall],
-        results=[
-            ExportedResult(
-                result_id=result.manifest.result_id,
-                label=result.label,
-                title=str(title_of(result.manifest.method)),
-                board=slug_of(result),
-                latest=result.manifest.result_id in current,
-                marks=own_marks[result.manifest.result_id],
-                cost_per_query=money_per_query(result.manifest),
-                page=links.get(result.manifest.result_id),
-                manifest=result.manifest,
-                metrics=result.metrics,
-            )
-            for result in results
-        ],
+def _exported_result(
+    result: Result, board: str, latest: frozenset[str], marks: Mapping[str, list[str]]
+) -> ExportedResult:
+    own = result.manifest.result_id
+    return ExportedResult(
+        result_id=own,
+        label=result.label,
+        title=str(title_of(result.manifest.method)),
+        board=board,
+        latest=own in latest,
+        marks=marks[own],
+        cost_per_query=money_per_query(result.manifest),
+        page=f"r/{own}.html",
+        manifest=result.manifest,
+        metrics=result.metrics,
     )
 
 
@@ -233,21 +150,20 @@ def _exported_overall(board: Overall) -> ExportedOverall:
     )
 
 
-def _exported_board(board: _Group, standings: Mapping[str, RankedSystems]) -> ExportedBoard:
-    first = board.ranked[0]
-    data = first.manifest.dataset
+def _exported_board(board: Board) -> ExportedBoard:
+    data = board.first.manifest.dataset
     return ExportedBoard(
-        id=board.id,
-        dataset=data.spec,
-        title=data.title,
-        content_hash=data.content_hash,
-        split=data.split,
-        limit=data.limit,
-        protocol=first.manifest.protocol,
-        current=first.manifest.protocol in CURRENT_VERSIONS,
+        id=board.slug,
+        dataset=board.spec,
+        title=board.title,
+        content_hash=board.content_hash,
+        split=board.split,
+        limit=board.limit,
+        protocol=board.protocol,
+        current=board.current,
         judged=data.judged,
         tools=data.tools,
         metric=RANKED[0],
-        results=[result.manifest.result_id for result in board.ranked],
-        standings=[_standing(metric, found) for metric, found in standings.items()],
+        results=[row.id for row in board.rows],
+        standings=[_standing(metric, found) for metric, found in board.standings.items()],
     )

@@ -1,4 +1,4 @@
-"""The page of a board: standings, charts, slices and the dataset's card."""
+"""The page of a board: standings, charts and the dataset's card."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from bench.checks.ceilings import CUTOFFS, ceilings
 from bench.leaderboard import numbers
@@ -24,7 +23,6 @@ from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.comparing import competes
-from bench.results.slices import slice_names, values_of
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.text import label
 
@@ -32,8 +30,6 @@ from bench.text import label
 _SHOWN = ("recall@5", "ndcg@5", "recall@10", "pass@10")
 #: Methods in a picture and in a matrix.
 MOST_SHOWN = 30
-#: Methods side by side in slices; values of one slice.
-_MOST_SLICED, _MOST_VALUES = 12, 16
 
 
 @dataclass(frozen=True)
@@ -46,16 +42,6 @@ class Cost:
     points: tuple[charts.Point, ...]
     front: tuple[charts.Point, ...]
     picture: Markup
-
-
-@dataclass(frozen=True)
-class SliceTable:
-    """Means on the values of a slice: values with their numbers of queries, rows with a mean for each."""
-
-    name: str
-    values: tuple[tuple[str, int], ...]
-    rows: tuple[tuple[str, tuple[float, ...]], ...]
-    left: int
 
 
 def write_dataset(
@@ -84,12 +70,12 @@ def write_dataset(
     """
     standing = board.standings.get(RANKED[0])
     ranked = 0 if standing is None else len(standing.ids)
-    slices = _slices(board, data, query_ids)
     costs = _costs(board)
     recall = _curves(board)
     sections = [("Board", "#board"), ("Tiers", "#tiers" if standing else ""), ("Cost", "#cost" if costs else "")]
-    sections += [("Curves", "#curves" if recall["picture"] else ""), ("Slices", "#slices"), ("The dataset", "#card")]
+    sections += [("Curves", "#curves" if recall["picture"] else ""), ("The dataset", "#card")]
     sections += [("Queries", f"../e/{board.slug}.html" if explorer else "")]
+    sections += [("Slices", f"../{sliced}" if sliced else "")]
     best = None
     if data.dataset is not None:
         codes = data.dataset.query_codes
@@ -134,7 +120,6 @@ def write_dataset(
         paid=_left_out_of_costs(board),
         tools=tools,
         curves=recall,
-        slices=slices,
         why_not=data.why_not,
         repeated=next((known for row in board.rows if (known := row.result.manifest.dataset.repeated_gold)), 0),
         ceilings=best,
@@ -249,32 +234,6 @@ def _recall(row: Row) -> list[tuple[int, float]]:
         if head == "recall" and k.isascii() and k.isdigit() and 0 < len(k) < 6:
             found.append((int(k), value.mean))
     return sorted(found)
-
-
-def slice_masks(data: Data, query_ids: Sequence[str]) -> dict[str, dict[str, NDArray[np.bool_]]]:
-    """Slice -> value -> (judged queries,) which of them have it; slices that do not divide the queries are left out."""
-    if data.dataset is None:
-        return {}
-    found = {name: values_of(data.dataset, name, query_ids) for name in slice_names(data.dataset)}
-    return {name: values for name, values in found.items() if len(values) > 1}
-
-
-def _slices(board: Board, data: Data, query_ids: Sequence[str]) -> list[SliceTable]:
-    rows = [row for row in board.rows if row.values is not None][:_MOST_SLICED]
-    found = []
-    for name, masks in slice_masks(data, query_ids).items() if rows else ():
-        sizes = {value: int(mask.sum()) for value, mask in masks.items()}
-        # The largest, in a reader's order.
-        kept = set(sorted(sizes, key=lambda value: -sizes[value])[:_MOST_VALUES])
-        shown = [value for value in masks if value in kept]
-        table = tuple(
-            (row.title, tuple(float(row.values[masks[value], 0].mean()) for value in shown))
-            for row in rows
-            if row.values is not None
-        )
-        left = len(masks) - len(shown)
-        found.append(SliceTable(name, tuple((value, sizes[value]) for value in shown), table, left))
-    return found
 
 
 PAGE = Page("board", "d/*.html")

@@ -9,7 +9,6 @@ from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.names import name_of
 from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.exports.bibtex import method_bib
-from bench.leaderboard.exports.write import index_path
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
@@ -47,7 +46,6 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], published: Sequence[tu
                 "title": names[key],
                 "rows": own,
                 "cells": [at.get(board.slug) for board in boards],
-                "index": next((index_path(row.result) for board, row in own if board.current), ""),
             }
         )
     return render(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row
-from bench.leaderboard.boards.history import created
+from bench.leaderboard.boards.dates import created
 from bench.leaderboard.boards.tables import checked_values
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page

@@ -7,25 +7,21 @@ import functools
 import io
 import json
 import re
-from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import jsonschema
 import pandas as pd
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kit.results import folder_of
 
-from bench.errors import UsageError
+from bench.leaderboard.boards.board import Board, assembled
 from bench.leaderboard.exports.bibtex import method_bib
-from bench.leaderboard.exports.feed import feed_xml
 from bench.leaderboard.exports.latex import escaped
-from bench.leaderboard.exports.write import index_path, table_path, write_exports
+from bench.leaderboard.exports.write import table_path, write_exports
+from bench.results.comparing import comparable
 from bench.results.store import Result
 from bench.schemas import shipped_schema
 from bench.text import unique_slug
@@ -51,10 +47,16 @@ def changed(result: Result, identifier: str, **fields: Any) -> Result:
         target["spec" if key == "dataset" else key] = value
     manifest = type(result.manifest).model_validate(raw)
     metrics = result.metrics.model_copy(update={"result_id": identifier})
-    return Result(result.folder.with_name(unique_slug(identifier)), manifest, metrics)
+    return Result(result.folder, manifest, metrics)
 
 
-def written(results: list[Result], **options: Any) -> Exports:
+def boards_of(results: list[Result]) -> list[Board]:
+    """The boards of results in one order, as a build has them, without tests of pairs."""
+    boards = [assembled(own, {item.manifest.result_id: None for item in own}) for own in comparable(results)]
+    return sorted(boards, key=lambda board: board.slug)
+
+
+def written(results: list[Result]) -> Exports:
     found: Exports = {}
 
     def put(path: str, text: str) -> None:
@@ -63,7 +65,7 @@ def written(results: list[Result], **options: Any) -> Exports:
         text.encode("utf-8")
         found[path] = text
 
-    write_exports(put, results, **options)
+    write_exports(put, boards_of(results), ())
     return found
 
 
@@ -83,7 +85,7 @@ def hostile(results: list[Result]) -> list[Result]:
         changed(bm25, "00000000000b", title=HOSTILE, created=HOSTILE, dataset=HOSTILE),
         changed(bm25, "00000000000c", protocol="0.1"),
         changed(bm25, "00000000000d", created="1999-01-01T00:00:00+00:00"),
-        changed(bm25, "<b>\"'&/../x", spec="../../../etc/passwd", run_file="x"),
+        changed(bm25, "000000000001", spec="../../../etc/passwd", run_file="x"),
         changed(bm25, "00000000000e", spec="x" * 100_000, run_file="x", created="9999-12-31T23:59:59-23:59"),
         changed(bm25, "00000000000f", spec="=cmd|' /C calc'!A0", run_file="x"),
     ]
@@ -98,9 +100,9 @@ def test_the_same_results_in_any_order_give_the_same_bytes(hostile: list[Result]
     assert list(written(hostile[::-1])) == list(first)
 
 
-def test_no_results_give_files_without_any(results: list[Result]) -> None:
+def test_no_results_give_files_without_any() -> None:
     found = written([])
-    assert set(found) == {"results.csv", "results.json", "methods.bib", "feed.xml"}
+    assert set(found) == {"results.csv", "results.json", "methods.bib"}
     assert len(found["results.csv"].splitlines()) == 1
 
 
@@ -108,7 +110,6 @@ def test_paths_are_told_and_cannot_be_bent(results: list[Result], hostile: list[
     found = written(hostile)
     for result in results:
         assert table_path(result) in found
-        assert index_path(result) in found
     assert table_path(hostile[5]) not in found  # of another protocol: exported, and not ranked
     assert len({unique_slug(text) for text in ("A", "a", "a ", "a/", "../a", "")}) == 6
 
@@ -147,7 +148,7 @@ def _number(cell: str) -> bool:
 
 
 def test_json_follows_its_schema_and_has_everything(hostile: list[Result]) -> None:
-    found = written(hostile, links={"00000000000a": "results/a.html"})["results.json"]
+    found = written(hostile)["results.json"]
     raw = json.loads(found, parse_constant=lambda text: pytest.fail(text))
     schema().validate(raw)
     assert "<" not in found
@@ -157,7 +158,7 @@ def test_json_follows_its_schema_and_has_everything(hostile: list[Result]) -> No
         item = by_id[result.manifest.result_id]
         assert item["metrics"] == json.loads(result.metrics.model_dump_json())
         assert item["manifest"] == json.loads(result.manifest.model_dump_json())
-    assert by_id["00000000000a"]["page"] == "results/a.html"
+    assert by_id["00000000000a"]["page"] == "r/00000000000a.html"
     assert by_id["00000000000c"]["marks"] == ["synthetic queries", "protocol 0.1"]
     assert by_id["00000000000d"]["marks"] == ["synthetic queries", "older version"]
     boards = {board["id"]: board for board in raw["boards"]}
@@ -221,75 +222,6 @@ def test_bibtex_has_the_papers_of_datasets_and_methods_once(results: list[Result
         assert entry.count("{") == entry.count("}")
 
 
-def test_the_feed_is_rss_with_the_newest_first(results: list[Result], hostile: list[Result]) -> None:
-    links = {result.manifest.result_id: f"results/{i}.html" for i, result in enumerate(results)}
-    for base in (None, "https://example.org/board"):
-        root = ElementTree.fromstring(written(hostile, links=links, base_url=base)["feed.xml"])
-        assert root.tag == "rss"
-        assert root.attrib == {"version": "2.0"}
-        (channel,) = root
-        assert all(channel.findtext(tag) for tag in ("title", "link", "description"))
-        items = channel.findall("item")
-        assert len(items) == len(hostile)
-        dates = [
-            parsedate_to_datetime(item.findtext("pubDate") or "") for item in items if item.find("pubDate") is not None
-        ]
-        assert dates == sorted(dates, reverse=True)
-        assert [item.find("pubDate") is None for item in items] == sorted(
-            item.find("pubDate") is None for item in items
-        )
-        assert all(item.findtext("title") and item.findtext("guid") for item in items)
-        assert len({item.findtext("guid") for item in items}) == len(items)
-        found = {link for item in items if (link := item.findtext("link"))}
-        assert found == ({f"https://example.org/board/{link}" for link in links.values()} if base else set())
-        assert ("Items have no links" in (channel.findtext("description") or "")) == (base is None)
-
-
-def test_a_feed_is_no_longer_than_its_newest(results: list[Result]) -> None:
-    many = [
-        changed(results[0], f"{i:012x}", created=f"2026-01-01T00:{i // 60:02}:{i % 60:02}+00:00") for i in range(150)
-    ]
-    items = ElementTree.fromstring(feed_xml(many, {}, {}, None)).findall("channel/item")
-    assert len(items) == 100
-    assert items[0].findtext("guid") == f"bench:result:{149:012x}"
-
-
-def test_a_sitemap_needs_the_address_of_the_site(results: list[Result]) -> None:
-    assert "sitemap.xml" not in written(results, pages=["index.html"])
-    pages = ["index.html", "results/a b&<.html", "index.html"]
-    text = written(results, pages=pages, base_url="https://example.org/board/")["sitemap.xml"]
-    space = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
-    found = [item.text for item in ElementTree.fromstring(text).iter(f"{space}loc")]
-    assert found == ["https://example.org/board/index.html", "https://example.org/board/results/a%20b%26%3C.html"]
-
-
-@pytest.mark.parametrize(
-    "address", ["", "example.org", "javascript:alert(1)", "file:///etc", "https://", "https://a/?x=1"]
-)
-def test_an_address_that_is_none_is_refused(results: list[Result], address: str) -> None:
-    with pytest.raises(UsageError, match="not a site address"):
-        written(results, base_url=address)
-
-
-def test_the_model_index_is_what_the_hub_reads(results: list[Result], hostile: list[Result]) -> None:
-    from huggingface_hub.repocard_data import model_index_to_eval_results
-
-    links = {result.manifest.result_id: "results/x.html" for result in hostile}
-    found = written(hostile, links=links, base_url="https://example.org/")
-    files = {path: text for path, text in found.items() if path.startswith("model-index/")}
-    # Older versions and other protocols are not ranked; the same method on the hostile dataset shares a file.
-    assert len(files) == 7
-    for text in files.values():
-        raw = yaml.safe_load(text)
-        assert list(raw) == ["model-index"]
-        _, evaluations = model_index_to_eval_results(raw["model-index"])
-        assert evaluations
-    _, own = model_index_to_eval_results(yaml.safe_load(files[index_path(results[0])])["model-index"])
-    values = {item.metric_name: item.metric_value for item in own if item.dataset_type == "starter"}
-    assert values["recall@5"] == results[0].metrics.metrics["recall@5"].mean
-    assert {item.source_url for item in own} == {"https://example.org/results/x.html"}
-
-
 # Names --------------------------------------------------------------------------------------------------------------
 
 
@@ -298,20 +230,9 @@ def test_the_model_index_is_what_the_hub_reads(results: list[Result], hostile: l
 def test_any_name_survives_every_form(results: list[Result], text: str, mark: str) -> None:
     odd = changed(results[0], "00000000000a", spec=text, title=text, dataset=text, run_file="x", marks=[mark])
     found = written([results[1], odd])
-    ElementTree.fromstring(found["feed.xml"])
     schema().validate(json.loads(found["results.json"]))
     rows = list(csv.reader(io.StringIO(found["results.csv"])))
     assert {len(row) for row in rows} == {len(rows[0])}
-    assert yaml.safe_load(found[index_path(odd)])["model-index"][0]["results"]
-
-
-def test_what_put_raises_goes_through(results: list[Result]) -> None:
-    def put(path: str, text: str) -> None:
-        raise UsageError("no")
-
-    call: Callable[..., None] = write_exports
-    with pytest.raises(UsageError, match="no"):
-        call(put, results)
 
 
 def test_a_method_is_cited_by_its_own_papers() -> None:

@@ -52,7 +52,7 @@ def test_a_result_that_goes_and_comes_rewrites_the_pages_that_show_it_and_no_oth
     assert not list(place.glob(f"r/{own_id}*"))
     shutil.move(tmp_path / "late", late)
     site = build()
-    exports = ("results.", "tables/", "model-index/", "feed.xml", "methods.bib")
+    exports = ("results.", "tables/", "methods.bib")
     written = {path for path in site.made.files.written if not path.startswith(exports)}
     own = {path for path in written if "random" in path or own_id in path}
     assert own
@@ -187,9 +187,26 @@ def test_a_build_after_a_killed_one_has_the_bytes_of_one_alone(
     assert build().bytes() == build("fresh").bytes()
 
 
-def test_every_file_of_a_site_lies_where_a_killed_build_would_be_cleared_away(ready_site: Any) -> None:
-    folders = {path.parts[0] for path in map(Path, ready_site.bytes()) if len(path.parts) > 1}
-    assert {"d", "e", "r", "s"} <= folders <= writer_module.FOLDERS
+def test_results_are_kept_out_of_every_folder_of_a_site(ready_site: Any, full_site: Any) -> None:
+    paths = [*ready_site.bytes(), *full_site.bytes()]
+    assert {path.parts[0] for path in map(Path, paths) if len(path.parts) > 1} == site_module.FOLDERS
+
+
+@pytest.mark.parametrize("listing", ["files.json", ".files.json"])
+def test_files_of_an_older_version_go_with_the_next_build(
+    listing: str, begun: Any, begun_site: Any, build: Callable[..., Any]
+) -> None:
+    """Also where that version was killed, and left a list of what it was about to write, and a half-written file."""
+    gone = ("feed.xml", "model-index/bm25.yml")
+    (begun.folder / "model-index").mkdir()
+    for path in (*gone, "model-index/.bm25.yml.4711.tmp"):
+        (begun.folder / path).write_text("before")
+    told = json.loads((begun.folder / "files.json").read_text())
+    told["files"] |= dict.fromkeys(gone, "")
+    (begun.folder / listing).write_text(json.dumps(told))
+    assert build().made.files.removed == list(gone)
+    assert not (begun.folder / "model-index").exists()
+    assert begun.bytes() == begun_site.bytes()
 
 
 @pytest.mark.usefixtures("few")

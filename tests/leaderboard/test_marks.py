@@ -7,15 +7,13 @@ import json
 import re
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
-import yaml
 from kit.results import edit, folder_of, id_of
 
 from bench.__main__ import run as command
 from bench.leaderboard.exports.latex import escaped
-from bench.leaderboard.exports.write import index_path, table_path
+from bench.leaderboard.exports.write import table_path
 
 #: A mark, the key of a row that has it, and whether the board over datasets shows it: numbers of other code are not in
 #: a mean over datasets, an order is one board's, and where queries come from is said of the column. `conftest.py` makes
@@ -77,14 +75,6 @@ def test_a_mark_stands_on_the_row_and_in_every_export(mark: str, key: str, overa
     (number,) = re.findall(rf"\$\^{{(\d+)}}\$ {re.escape(escaped(text))}\.", table)
     rows = [item for item in table.splitlines() if " & " in item and re.search(rf"\^{{(\d+,)*{number}(,\d+)*}}", item)]
     assert any(item.startswith(escaped(row.name).partition("$")[0]) for item in rows)
-    (index,) = yaml.safe_load(site.page(index_path(row.result)).text)["model-index"]
-    titles = [item["dataset"]["name"] for item in index["results"]]
-    assert any(text[:40] in title for title in titles)
-    items = {
-        item.findtext("guid"): item.findtext("description") or ""
-        for item in ElementTree.fromstring(site.page("feed.xml").text).iter("item")
-    }
-    assert text in items[f"bench:result:{row.id}"]
 
 
 def test_a_mark_has_its_reason(marked_site: Any) -> None:

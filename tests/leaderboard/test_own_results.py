@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from kit.datasets import loaded
-from kit.programs import program
 
 from bench.evaluation.experiment import read_experiment
 from bench.leaderboard.site import build_site
@@ -70,10 +69,6 @@ def test_kept_rankings_are_small_and_small_ones_are_kept(kept: list[Result]) -> 
     # Where nearly every query has other tools at the top, a ranking takes more room.
     data = [(item.has_run, item.manifest.dataset) for item in kept]
     assert all(has_run for has_run, own in data if own.queries <= 150 and own.tools <= 5000)
-
-
-def test_the_documentation_has_the_kept_numbers_of_methods_without_training() -> None:
-    assert program("benchmarks/untrained.py").main(["--check"]) == 0, "run `python benchmarks/untrained.py`"
 
 
 def test_what_is_kept_names_no_place_on_the_machine_that_made_it() -> None:

@@ -16,7 +16,7 @@ from bench.leaderboard import numbers
 from bench.leaderboard.boards import slices
 from bench.leaderboard.boards.board import Board
 from bench.leaderboard.boards.facts import Data
-from bench.leaderboard.pages import dataset as dataset_page
+from bench.leaderboard.pages import slices as slices_page
 from bench.leaderboard.pages.slices import write_slices
 from bench.registry import load_dataset
 from bench.results.slices import values_of
@@ -97,19 +97,18 @@ def test_the_page_is_found_from_the_board_and_is_not_there_without_the_dataset(
         assert item.path.relative_to(marked_site.folder) != Path(f"s/{gone.slug}.html")
 
 
-def test_the_page_of_a_dataset_shows_the_values_with_most_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_the_values_with_most_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     board = board_of_kept("starter", "bm25", "random")
-    judged = [
-        row["query_id"] for row in board.first.per_query.select(["query_id", "n_gold"]).to_pylist() if row["n_gold"]
-    ]
-    data = Data(None, load_dataset("starter"), "")
-    whole = {table.name: table for table in dataset_page._slices(board, data, judged)}
-    monkeypatch.setattr(dataset_page, "_MOST_VALUES", 2)
-    short = {table.name: table for table in dataset_page._slices(board, data, judged)}
-    cut = [name for name, table in short.items() if table.left]
+    table = board.first.per_query.select(["query_id", "n_gold"])
+    judged = [row["query_id"] for row in table.to_pylist() if row["n_gold"]]
+    chosen = slices.slice_masks(Data(None, load_dataset("starter"), ""), judged)
+    monkeypatch.setattr(slices_page, "_MOST_VALUES", 2)
+    text = written(tmp_path, lambda writer: write_slices(board, chosen, writer))("s/*.html").text
+    cut = {name: values for name, values in chosen.items() if len(values) > 2}
     assert cut
-    for name in cut:
-        sizes = sorted((size for _, size in whole[name].values), reverse=True)
-        assert sorted((size for _, size in short[name].values), reverse=True) == sizes[:2]
-        assert set(short[name].values) <= set(whole[name].values)
-        assert short[name].left == len(sizes) - 2
+    for name, values in cut.items():
+        sizes = {value: int(mask.sum()) for value, mask in values.items()}
+        shown = re.findall(rf"<caption>recall@5 where {name} is (.*?)</caption>", text)
+        assert sorted(sizes[value] for value in shown) == sorted(sizes.values())[-2:]
+        (section,) = [part for part in text.split("<section ") if f">By {name}</h2>" in part]
+        assert f"{len(values) - 2} values with fewer queries are omitted." in section

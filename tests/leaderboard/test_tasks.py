@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -156,13 +155,6 @@ def test_published_and_measured_values_of_a_row_of_a_paper(browser: Browser, cli
     assert [text.split()[0] for text in told] == ["0.736", mean]
     (measured,) = [row[1] for row in rows if row[0].startswith("TGR, learned graph (TGR-d)") and len(row) > 2][:1]
     assert measured.startswith(mean)
-
-
-def test_subscribing_leads_to_a_feed(site: Path, browser: Browser, click: Visitor) -> None:
-    (link,) = {item.get_attribute("href") for item in browser.run(_READING, "main a", "subscribe")}
-    assert str(link).endswith("feed.xml")
-    assert ElementTree.parse(site / "feed.xml").getroot().findall("channel/item")
-    click("main a", "subscribe")
 
 
 def test_citing_the_board(browser: Browser, click: Visitor) -> None:
