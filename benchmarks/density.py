@@ -21,7 +21,7 @@ from scipy.stats import spearmanr
 
 from bench.data.dataset import Dataset
 from bench.errors import BenchError, UsageError
-from bench.graph.agreement import densities
+from bench.lab.graph.agreement import densities
 from bench.methods.tgr.sources import GraphSource
 from bench.metrics import evaluate, parse_metrics
 from bench.protocol import History, Library, Queries

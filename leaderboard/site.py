@@ -7,9 +7,10 @@ no script. The same results give the same bytes: there is no time on its pages b
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from bench.errors import UsageError
 from bench.leaderboard.boardjobs import Job, carried_out
@@ -25,7 +26,6 @@ from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.permanent import permanent_path
 from bench.leaderboard.pages.registry import Content, pages
 from bench.leaderboard.pages.rendering import static_files
-from bench.leaderboard.pages.reproduction import read_reproduction
 from bench.leaderboard.pages.result import ENDINGS, download_lines
 from bench.leaderboard.writer import Writer, Written
 from bench.progress import QUIET, Progress
@@ -67,7 +67,7 @@ class Site:
 def build_site(
     results: Path,
     out: Path,
-    reproduction: Path | None = None,
+    files: Mapping[str, Path] = MappingProxyType({}),
     downloads: bool | None = None,
     jobs: int | None = None,
     progress: Progress = QUIET,
@@ -80,7 +80,7 @@ def build_site(
     Args:
         results: folder of stored results.
         out: folder of the site; files in it that no build wrote are left alone.
-        reproduction: the report of `bench reproduce`, to be shown with the results.
+        files: page's name -> a file that it is made of, such as the report of `bench reproduce`.
         downloads: whether rankings and per-query values are written too; by default those of results with at most
             a million lines, or a tenth of that, and so on, so that all together have at most `MOST_DOWNLOADED` lines.
         jobs: processes; by default one for each core where there is much to do.
@@ -90,12 +90,12 @@ def build_site(
         policy: that of the gate; by default `gate.toml` next to the baselines.
 
     Raises:
-        UsageError: the report of a reproduction, the ranking set or the policy cannot be read, a policy has no
-            baselines, or the site would be inside the folder of results.
+        UsageError: a file of a page, the ranking set or the policy cannot be read, a policy has no baselines, or the
+            site would be inside the folder of results.
         ResultError: a baseline cannot be read.
         StorageError: the folder cannot be written.
     """
-    report = None if reproduction is None else read_reproduction(reproduction)
+    given = {page.name: page.read(files[page.name]) for page in pages() if page.read and page.name in files}
     chosen = read_ranking_set(ranking_set or DECLARED)
     if policy is not None and baselines is None:
         raise UsageError(f"the policy {policy} judges baselines: name them with --baselines.")
@@ -132,7 +132,7 @@ def build_site(
         ranked = overall_boards(views, masks, absent, cache)
         histories = [] if gates is None else gate_histories(gates, every)
         content = Content(
-            boards, views, ranked, unranked, absent, rejected, report, shown, pairs, drawn, at_hand, histories
+            boards, views, ranked, unranked, absent, rejected, given, shown, pairs, drawn, at_hand, histories
         )
         for page in pages():
             if page.write is not None:

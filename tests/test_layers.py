@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Folders next to `bench/` that are imported as parts of it.
 BESIDE = ("methods", "datasets", "leaderboard")
 #: Who may import what is else found by name through the registry.
-BY_NAME = {"methods": {"training", "cli", "datasets"}, "datasets": {"cli"}}
+BY_NAME: dict[str, set[str]] = {"methods": {"lab"}, "datasets": set()}
+#: The buildings beside the harness, and where their tests are.
+BUILDINGS = {"lab": "lab", "leaderboard": "leaderboard"}
 
 
 def layers(text: str) -> dict[str, int]:
@@ -91,6 +93,20 @@ def test_every_import_goes_downwards() -> None:
 @pytest.mark.parametrize("found", BY_NAME)
 def test_methods_and_datasets_are_imported_by_few(found: str) -> None:
     assert {room(module) for module, other in own_arrows() if other == found} <= BY_NAME[found]
+
+
+def test_the_harness_imports_neither_the_laboratory_nor_the_board() -> None:
+    assert {room(module) for module, other in own_arrows() if other in BUILDINGS} <= BUILDINGS.keys()
+
+
+def test_tests_of_the_harness_need_neither() -> None:
+    """What helps tests of the board, and what attacks all three, is kept beside them."""
+    tests = ROOT / "tests"
+    elsewhere = {*BUILDINGS.values(), "kit", "abuse"}
+    for path in tests.rglob("*.py"):
+        if path.relative_to(tests).parts[0] not in elsewhere:
+            names = {name for name in imported(path.read_text("utf-8")) if name.startswith("bench.")}
+            assert not {name for name in names if room(name) in BUILDINGS}, path
 
 
 def test_a_broken_rule_is_found() -> None:

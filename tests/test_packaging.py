@@ -156,7 +156,7 @@ def test_a_wheel_holds_every_source_and_data_file_below_bench_and_nothing_else(w
         ("bench/methods/*/*.py", 4),
         ("bench/leaderboard/pages/templates/*.j2", 10),
         ("bench/leaderboard/pages/static/*", 4),
-        ("bench/reproduce/artefacts.toml", 1),
+        ("bench/lab/reproduce/artefacts.toml", 1),
         ("bench/gating/example_files/*", 7),
         ("bench/py.typed", 1),
     ],

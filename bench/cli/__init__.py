@@ -8,8 +8,9 @@ import click
 
 import bench
 from bench.errors import EXIT_CODES
+from bench.plugins import faults, verbs
 
-#: Verb -> (module, one line of help). The help text is here so that `bench --help` imports no verb.
+#: Verb -> module of this folder, and one line of help: it is here so that `bench --help` imports no verb.
 _VERBS: dict[str, tuple[str, str]] = {
     "init": ("init", "Write an example to start from: tools, queries, policy, workflow."),
     "run": ("run", "Run methods on datasets and store the results."),
@@ -25,27 +26,48 @@ _VERBS: dict[str, tuple[str, str]] = {
     "list": ("list", "List methods, datasets, metrics or stored results."),
     "data": ("data", "Fetch, inspect, audit, export and add datasets."),
     "metrics": ("metrics", "Describe the metrics: definition, edge cases, source."),
-    "train": ("train", "Train models for methods on a dataset's train split."),
     "tune": ("tune", "Tune a method's parameters on dev queries."),
-    "graph": ("graph", "Show, evaluate and draw a dataset's dependency graph."),
-    "reproduce": ("reproduce", "Reproduce the papers' tables and claims."),
     "check": ("check", "Run conformance tests on a method."),
-    "submit": ("submit", "Pack a result for a leaderboard, or check submissions."),
-    "leaderboard": ("leaderboard", "Build a static site of stored results, or preview it."),
     "schema": ("schema", "Print the JSON Schema of a bench file format."),
     "completion": ("completion", "Print a shell completion script."),
 }
 
 
-class _LazyGroup(click.Group):
+class PluggedGroup(click.Group):
+    """A group that has the verbs of plug-ins besides its own (`bench.plugins`)."""
+
+    #: The verb below which they are; empty for those of `bench` itself.
+    below = ""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *verbs(self.below)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        own = super().get_command(ctx, cmd_name)
+        plugged = verbs(self.below)
+        if own is not None or cmd_name not in plugged:
+            return own
+        command: click.Command = importlib.import_module(plugged[cmd_name].module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # Of plug-ins, no module is imported for a line of help.
+        plugged = verbs(self.below)
+        own = {name: super(PluggedGroup, self).get_command(ctx, name) for name in super().list_commands(ctx)}
+        rows = {name: command.get_short_help_str(100) for name, command in own.items() if command is not None}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(({name: verb.help for name, verb in plugged.items()} | rows).items()))
+
+
+class _LazyGroup(PluggedGroup):
     """A group whose commands live in modules that are imported when one is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*_VERBS]  # `list` is the module of that verb here, once it is imported
+        return [*self._lines()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _VERBS:
-            return None
+            return super().get_command(ctx, cmd_name)
         module = importlib.import_module(f"bench.cli.{_VERBS[cmd_name][0]}")
         command: click.Command = module.command
         return command
@@ -53,17 +75,25 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in _VERBS:
+        if args and args[0] not in self._lines():
             import difflib
 
-            close = difflib.get_close_matches(args[0], _VERBS, n=1)
+            close = difflib.get_close_matches(args[0], self._lines(), n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise click.UsageError(f"there is no command {args[0]!r}.{hint}", ctx)
+            also = "".join(f" {fault[0].upper()}{fault[1:]}" for fault in faults())
+            raise click.UsageError(f"there is no command {args[0]!r}.{hint}{also}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _VERBS.items()])
+            formatter.write_dl([*self._lines().items()])
+
+    def _lines(self) -> dict[str, str]:
+        """Verb -> its line of help."""
+        plugged = {name: verb.help for name, verb in verbs().items()}
+        return {name: text for name, (_, text) in _VERBS.items()} | {
+            name: text for name, text in plugged.items() if name not in _VERBS
+        }
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.cli import PluggedGroup
 from bench.cli.bars import progress
-from bench.cli.build_rectools import command as build_rectools
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
-from bench.cli.data_write_queries import command as write_queries
 from bench.cli.options import complete_datasets, json_option, source_options, template_option
 from bench.cli.output import console, number, plain_table, print_field, print_json, say, whoever_reads
 from bench.data.dataset import Dataset
@@ -38,15 +37,17 @@ _CHEAP = ("bm25", "tfidf")
 _DATASET = click.argument("dataset", shell_complete=complete_datasets)
 
 
-@click.group("data")
+class _Data(PluggedGroup):
+    below = "data"
+
+
+@click.group("data", cls=_Data)
 def command() -> None:
     """Fetch, inspect, audit, export, add and import datasets."""
 
 
-command.add_command(build_rectools)
 command.add_command(import_tools)
 command.add_command(from_traffic)
-command.add_command(write_queries)
 
 
 @command.command("list")

@@ -6,7 +6,7 @@ import click
 
 from bench.cli.output import print_json
 from bench.errors import UsageError
-from bench.schemas import schema_names, shipped_schema
+from bench.schemas import schema_files, shipped_schema
 from bench.specs.parameters import suggestion
 
 
@@ -14,7 +14,7 @@ from bench.specs.parameters import suggestion
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
     """Print the schema of that name, or list the names."""
-    names = schema_names()
+    names = list(schema_files())
     if name is None:
         for known in names:
             click.echo(known)

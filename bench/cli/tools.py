@@ -10,6 +10,7 @@ import click
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, number, plain_table, print_json
 from bench.errors import UsageError
+from bench.plugins import function
 from bench.storage.paths import results_folder, write_text
 from bench.text import one_line
 
@@ -75,8 +76,7 @@ def command(
     dataset = load_dataset(found.manifest.dataset.spec, bars)
     counts = counted(found, dataset, k, repeat)
     if html is not None:
-        from bench.leaderboard.pages.tools import page_alone
-
+        page_alone = function("tools-page", "no page can be written")
         write_text(html, page_alone(counts, progress=bars))
     if as_json:
         print_json(tools_report(counts, tool=tool, progress=bars).model_dump(mode="json"))

@@ -9,15 +9,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bench.plugins import plugins
+
 FOLDER = Path(__file__).parent
 
 
-def schema_names() -> list[str]:
-    """Names of the shipped schemas, sorted."""
-    return sorted(path.name.removesuffix(".json") for path in FOLDER.glob("*.json"))
+def schema_files() -> dict[str, Path]:
+    """Name -> file of each shipped schema, those of plug-ins among them, sorted."""
+    folders = [FOLDER, *(plugin.folder / "schemas" for plugin in plugins())]
+    files = {path.name.removesuffix(".json"): path for folder in folders for path in folder.glob("*.json")}
+    return dict(sorted(files.items()))
 
 
 def shipped_schema(name: str) -> dict[str, Any]:
     """A shipped schema."""
-    schema: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    schema: dict[str, Any] = json.loads(schema_files()[name].read_text("utf-8"))
     return schema

@@ -13,7 +13,6 @@ from bench.data.card import Card
 from bench.data.parquet import DatasetManifest
 from bench.evaluation.experiment import Experiment
 from bench.evaluation.runfile import RunLine
-from bench.evidence.export import Export
 from bench.evidence.librarysize import LibrarySizes
 from bench.evidence.report import Comparison
 from bench.evidence.tools import ToolsReport
@@ -21,11 +20,10 @@ from bench.gating.baseline import Baseline
 from bench.gating.policy import Policy
 from bench.gating.report import GateReport
 from bench.llm.journal import JournalLine
-from bench.reproduce.report import Reproduction
+from bench.plugins import load, plugins
 from bench.results.manifest import Manifest, Metrics
 from bench.results.store import PER_QUERY_SCHEMA, REPEATED_RUN_SCHEMA, REPEATS_SCHEMA, RUN_SCHEMA
 from bench.schemas import FOLDER
-from bench.submit.submission import Submission
 
 
 def build_schemas() -> dict[str, dict[str, Any]]:
@@ -36,18 +34,16 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "comparison": Comparison,
         "dataset": DatasetManifest,
         "experiment": Experiment,
-        "export": Export,
         "gate-policy": Policy,
         "gate-report": GateReport,
         "library-sizes": LibrarySizes,
         "llm-journal": JournalLine,
         "manifest": Manifest,
         "metrics": Metrics,
-        "reproduction": Reproduction,
         "run-line": RunLine,
-        "submission": Submission,
         "tools-report": ToolsReport,
     }
+    models |= {name: load(model) for plugin in plugins() for name, model in plugin.schemas.items()}
     found = {name: _titled(name, model.model_json_schema()) for name, model in models.items()}
     own = {"run": RUN_SCHEMA, "per_query": PER_QUERY_SCHEMA, "repeats": REPEATS_SCHEMA}
     tables: dict[str, pa.Schema] = {**own, **SCHEMAS}
@@ -80,9 +76,11 @@ def _column(kind: Any) -> dict[str, Any]:
 
 
 def write_schemas() -> None:
-    """Rewrite the shipped files."""
+    """Rewrite the shipped files, those of plug-ins in their folders."""
+    places = {name: plugin.folder / "schemas" for plugin in plugins() for name in plugin.schemas}
     for name, schema in build_schemas().items():
-        (FOLDER / f"{name}.json").write_text(json.dumps(schema, indent=1, sort_keys=True) + "\n", "utf-8")
+        text = json.dumps(schema, indent=1, sort_keys=True) + "\n"
+        (places.get(name, FOLDER) / f"{name}.json").write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.errors import UsageError
-from bench.evidence.export import Export, ExportedMetric
+from bench.leaderboard.exports.schema import Export, ExportedMetric
 from bench.metrics import parse_metric
 
 

@@ -13,14 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from bench.evidence.export import (
-    Export,
-    ExportedBoard,
-    ExportedOverall,
-    ExportedResult,
-    ExportedRow,
-    ExportedStanding,
-)
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, slug_of
 from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.boards.overall import Overall
@@ -29,6 +21,14 @@ from bench.leaderboard.exports.bibtex import methods_bib
 from bench.leaderboard.exports.latex import board_latex
 from bench.leaderboard.exports.results_csv import results_csv
 from bench.leaderboard.exports.results_json import described, results_json
+from bench.leaderboard.exports.schema import (
+    Export,
+    ExportedBoard,
+    ExportedOverall,
+    ExportedResult,
+    ExportedRow,
+    ExportedStanding,
+)
 from bench.protocol import PROTOCOL_VERSION
 from bench.results.costs import money_per_query
 from bench.results.store import Result

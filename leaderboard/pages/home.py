@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
@@ -17,11 +16,10 @@ from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.gates import latest_verdicts
 from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.nomatch import no_match_path
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Content, Page, pages
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
 from bench.protocol import PROTOCOL_VERSION
-from bench.reproduce.outcomes import CLAIM_VERDICTS
 from bench.results.comparing import competes
 from bench.stats.noninferiority import FEWEST_UNITS
 
@@ -70,7 +68,7 @@ def _write(content: Content, writer: Writer) -> None:
             no_match=no_match,
             libraries=[(content.main.get(base), base, libraries_path(base)) for base in sorted(content.drawn)],
             pictures=_pictures(board, names[board]) if path == "index.html" else [],
-            claims=_claims(content),
+            plugged=[page.on_home(content) for page in pages() if page.on_home is not None],
             gates=latest_verdicts(content.gates),
             date=max((item.latest for item in board.boards), default="")[:10],
             cite=_cite(content) if path == "index.html" else "",
@@ -106,12 +104,6 @@ def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Marku
             caption += f". Not measured: {', '.join(unknown)}" if unknown else ""
             found.append((caption, charts.cost_picture(f"{metric} against {what}", points, unit, quality, text)))
     return [(caption, picture(drawn)) for caption, drawn in found if drawn]
-
-
-def _claims(content: Content) -> list[tuple[str, int]]:
-    """Verdict -> how many claims of the papers have it, as the reproduction page says."""
-    verdicts = Counter(claim.verdict for claim in content.report.claims) if content.report else Counter[str]()
-    return [(verdict, verdicts[verdict]) for verdict in CLAIM_VERDICTS if verdicts[verdict]]
 
 
 def _cite(content: Content) -> str:

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.leaderboard.boards.board import RANKED, Board, Row, family_of, titles
+from markupsafe import Markup
+
+from bench.leaderboard.boards.board import RANKED, Board, Row, titles
 from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.names import name_of
 from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.exports.bibtex import method_bib
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Content, Page, pages
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
-from bench.reproduce.report import CellReport, Reproduction
-from bench.reproduce.wording import cell_row
 from bench.text import label, unique_slug
 
 
 def _write(content: Content, writer: Writer) -> None:
-    published = _published_by_family(content.report)
     rows: dict[str, list[tuple[Board, Row]]] = {}
     for board in content.boards:
         for row in board.rows:
             rows.setdefault(row.family, []).append((board, row))
     for family, own in sorted(rows.items()):
-        writer.put(f"m/{unique_slug(family)}.html", _page(family, own, published.get(family, ())))
+        plugged = [page.on_method(content, family) for page in pages() if page.on_method is not None]
+        writer.put(f"m/{unique_slug(family)}.html", _page(family, own, plugged))
 
 
-def _page(family: str, rows: Sequence[tuple[Board, Row]], published: Sequence[tuple[CellReport, list[str]]]) -> str:
+def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Markup]) -> str:
     boards = list({board.slug: board for board, _ in rows}.values())
     settings: dict[str, list[tuple[Board, Row]]] = {}
     for board, row in rows:
@@ -62,7 +62,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], published: Sequence[tu
         boards=boards,
         ranked=RANKED,
         primary=RANKED[0],
-        published=published,
+        plugged=plugged,
     )
 
 
@@ -70,17 +70,6 @@ def _title(family: str, rows: Sequence[Row]) -> str:
     """The method's display name; a run file that shares its spec's name is not it."""
     found = [name_of(row.result.manifest.method) for row in rows]
     return next((name for name in found if name), str(rows[0].called) if len(rows) == 1 else label(family))
-
-
-def _published_by_family(report: Reproduction | None) -> dict[str, list[tuple[CellReport, list[str]]]]:
-    """Family -> the published cells that were measured by it, with their texts."""
-    found: dict[str, list[tuple[CellReport, list[str]]]] = {}
-    for cell in report.cells if report else ():
-        block = report.blocks[cell.block] if report and 0 <= cell.block < len(report.blocks) else None
-        if block is not None and block.measurement is not None:
-            texts = cell_row(cell, block)
-            found.setdefault(family_of(block.measurement.method), []).append((cell, texts))
-    return found
 
 
 PAGE = Page("method", "m/*.html", _write)

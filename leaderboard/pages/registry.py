@@ -1,7 +1,8 @@
-"""The kinds of pages of the site, found by what this folder holds.
+"""The kinds of pages of the site, found by what this folder and plug-ins hold.
 
-A module of this folder that has a `PAGE` is a kind of page. The build, the navigation and the browser tests take
-their lists from here, so a new page is a module with its template (and a test), and nothing else changes.
+A module of this folder that has a `PAGE` is a kind of page, and so is one that a plug-in names (`bench.plugins`); its
+templates lie in `templates/` beside it. The build, the navigation and the browser tests take their lists from here, so
+a new page is a module with its template (and a test), and nothing else changes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ import pkgutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from markupsafe import Markup
 
 from bench.leaderboard.boards.board import Board, Rejected
 from bench.leaderboard.boards.gates import Gate
@@ -18,7 +24,7 @@ from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.pairs import Pairs
 from bench.leaderboard.boards.rankingset import View, main_boards
 from bench.leaderboard.writer import Writer
-from bench.reproduce.report import Reproduction
+from bench.plugins import plugins
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class Content:
         unranked: why a declared ranking is not shown, a sentence each.
         absent: slugs of boards whose dataset was not at hand: which of its tools are seen is not known.
         rejected: what is not shown, and why.
-        report: of a reproduction, if there is one.
+        files: page's name -> what it has read from the file that the user named for it.
         shown: ids of the results that have a page.
         pairs: board's slug -> its pairs of methods, where they were tested one by one.
         drawn: specs of datasets that have results on libraries of other sizes, sound or not.
@@ -46,7 +52,7 @@ class Content:
     unranked: Sequence[str]
     absent: Collection[str]
     rejected: Sequence[Rejected]
-    report: Reproduction | None
+    files: Mapping[str, Any]
     shown: Collection[str]
     pairs: Mapping[str, Pairs]
     drawn: Collection[str]
@@ -70,6 +76,10 @@ class Page:
         write: writes them; None for pages that are written with their board.
         entry: its text in the navigation; empty for a kind that is reached from others.
         place: where in the navigation its entry is, from left to right.
+        file: of a page that is made of a file which the user names: what that is, as the help of `--NAME` says it.
+        read: reads this file; raises `UsageError`.
+        on_home: what it adds to the first line of the first page, as HTML.
+        on_method: what it adds to the page of a method, as HTML.
     """
 
     name: str
@@ -77,15 +87,24 @@ class Page:
     write: Callable[[Content, Writer], None] | None = None
     entry: str = ""
     place: int = 0
+    file: str = ""
+    read: Callable[[Path], Any] | None = None
+    on_home: Callable[[Content], Markup] | None = None
+    on_method: Callable[[Content, str], Markup] | None = None
+
+
+def page_modules() -> list[ModuleType]:
+    """The modules that have a `PAGE`."""
+    package = importlib.import_module(__name__.rpartition(".")[0])
+    names = [f"{package.__name__}.{item.name}" for item in pkgutil.iter_modules(package.__path__)]
+    names += [name for plugin in plugins() for name in plugin.pages]
+    return [module for name in sorted(names) if hasattr(module := importlib.import_module(name), "PAGE")]
 
 
 @cache
 def pages() -> tuple[Page, ...]:
     """Every kind of page: those of the navigation in its order, then the others by name."""
-    package = importlib.import_module(__name__.rpartition(".")[0])
-    names = sorted(item.name for item in pkgutil.iter_modules(package.__path__))
-    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
-    found = [module.PAGE for module in modules if hasattr(module, "PAGE")]
+    found = [module.PAGE for module in page_modules()]
     return tuple(sorted(found, key=lambda page: (not page.entry, page.place, page.name)))
 
 

@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from bench.leaderboard import numbers
-from bench.leaderboard.pages.registry import navigation
+from bench.leaderboard.pages.registry import navigation, page_modules
 from bench.protocol import PROTOCOL_VERSION
 from bench.results.costs import money_per_query
 from bench.results.manifest import Manifest
@@ -35,7 +35,7 @@ _SHOWN = {
 def environment() -> jinja2.Environment:
     """The templates; everything that they print is escaped, and free of what no page can hold."""
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=jinja2.FileSystemLoader(_folders()),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -70,6 +70,12 @@ def environment() -> jinja2.Environment:
         protocol=PROTOCOL_VERSION,
     )
     return made
+
+
+def _folders() -> list[Path]:
+    """Where templates are: beside the modules of pages."""
+    places = [Path(__file__), *(Path(str(module.__file__)) for module in page_modules())]
+    return list(dict.fromkeys(place.parent / "templates" for place in places))
 
 
 def render(template: str, root: str, here: str = "", **context: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from bench.graph.edges import Edges
+from bench.methods.tgr.edges import Edges
 
 Direction = Literal["symmetric", "prerequisite", "dependent"]
 

@@ -15,9 +15,9 @@ from pydantic import Field, ValidationError
 
 from bench.data.tables import Tool
 from bench.errors import UnavailableError, UsageError
-from bench.graph.edges import LABELS, NEITHER, Edges
 from bench.methods.tgr.candidates import NEAREST, Pairs, Within, candidate_pairs
 from bench.methods.tgr.documents import document
+from bench.methods.tgr.edges import LABELS, NEITHER, Edges
 from bench.models.classifiers import SequenceModel
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.progress import QUIET, Progress

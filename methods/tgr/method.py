@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.errors import UsageError
-from bench.graph.edges import connected_share
 from bench.methods.tgr.candidates import NEAREST, Within
 from bench.methods.tgr.convolution import Direction, propagation
+from bench.methods.tgr.edges import connected_share
 from bench.methods.tgr.sources import GraphSource
 from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking, ScoringMethod
 from bench.protocol.explanation import Case, Explanation

@@ -22,7 +22,7 @@ import numpy as np
 
 from bench.data.parents import families, parent_of
 from bench.data.tables import Tool
-from bench.graph.edges import Edges
+from bench.methods.tgr.edges import Edges
 
 #: Last words of names that represent handles.
 _HANDLES = frozenset(

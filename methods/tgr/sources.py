@@ -8,9 +8,9 @@ from pathlib import Path
 
 from bench.data.edges import read_edges
 from bench.errors import UsageError
-from bench.graph.edges import Edges, coded
 from bench.methods.tgr.candidates import NEAREST, Within
 from bench.methods.tgr.discriminator import Discriminator
+from bench.methods.tgr.edges import Edges, coded
 from bench.methods.tgr.rules import rule_edges
 from bench.progress import QUIET, Progress
 from bench.protocol import Library

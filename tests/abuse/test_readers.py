@@ -44,14 +44,14 @@ from bench.evaluation.experiment import read_experiment
 from bench.evaluation.runfile import parse_run
 from bench.gating.baseline import read_baseline
 from bench.gating.policy import read_policy
+from bench.lab.reproduce.page import read_reproduction
+from bench.lab.reproduce.wording import cell_row, claim_state, printed_state
 from bench.leaderboard.boards.board import make_board, read_results
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set
-from bench.leaderboard.pages.reproduction import read_reproduction
 from bench.llm.journal import Journal, JournalLine, JournalMessage, JournalRequest
 from bench.models.trainingcard import read_card
 from bench.registry import build_method, load_dataset
 from bench.remote.servers import servers_in
-from bench.reproduce.wording import cell_row, claim_state, printed_state
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN
 from bench.specs.spec import parse

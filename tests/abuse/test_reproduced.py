@@ -24,6 +24,8 @@ from bench.__main__ import run
 from bench.cli.output import print_json
 from bench.data.edges import read_edges
 from bench.errors import BenchError, DataError, ResultError, UsageError
+from bench.lab.training.generated import read_functions
+from bench.leaderboard.submit.code import source_files
 from bench.models.files import model_folder
 from bench.registry import build_method
 from bench.registry import methods as building
@@ -33,8 +35,6 @@ from bench.specs.parameters import check_parameters
 from bench.specs.spec import parse
 from bench.storage.paths import read_regular
 from bench.storage.records import toml_table
-from bench.submit.code import source_files
-from bench.training.generated import read_functions
 
 Bench = Callable[..., Any]
 ROOT = Path(__file__).resolve().parents[2]

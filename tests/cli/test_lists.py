@@ -9,13 +9,9 @@ from typing import Any
 import pytest
 from kit.results import older
 
-from bench.errors import UsageError
 from bench.metrics import DEFAULT_METRICS, measures, parse_metric
-from bench.models.trainingcard import Kind
 from bench.protocol import Context, OracleMethod
 from bench.registry import build_method, method_names
-from bench.session import current_session
-from bench.training.train import KINDS, trainer_class
 
 Bench = Callable[..., Any]
 
@@ -128,31 +124,3 @@ def test_a_result_that_cannot_be_read_is_told_beside_the_others(bench: Bench) ->
     assert good["manifest"]["result_id"] in said.out
     assert said.err.startswith(f"unreadable: cannot read {broken['folder']}/metrics.json")
     assert len(bench("list", "results", "--json").json["unreadable"]) == 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_settings_of_a_training_are_listed(bench: Bench, kind: Kind) -> None:
-    found = bench("train", kind, "--settings", "--json").json
-    fields = trainer_class(kind).Parameters.model_fields
-    assert list(found) == list(fields)
-    assert all(row["description"] for row in found.values())
-    assert found["epochs"]["default"] == fields["epochs"].default
-    if kind == "generator":
-        assert found["retriever"]["default"] == "dense"
-    assert all(f" {name} " in bench("train", kind, "--settings").out for name in ("epochs", "seed"))
-
-
-def test_the_mirror_of_a_training_holds_for_all_the_datasets_it_reads(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("BENCH_MIRROR", "")
-    seen: list[Path | None] = []
-
-    def read(*arguments: object, **more: object) -> None:
-        seen.append(current_session().mirror)
-        raise UsageError("this is enough.")
-
-    monkeypatch.setattr("bench.cli.train.train_model", read)
-    for options, mirror in (((), None), (("--mirror", tmp_path), tmp_path)):
-        bench("train", "discriminator", "-d", "starter", "--out", "model", *options, code=2)
-        assert seen.pop() == mirror

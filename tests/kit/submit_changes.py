@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench.submit.check import CheckedSubmission
+from bench.leaderboard.submit.check import CheckedSubmission
 
 
 def reasons(verdict: CheckedSubmission, outcome: str = "refused") -> str:

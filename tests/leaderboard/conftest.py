@@ -184,7 +184,7 @@ def full_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
         for name, blessed in (("search", other), ("older", new)):
             assert command(["bless", str(blessed), "--out", str(baselines / f"{name}.json"), "--by", "a person"]) == 0
         (baselines / "gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
-        return {"reproduction": report, "baselines": baselines}
+        return {"files": {"reproduction": report}, "baselines": baselines}
 
     built = site_of("full-site", prepare)
     assert [item.where for item in built.made.rejected] == ["starter/random-000000000000"]

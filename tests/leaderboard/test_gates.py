@@ -171,7 +171,7 @@ def test_what_cannot_be_judged_is_told_and_not_passed(
     assert found["e" * 12].verdict == "not comparable"
     assert "content" in found["e" * 12].report.reasons[0]
     shown = {result.manifest.result_id for result in results}
-    content = Content([], [], [], [], [], [], None, shown, {}, [], {}, [gate])
+    content = Content([], [], [], [], [], [], {}, shown, {}, [], {}, [gate])
     page = written(tmp_path / "site", lambda writer: gates_page._write(content, writer))("gates.html")
     assert {"pass", "not comparable"} <= set(page.texts)
 

@@ -83,7 +83,7 @@ def hostile_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
         edit(kept[1], facts={"note": "x" * 7_000_000}, warnings=["y" * 7_000_000])
         report = results.with_name("reproduction.json")
         report.write_text(json.dumps(_report(manifest(bm25)["environment"])))
-        return {"reproduction": report}
+        return {"files": {"reproduction": report}}
 
     return site_of("hostile-site", prepare, quick=True)
 

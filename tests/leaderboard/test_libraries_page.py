@@ -86,7 +86,7 @@ def page(tmp_path: Path) -> Callable[[str], Page]:
         groups, _ = read_results(results_folder())
         boards = [assembled(own, {item.manifest.result_id: None for item in own}, {}) for own in groups]
         drawn = libraries.bases({board.spec for board in boards})
-        content = Content(boards, [], [], [], [], [], None, set(), {}, drawn, {}, [])
+        content = Content(boards, [], [], [], [], [], {}, set(), {}, drawn, {}, [])
         writer = Writer(tmp_path / "pages")
         for module in (libraries_page, datasets_page):
             module._write(content, writer)

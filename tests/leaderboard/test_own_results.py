@@ -11,8 +11,8 @@ from kit.datasets import loaded
 
 from bench.evaluation.experiment import read_experiment
 from bench.leaderboard.site import build_site
+from bench.leaderboard.submit.check_path import check_folder
 from bench.results.store import RUN, Result, find_results
-from bench.submit.check_path import check_folder
 
 FOLDER = Path(__file__).resolve().parents[2] / "board"
 RESULTS = FOLDER / "results"
@@ -82,7 +82,7 @@ def test_what_is_kept_names_no_place_on_the_machine_that_made_it() -> None:
 def test_the_site_of_the_kept_results_shows_all_of_them(
     mirror: Path, kept: list[Result], tmp_path: Path, quick: None
 ) -> None:
-    built = build_site(RESULTS, tmp_path / "site", FOLDER / "reproduction.json", jobs=1)
+    built = build_site(RESULTS, tmp_path / "site", {"reproduction": FOLDER / "reproduction.json"}, jobs=1)
     assert not built.rejected
     assert built.results == len(
         {(i.manifest.dataset.spec, i.manifest.method.spec, i.manifest.dataset.limit) for i in kept}

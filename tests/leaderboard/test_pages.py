@@ -367,7 +367,7 @@ def test_a_report_that_took_queries_as_independent_says_so(
     report: dict[str, Any] = {"tables": [], "cells": [], "blocks": [], "claims": [], "seconds": 1.0}
     path = tmp_path / "reproduction.json"
     path.write_text(json.dumps(report | {"protocol": protocol, "environment": environment}), "utf-8")
-    said = " ".join(build(reproduction=path).page("reproduction.html").texts)
+    said = " ".join(build(files={"reproduction": path}).page("reproduction.html").texts)
     assert ("took queries as independent" in said) == told
 
 

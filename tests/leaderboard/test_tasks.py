@@ -46,7 +46,8 @@ def site(once: Once) -> Path:
         for name in DATASETS:
             shutil.copytree(BOARD / "results" / name, folder / "results" / name, ignore=_fewer)
         report = BOARD / "reproduction.json"
-        assert not build_site(folder / "results", folder / "site", report, downloads=False, jobs=1).rejected
+        files = {"reproduction": report}
+        assert not build_site(folder / "results", folder / "site", files, downloads=False, jobs=1).rejected
 
     return once("tasks", make) / "site"
 

@@ -24,7 +24,6 @@ from bench.protocol.parts import is_oracle, needs_history, needs_llm, revisions
 from bench.registry import build_method
 from bench.session import session
 from bench.specs.parameters import ParameterSet
-from bench.training.decoder import small_decoder
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -260,6 +259,7 @@ def test_a_prompt_holds_the_utterance_whatever_is_in_it(prompt: Prompt) -> None:
 def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained model with a loose tongue."""
     folder = tmp_path_factory.mktemp("decoder")
+    small_decoder = pytest.importorskip("bench.lab.training.decoder").small_decoder
     made = small_decoder(list(VECTORS), hidden=32, layers=2, heads=2, vocabulary=300, context=64, seed=3)
     for parameter in made.network.parameters():
         parameter.data *= 3

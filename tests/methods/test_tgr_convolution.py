@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bench.graph.edges import connected_share
 from bench.methods.tgr.convolution import Direction, propagation
+from bench.methods.tgr.edges import connected_share
 
 DIRECTIONS: tuple[Direction, ...] = ("symmetric", "prerequisite", "dependent")
 checked = settings(deadline=None, derandomize=True, max_examples=60)

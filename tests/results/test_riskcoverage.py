@@ -14,7 +14,6 @@ from kit.results import rehash
 
 import bench
 from bench.data.dataset import Dataset
-from bench.leaderboard.pages import result as page
 from bench.results.riskcoverage import RiskCoverage, risk_coverage
 from bench.results.store import Result
 
@@ -96,6 +95,7 @@ def test_there_is_none_without_scores_without_both_kinds_of_queries_or_without_t
 
 
 def test_scores_that_are_texts_cost_a_page_its_curve_and_nothing_else(data: Dataset, tmp_path: Path) -> None:
+    page = pytest.importorskip("bench.leaderboard.pages.result")
     _, stored = curve({"q1": {"a": 9.0}, "q3": {"a": 1.0}}, data, tmp_path)
     risk = page._risk(stored)
     assert risk is not None

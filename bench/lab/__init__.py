@@ -1,0 +1,1 @@
+"""The laboratory: training, the papers' tables, writing queries, building datasets, drawing graphs."""

@@ -1,0 +1,1 @@
+"""Datasets that a language model builds."""

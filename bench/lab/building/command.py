@@ -1,0 +1,154 @@
+"""`bench data build-rectools`: build a dataset with a language model, as RecTools was built."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import complete_datasets, json_option, source_options
+from bench.cli.output import console, plain_table, print_json
+from bench.errors import UsageError
+from bench.storage.paths import storage_errors
+
+if TYPE_CHECKING:
+    from bench.data.card import Card
+    from bench.data.tables import NamedTemplate, Tool
+
+_LARGEST = 50
+#: The text of a tool where the library does not say: RecTools' own.
+_TEMPLATE: NamedTemplate = "name_description"
+
+
+def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
+    """Read `1-10`, `2`, or `1,2,5-8`."""
+    found: set[int] = set()
+    for part in value.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,4})(?:-([0-9]{1,4}))?\s*", part)
+        if match is None:
+            raise click.BadParameter(f"{value!r} is not a list of sizes; give one such as 1-10 or 1,2,5-8.", ctx, param)
+        start, end = int(match[1]), int(match[2] or match[1])
+        if not 1 <= start <= end <= _LARGEST:
+            raise click.BadParameter(f"{part!r} is not between 1 and {_LARGEST}.", ctx, param)
+        found.update(range(start, end + 1))
+    return tuple(sorted(found))
+
+
+@click.command("build-rectools")
+@click.argument("library", shell_complete=complete_datasets)
+@click.option("--llm", "model", required=True, help="Language model that writes and judges the requests.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
+@click.option(
+    "--sizes", callback=_sizes, default="1-10", show_default=True, help="Bundle sizes, such as 1-10 or 1,2,5-8."
+)
+@click.option("--bundles", type=click.IntRange(1), default=20, show_default=True, help="Bundles per size.")
+@click.option("--requests", type=click.IntRange(1), default=5, show_default=True, help="Requests per bundle.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of bundles and splits.")
+@click.option(
+    "--split",
+    type=click.Choice(["bundle-disjoint", "random"]),
+    default="bundle-disjoint",
+    show_default=True,
+    help="Whether a bundle may occur in both train and test.",
+)
+@click.option(
+    "--test-share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.2,
+    show_default=True,
+    help="Proportion of requests in the test split.",
+)
+@click.option(
+    "--spend-limit",
+    type=click.FloatRange(0),
+    default=None,
+    help="Spending limit over all journalled calls; requires BENCH_LLM_PRICE [default: $BENCH_LLM_LIMIT].",
+)
+@source_options
+@json_option
+def command(
+    library: str,
+    model: str,
+    out: Path,
+    sizes: tuple[int, ...],
+    bundles: int,
+    requests: int,
+    seed: int,
+    split: str,
+    test_share: float,
+    spend_limit: float | None,
+    as_json: bool,
+) -> None:
+    """Build a dataset from the tools of LIBRARY with a language model, as RecTools was built.
+
+    LIBRARY is a dataset or a corpus.jsonl in BEIR format. The model writes requests for randomly sampled bundles. A
+    request is kept only if the full bundle solves it and removing one tool breaks it. Every reply is journalled, so the
+    same command resumes an interrupted build. Register the result with `bench data add`.
+    """
+    if model == "rules":
+        raise UsageError("rules cannot write requests: name a language model, as in --llm gpt-4o-mini.")
+    with storage_errors(str(out)):
+        if out.is_dir() and any(out.iterdir()):
+            raise UsageError(f"the folder {out} is not empty; name a new one.")
+
+    from bench.data.beir import export_beir
+    from bench.data.derive import SplitOptions
+    from bench.lab.building.rectools import DROPPED, BuildSettings, build_dataset
+    from bench.llm.client import LanguageModel
+    from bench.llm.settings import chat_settings
+    from bench.storage.locks import replaced_folder
+
+    bars = progress()
+    tools, card = _library(library)
+    writer = LanguageModel(model, settings=chat_settings(limit=spend_limit), progress=bars)
+    options = SplitOptions.model_validate({"split": split, "seed": seed, "test_share": test_share})
+    made, built = build_dataset(tools, card, BuildSettings(sizes, bundles, requests, seed), options, writer, bars)
+    with replaced_folder(Path(os.path.abspath(out))) as fresh:
+        export_beir(made, fresh, made.card.template)
+    usage = writer.usage
+    if as_json:
+        spent = {"calls": usage.calls, "from_journal": usage.from_journal, "cost": usage.cost}
+        sums = {"asked": built.asked, "kept": len(built.queries), "dropped": built.dropped}
+        print_json({"folder": str(out), **sums, **spent, "known_issues": made.card.known_issues})
+        return
+    table = plain_table("requests", "", right=(1,))
+    table.add_row("asked for", str(built.asked))
+    for reason, text in DROPPED.items():
+        table.add_row(f"dropped: {text}", str(built.dropped[reason]))
+    table.add_row("kept", str(len(built.queries)))
+    console().print(table)
+    paid = "" if usage.cost is None else f", cost {usage.cost:.4f}"
+    click.echo(f"{usage.calls} calls, {usage.from_journal} replies from the journal{paid}")
+    click.echo(f"written to {out}; next: bench data add NAME --from {out}")
+
+
+def _library(library: str) -> tuple[list[Tool], Card]:
+    """The tools, and the card of what will be made of them."""
+    from bench.data.beir import CORPUS, read_corpus
+    from bench.data.card import Card
+    from bench.registry import load_dataset
+
+    path = Path(library).expanduser()
+    with storage_errors(library):
+        corpus = next((place for place in (path, path / CORPUS) if place.is_file()), None)
+    summary = "Requests written by a language model for bundles of tools drawn at random."
+    if corpus is not None:
+        title = f"Requests for {path.name}"
+        card = Card(
+            id="built", title=title, summary=summary, licence="not stated", redistribution=False, template=_TEMPLATE
+        )
+        return read_corpus(corpus), card
+    loaded = load_dataset(library, progress())
+    card = Card(
+        id="built",
+        title=f"Requests for the tools of {loaded.card.title}",
+        summary=summary,
+        licence=loaded.card.licence,
+        redistribution=loaded.card.redistribution,
+        template=loaded.card.template,
+    )
+    return list(loaded.tools), card

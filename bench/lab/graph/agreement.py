@@ -1,0 +1,133 @@
+"""Graph statistics, and agreement with annotated edges (TGR Tables 3 and 4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.tables import Tool
+from bench.methods.tgr.edges import LABELS, NEITHER, Edges, connected_share
+
+#: Pairs without a dependency in the paper's test of its discriminator.
+_NEITHER_PAIRS = 500
+
+
+class PairClassifier(Protocol):
+    """Says what holds of pairs of tools, as TGR's discriminator does."""
+
+    def probabilities(self, tools: Sequence[Tool], pairs: Edges) -> NDArray[np.float64]:
+        """(pairs, 3) probabilities of `LABELS`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Edges found, held against annotated ones; an edge is right in its direction only.
+
+    Attributes:
+        found, annotated, right: numbers of edges.
+    """
+
+    found: int
+    annotated: int
+    right: int
+
+    @property
+    def precision(self) -> float:
+        """Share of the found edges that are annotated; 0 where none is found."""
+        return self.right / self.found if self.found else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the annotated edges that are found."""
+        return self.right / self.annotated if self.annotated else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Their harmonic mean."""
+        return 2 * self.right / (self.found + self.annotated) if self.found + self.annotated else 0.0
+
+
+def agreement(found: Edges, annotated: Edges) -> Agreement:
+    """Hold found edges against annotated ones."""
+    ours, theirs = ({(int(a), int(b)) for a, b in edges} for edges in (found, annotated))
+    return Agreement(len(ours), len(theirs), len(ours & theirs))
+
+
+def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share (Wilson 1927); (0, 1) where nothing was counted."""
+    if not of:
+        return 0.0, 1.0
+    from scipy.stats import binomtest  # takes half a second, and only one verb wants it
+
+    interval = binomtest(right, of).proportion_ci(level, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def macro_scores(labels: NDArray[np.int64], found: NDArray[np.int64]) -> tuple[float, float, float]:
+    """Precision, recall and F1, each the mean over categories; a category that is nowhere is left out."""
+    rows = []
+    for category in np.union1d(labels, found):
+        right = np.count_nonzero((labels == category) & (found == category))
+        true, taken = np.count_nonzero(labels == category), np.count_nonzero(found == category)
+        rows.append((right / taken if taken else 0.0, right / true if true else 0.0, 2 * right / (true + taken)))
+    precision, recall, f1 = np.mean(rows, axis=0).tolist()
+    return precision, recall, f1
+
+
+def three_way(
+    discriminator: PairClassifier, tools: Sequence[Tool], annotated: Edges, seed: int = 0
+) -> dict[str, float]:
+    """The discriminator tested as the paper tests it (Table 3): each annotated edge in both orders, and drawn others.
+
+    The category of a pair is the most probable one; no threshold, no candidates.
+
+    Returns:
+        precision, recall and f1, means over the three categories; `edges` and `others`: how many pairs of each kind.
+    """
+    edges = {(int(a), int(b)) for a, b in annotated}
+    codes = len(tools)
+    random = np.random.default_rng(seed)
+    others: dict[tuple[int, int], None] = {}
+    free = codes * (codes - 1) // 2 - len({(min(pair), max(pair)) for pair in edges})
+    while len(others) < min(_NEITHER_PAIRS, free):
+        a, b = random.integers(0, codes, size=2).tolist()
+        if a != b and not {(a, b), (b, a)} & (edges | others.keys()):
+            others[a, b] = None
+    pairs = np.array([*sorted(edges), *[(b, a) for a, b in sorted(edges)], *others], dtype=np.int32).reshape(-1, 2)
+    labels = np.repeat([0, len(LABELS) - 1, NEITHER], [len(edges), len(edges), len(others)])
+    precision, recall, f1 = macro_scores(labels, discriminator.probabilities(tools, pairs).argmax(axis=1))
+    return {"precision": precision, "recall": recall, "f1": f1, "edges": 2 * len(edges), "others": len(others)}
+
+
+@dataclass(frozen=True)
+class Density:
+    """One category of a library: its tools, how many have an edge, and the edges between them."""
+
+    category: str
+    tools: int
+    connected: int
+    edges: int
+
+    @property
+    def share(self) -> float:
+        """Share of the tools that have an edge."""
+        return self.connected / self.tools
+
+
+def densities(tools: Sequence[Tool], edges: Edges) -> list[Density]:
+    """Each category's density, the densest first. An edge from one category to another connects both its tools."""
+    touched = set(np.unique(edges).tolist())
+    sizes = Counter(tool.category for tool in tools)
+    connected = Counter(tool.category for code, tool in enumerate(tools) if code in touched)
+    inside = Counter(tools[a].category for a, b in edges.tolist() if tools[a].category == tools[b].category)
+    found = [Density(name, size, connected[name], inside[name]) for name, size in sizes.items()]
+    return sorted(found, key=lambda density: (-density.share, density.category))
+
+
+__all__ = ["Agreement", "Density", "agreement", "connected_share", "densities", "macro_scores", "three_way", "wilson"]

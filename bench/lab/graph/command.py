@@ -1,0 +1,173 @@
+"""`bench graph`: show, evaluate and draw a dataset's dependency graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from bench.cli.bars import progress
+from bench.cli.options import complete_datasets, json_option, source_options
+from bench.cli.output import console, number, plain_table, print_json
+from bench.data.dataset import Dataset
+from bench.data.edges import COLUMNS
+from bench.lab.graph.agreement import Agreement, agreement, densities, three_way, wilson
+from bench.lab.graph.drawing import draw
+from bench.methods.tgr.candidates import NEAREST, Within
+from bench.methods.tgr.edges import Edges, connected_share
+from bench.methods.tgr.sources import GRAPHS, GraphSource
+from bench.models.trainingcard import read_card, tool_digest
+from bench.protocol import Library
+from bench.registry import load_dataset
+from bench.storage.paths import write_text
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command("graph")
+@click.argument("dataset", shell_complete=complete_datasets)
+@click.option(
+    "--graph", default="rules", show_default=True, help=f"One of {', '.join(GRAPHS)}, or a TSV file of edges."
+)
+@click.option("--discriminator", default="", help="Classifier folder, for --graph discriminator.")
+@click.option(
+    "--nearest",
+    type=click.IntRange(min=0),
+    default=NEAREST,
+    show_default=True,
+    help="Nearest tools by text to propose as candidate pairs.",
+)
+@click.option(
+    "--within",
+    type=click.Choice(["library", "category"]),
+    default="library",
+    show_default=True,
+    help="Scope in which the classifier looks for edges.",
+)
+@click.option("--by-category", is_flag=True, help="Show the graph density of each category.")
+@click.option("--svg", type=FILE, help="Write an SVG drawing of the graph to this file.")
+@click.option("--out", type=FILE, help="Write the edges to this file, to be read by `--graph FILE`.")
+@source_options
+@json_option
+def command(
+    dataset: str,
+    graph: str,
+    discriminator: str,
+    nearest: int,
+    within: Within,
+    by_category: bool,
+    svg: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Show the dependency graph of a DATASET's tools.
+
+    If the dataset has annotated edges, the graph is evaluated against them. A discriminator is also evaluated on its
+    own, as in the TGR paper.
+    """
+    bars = progress()
+    loaded = load_dataset(dataset, bars)
+    library = Library.of(loaded, loaded.card.template)
+    source = GraphSource(graph, discriminator=discriminator, nearest=nearest, within=within, progress=bars)
+    source.check(library)
+    edges = source.edges(library)
+    if out is not None:
+        write_text(out, edges_text(loaded, edges))
+    compared = library.edges if len(library.edges) and graph != "manual" else None
+    if svg is not None:
+        write_text(svg, draw(loaded.tools, edges, f"{loaded.spec}: {Path(graph).name} graph", compared))
+    found = _report(loaded, source, edges, compared)
+    if as_json:
+        found["categories"] = [
+            {"category": row.category, "tools": row.tools, "connected": row.connected, "edges": row.edges}
+            for row in densities(loaded.tools, edges)
+        ]
+        print_json(found)
+        return
+    _print(loaded, graph, found, compared is not None)
+    if by_category:
+        table = plain_table("category", "tools", "connected", "share", "edges inside", right=(1, 2, 3, 4))
+        for row in densities(loaded.tools, edges):
+            table.add_row(
+                row.category or "no category", str(row.tools), str(row.connected), number(row.share), str(row.edges)
+            )
+        console().print(table)
+    for path in (svg, out):
+        if path is not None:
+            click.echo(f"written to {path}")
+
+
+def edges_text(dataset: Dataset, edges: Edges) -> str:
+    """The edge list that `read_edges` reads; annotated edges keep their reason."""
+    reasons = {(edge.dependent, edge.prerequisite): edge.reason for edge in dataset.edges}
+    rows = ["\t".join(COLUMNS[:3])]
+    for dependent, prerequisite in edges.tolist():
+        pair = (dataset.tools[dependent].tool_id, dataset.tools[prerequisite].tool_id)
+        rows.append("\t".join((*pair, reasons.get(pair, "result"))))
+    return "\n".join(rows) + "\n"
+
+
+def _report(dataset: Dataset, source: GraphSource, edges: Edges, annotated: Edges | None) -> dict[str, Any]:
+    tools = len(dataset.tools)
+    found: dict[str, Any] = {
+        "dataset": dataset.spec,
+        "graph": source.graph,
+        "tools": tools,
+        "edges": len(edges),
+        "connected": len(np.unique(edges)),
+        "connected_share": connected_share(edges, tools),
+    }
+    if source.graph == "discriminator":
+        pairs = source.classifier.candidates(dataset.tools, source.nearest, source.within)
+        found["pairs_classified"] = len(pairs)
+        found["pairs"] = tools * (tools - 1) // 2
+        found["threshold"] = source.classifier.settings.threshold
+        card = read_card(Path(source.discriminator).expanduser())
+        learnt = set() if card is None else set(card.tools)
+        # Scores against edges that it learnt from say nothing of other libraries.
+        found["tools_learnt_from"] = sum(tool_digest(tool) in learnt for tool in dataset.tools)
+        if annotated is not None:
+            found["three_way"] = three_way(source.classifier, dataset.tools, annotated)
+    if annotated is not None:
+        agreed = agreement(edges, annotated)
+        found["agreement"] = {**vars(agreed), "precision": agreed.precision, "recall": agreed.recall, "f1": agreed.f1}
+    return found
+
+
+def _print(dataset: Dataset, graph: str, found: dict[str, Any], annotated: bool) -> None:
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(f"{dataset.spec}, graph={graph}", style="bold"))
+    share = number(found["connected_share"])
+    out.print(f"{found['edges']} edges; {found['connected']} of {found['tools']} tools have one (share {share})")
+    if "pairs_classified" in found:
+        part = found["pairs_classified"] / found["pairs"]
+        out.print(
+            f"{found['pairs_classified']} of {found['pairs']} pairs classified ({part:.1%}); "
+            f"an edge from probability {number(found['threshold'])} on"
+        )
+    if found.get("tools_learnt_from"):
+        count = f"{found['tools_learnt_from']} of these {found['tools']} tools"
+        out.print(Text(f"note: the discriminator learnt from {count}", style="yellow"))
+    if not annotated:
+        return
+    agreed = Agreement(*(found["agreement"][key] for key in ("found", "annotated", "right")))
+    table = plain_table("against annotated edges", "precision", "recall", "F1", right=(1, 2, 3))
+    low, high = wilson(agreed.right, agreed.found)
+    bottom, top = wilson(agreed.right, agreed.annotated)
+    table.add_row(
+        f"{agreed.right} right of {agreed.found} found and {agreed.annotated} annotated",
+        f"{number(agreed.precision)} ({low:.2f} to {high:.2f})",
+        f"{number(agreed.recall)} ({bottom:.2f} to {top:.2f})",
+        number(agreed.f1),
+    )
+    if "three_way" in found:
+        way = found["three_way"]
+        table.add_row(
+            f"means over the three categories: {way['edges']} pairs with an edge, {way['others']} without",
+            *(number(way[key]) for key in ("precision", "recall", "f1")),
+        )
+    out.print(table)

@@ -1,0 +1,148 @@
+"""Trained models that recipes need: how each is trained, and where it is stored."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from bench.errors import DataError, UsageError
+from bench.lab.training.train import trainer_class
+from bench.models.trainingcard import Kind, TrainingCard, read_card
+from bench.specs.parameters import check_parameters, suggestion
+from bench.specs.spec import Spec, format_value
+from bench.storage.paths import data_folder
+from bench.storage.records import Record, toml_table, validated
+
+FILE = Path(__file__).parent / "artefacts.toml"
+_REFERENCE = re.compile(r"\$([a-z0-9][a-z0-9-]*)")
+#: With what is before it in the same word, as in `local:$NAME`: the two are one value.
+_VALUE = re.compile(r"([\w.:/-]*)\$([a-z0-9][a-z0-9-]*)")
+
+
+class Artefact(Record):
+    """A model that `bench train` makes.
+
+    Attributes:
+        kind, dataset, base, settings: the arguments of `bench train`; `$NAME` in a text is another artefact.
+        summary: what it is.
+    """
+
+    kind: Kind
+    dataset: str
+    base: str | None = None
+    settings: dict[str, str | int | float | bool] = {}
+    summary: str
+
+    def needs(self) -> list[str]:
+        """Names of the artefacts it is made from."""
+        texts = [self.base or "", *(value for value in self.settings.values() if isinstance(value, str))]
+        return [name for text in texts for name in _REFERENCE.findall(text)]
+
+
+@cache
+def artefacts() -> dict[str, Artefact]:
+    """Every artefact by name, in the order of the file."""
+    return read_artefacts(FILE)
+
+
+def read_artefacts(path: Path) -> dict[str, Artefact]:
+    """Artefacts out of a TOML file; raises `DataError`."""
+    tables = toml_table(path, "the artefacts", DataError)
+    found = {
+        name: validated(Artefact, table, f"the artefact {name} in {path}", DataError) for name, table in tables.items()
+    }
+    known: set[str] = set()
+    for name, artefact in found.items():
+        if missing := [needed for needed in artefact.needs() if needed not in known]:
+            raise DataError(f"{path}: {name} is made from {missing[0]}, which must come first.")
+        known.add(name)
+    return found
+
+
+def artefact(name: str) -> Artefact:
+    """The artefact of that name; raises `UsageError` with the nearest one."""
+    known = artefacts()
+    if name not in known:
+        raise UsageError(f"there is no artefact {name!r}{suggestion(name, known)}; there are {', '.join(known)}.")
+    return known[name]
+
+
+def folder_of(name: str) -> Path:
+    """Where an artefact is kept."""
+    return data_folder() / "models" / name
+
+
+def is_there(name: str) -> bool:
+    """Whether an artefact has been made; raises `DataError` if its card cannot be read, or is of another model."""
+    card = read_card(folder_of(name))
+    if card is None:
+        return False
+    if wrong := _differences(artefact(name), card):
+        raise DataError(
+            f"{folder_of(name)} contains a model other than {name}: {'; '.join(wrong)}. Move it away; "
+            "then bench reproduce train trains the right one."
+        )
+    return True
+
+
+def _differences(wanted: Artefact, card: TrainingCard) -> list[str]:
+    """How a card differs from what an artefact is, where that changes the model.
+
+    An artefact that it was made from may have been elsewhere at the time, so a reference is not compared. A setting
+    that is younger than the card had its default then: new settings leave trainings as they were.
+    """
+    if card.kind != wanted.kind:
+        return [f"it is a {card.kind} and not a {wanted.kind}"]
+    trainer = trainer_class(wanted.kind)
+    settings = check_parameters(trainer.Parameters, Spec(wanted.kind, tuple(wanted.settings.items())), "training")
+    pairs: list[tuple[str, object, object]] = [
+        ("dataset", wanted.dataset, card.dataset),
+        ("base", wanted.base or trainer.default_base, card.base),
+        *(
+            (name, value, card.settings.get(name, trainer.Parameters.model_fields[name].default))
+            for name, value in settings.model_dump(mode="json").items()
+        ),
+    ]
+    return [
+        f"{name} is {found!r} and not {value!r}"
+        for name, value, found in pairs
+        if value != found and name != "checkpoint_every" and not _REFERENCE.search(str(value))
+    ]
+
+
+def with_needed(names: list[str]) -> list[str]:
+    """These artefacts and all that they are made from, in the order in which to make them."""
+    wanted = set(names)
+    for name in reversed(artefacts()):
+        if name in wanted:
+            wanted.update(artefact(name).needs())
+    return [name for name in artefacts() if name in wanted]
+
+
+def command(name: str) -> list[str]:
+    """The words of the command that makes an artefact, after `bench`."""
+    chosen = artefact(name)
+    words = ["train", chosen.kind, "--dataset", chosen.dataset, "--out", str(folder_of(name))]
+    if chosen.base is not None:
+        words += ["--base", _plain(chosen.base)]
+    for key, value in chosen.settings.items():
+        words += ["--set", f"{key}={_plain(value) if isinstance(value, str) else format_value(value)}"]
+    return words
+
+
+def _plain(text: str) -> str:
+    return _REFERENCE.sub(lambda found: str(folder_of(found[1])), text)
+
+
+def named_in(spec: str) -> list[str]:
+    """Names of the artefacts that a spec's text names, each once; raises `UsageError` for one that is not known."""
+    names = list(dict.fromkeys(_REFERENCE.findall(spec)))
+    for name in names:
+        artefact(name)
+    return names
+
+
+def resolved(spec: str) -> str:
+    """A spec's text with every `$NAME` replaced by its folder, quoted as a spec wants it."""
+    return _VALUE.sub(lambda found: format_value(f"{found[1]}{folder_of(found[2])}"), spec)

@@ -1,0 +1,69 @@
+"""Testing the papers' claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bench.lab.reproduce.claims import Claim, ClaimTest, check_printed
+from bench.lab.reproduce.measuring import compared, comparison_of, decided, lacking_of, measurement_of
+from bench.lab.reproduce.report import ClaimReport, ClaimTestReport, Comparison
+from bench.lab.reproduce.runs import MethodRuns
+from bench.lab.reproduce.verdicts import judge_claim
+from bench.metrics import parse_metric
+from bench.stats.multiple import holm
+
+
+def judged_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> ClaimReport:
+    """Run a claim's tests, correct their comparisons as one family, and judge it.
+
+    Args:
+        claim: the claim.
+        runs: runs what the tests ask.
+        advance: called after each test.
+    """
+    tests = []
+    for test in claim.tests:
+        tests.append(_run(test, runs))
+        advance()
+    p = [comparison.p for test in tests for comparison in test.comparisons]
+    corrected = iter(holm(p).tolist())
+    tests = [
+        test.model_copy(
+            update={"comparisons": [_decided(comparison, next(corrected)) for comparison in test.comparisons]}
+        )
+        for test in tests
+    ]
+    return ClaimReport(
+        claim=claim.id,
+        paper=claim.paper,
+        text=claim.claim,
+        where=claim.where,
+        verdict=judge_claim([comparison.outcome for test in tests for comparison in test.comparisons]),
+        tests=tests,
+        printed=check_printed(claim.printed),
+        needs=list(claim.needs),
+        note=claim.note,
+    )
+
+
+def _decided(comparison: Comparison, corrected: float) -> Comparison:
+    higher = parse_metric(comparison.metric).measure.higher_is_better
+    return decided(comparison, 1.0 if higher else -1.0, corrected)
+
+
+def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:
+    """The comparisons of one test, not yet decided; or what it lacks. A fault of ours ends no other test."""
+    differences = list(test.differences)
+    try:
+        first, second, found = compared(test.better, test.worse, test, test.metrics, runs)
+    except Exception as error:
+        lacking = lacking_of([test.better, test.worse], test, test.metrics, test.needs, error)
+        return ClaimTestReport(better=test.better, worse=test.worse, differences=differences, lacking=lacking)
+    return ClaimTestReport(
+        better=test.better,
+        worse=test.worse,
+        measurement=measurement_of(test.better, first, test),
+        rival=measurement_of(test.worse, second, test),
+        differences=differences,
+        comparisons=[comparison_of(metric, pair) for metric, pair in zip(test.metrics, found, strict=True)],
+    )

@@ -1,0 +1,167 @@
+"""`bench reproduce`: reproduce the papers' tables and claims."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.executors import chosen_executor, executor_options
+from bench.cli.options import json_option, results_option, source_options, use_session
+from bench.cli.output import print_json
+from bench.data.dataset import Dataset
+from bench.errors import CheckFailed, UsageError
+from bench.lab.reproduce.artefacts import artefact, artefacts, folder_of, is_there, with_needed
+from bench.lab.reproduce.artefacts import command as training_command
+from bench.lab.reproduce.cells import paper_of, papers, table_names
+from bench.lab.reproduce.claims import Claim, claims
+from bench.lab.reproduce.commands import adding_command
+from bench.lab.reproduce.markdown import markdown
+from bench.lab.reproduce.printing import print_list, print_reproduction, print_summary
+from bench.lab.reproduce.reproduction import metrics_of, reproduce, wanted
+from bench.lab.reproduce.runs import MethodRuns
+from bench.registry import build_method, load_dataset
+from bench.results.store import to_json
+from bench.session import current_session, session
+from bench.specs.parameters import suggestion
+from bench.specs.spec import Spec
+from bench.storage.paths import results_folder, write_text
+
+_WORDS = ("list", "all", "claims", "train")
+
+
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in (*_WORDS, *papers(), *table_names()) if name.startswith(incomplete)]
+
+
+@click.command("reproduce")
+@click.argument("what", nargs=-1, shell_complete=_complete)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for Markdown and JSON files.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of tables.")
+@click.option("--download", is_flag=True, help="Download missing encoders of the papers (some gigabytes).")
+@executor_options
+@results_option
+@source_options
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
+@json_option
+def command(
+    what: tuple[str, ...],
+    out: Path | None,
+    as_markdown: bool,
+    download: bool,
+    jobs: int,
+    address: str | None,
+    results: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Reproduce the papers' tables and claims.
+
+    \b
+    bench reproduce list            list tables, claims, and the models they need
+    bench reproduce tgr-2           one table; several tables or a whole paper (tgr) work, too
+    bench reproduce claims          only the claims; the claims of a paper are part of it
+    bench reproduce all             everything that can run on this machine
+    bench reproduce train [NAME]    train the models that recipes need, or the named ones
+
+    Measurements are stored as results, so a second run is quick. No language model or network is needed: a cell that
+    needs one is not run, and says what is missing.
+    """
+    bars = progress(quiet)
+    if not what:
+        raise UsageError("say what to reproduce: list, all, claims, a table (tgr-2) or a paper (tgr).")
+    if what[0] in ("train", "list") and (jobs > 1 or address is not None):
+        raise UsageError(f"bench reproduce {what[0]} runs no cells: give no --jobs and no --ray with it.")
+    if what[0] == "train":
+        _train(what[1:], quiet)
+        return
+    if what == ("list",):
+        print_list(as_json)
+        return
+    tables, chosen = _chosen(what)
+    # Encoders of gigabytes are not fetched unasked; datasets are, as everywhere.
+    given = current_session()
+    use_session(offline=None if download else True)
+
+    def load(spec: Spec) -> Dataset:
+        with session(given):
+            return load_dataset(spec, bars)
+
+    runs = MethodRuns(
+        results or results_folder(),
+        load=load,
+        build=lambda spec: build_method(spec, progress=bars),
+        metrics=metrics_of(tables, chosen),
+        progress=bars,
+    )
+    executor = chosen_executor(jobs, address, runs.load)
+    if executor is not None:
+        runs.run_ahead(wanted(tables, chosen, runs), executor)
+    report = reproduce(tables, chosen, runs, shlex.join(["bench", "reproduce", *what]), bars)
+    if out is not None:
+        write_text(out / "reproduction.json", to_json(report))
+        write_text(out / "reproduction.md", markdown(report))
+        bars.note(f"written: {out / 'reproduction.md'} and {out / 'reproduction.json'}")
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    elif as_markdown:
+        click.echo(markdown(report), nl=False)
+    elif what == ("all",):
+        print_summary(report)
+    else:
+        print_reproduction(report)
+
+
+def _chosen(what: Sequence[str]) -> tuple[list[str], list[Claim]]:
+    """The tables and claims that the words name, each once, in the order of the papers."""
+    known = table_names()
+    tables: set[str] = set()
+    wanted: set[str] = set()
+    for word in what:
+        if word in {"all", "claims"}:
+            wanted.update(papers())
+            tables.update(known if word == "all" else [])
+        elif word in papers():
+            wanted.add(word)
+            tables.update(table for table in known if paper_of(table) == word)
+        elif word in known:
+            tables.add(word)
+        elif word in _WORDS:
+            raise UsageError(f"`bench reproduce {word}` goes with no table.")
+        else:
+            names = [*_WORDS, *papers(), *known]
+            raise UsageError(f"there is no table {word!r}{suggestion(word, names)}; `bench reproduce list` lists them.")
+    return [table for table in known if table in tables], [claim for claim in claims() if claim.paper in wanted]
+
+
+def _train(names: Sequence[str], quiet: bool) -> None:
+    """Make artefacts, each by its own command in a process of its own; what is there is kept."""
+    here = current_session()
+    for name in names:
+        artefact(name)
+    failed = []
+    for name in with_needed(list(names or artefacts())):
+        if is_there(name):
+            click.echo(f"{name}: available in {folder_of(name)}")
+            continue
+        missing = [needed for needed in artefact(name).needs() if not is_there(needed)]
+        if not names and (adding := adding_command(artefact(name).dataset)):
+            click.echo(f"{name}: skipped, because it needs data that you provide: {adding}")
+            continue
+        if missing:
+            failed.append(name)
+            click.echo(f"{name}: not trained, because {missing[0]} is missing")
+            continue
+        words = training_command(name)
+        click.echo(shlex.join(["bench", *words]))
+        more = ["--mirror", str(here.mirror)] if here.mirror else []
+        more += [*(["--offline"] if here.offline else []), *(["--quiet"] if quiet else [])]
+        if subprocess.run([sys.executable, "-m", "bench", *words, *more]).returncode:
+            failed.append(name)
+    if failed:
+        raise CheckFailed(f"not trained: {', '.join(failed)}; the reasons are above.")

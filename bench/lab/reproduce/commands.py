@@ -1,0 +1,45 @@
+"""Commands that would run what cannot run on this machine."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from bench.errors import BenchError
+from bench.lab.reproduce.artefacts import artefact, command, is_there, named_in, resolved, with_needed
+from bench.lab.reproduce.recipes import Question
+from bench.lab.reproduce.runs import is_fact
+from bench.metrics import DEFAULT_METRICS
+from bench.registry.datasets import dataset_entry
+from bench.specs.spec import parse
+
+
+def commands_for(methods: Sequence[str], question: Question, metrics: Sequence[str]) -> list[str]:
+    """What to type for these methods: add the data, train the models, run. What is there already is left out."""
+    datasets = [resolved(text) for text in question.on]
+    names = with_needed([name for method in methods for name in named_in(method)])
+    missing = [name for name in names if not is_there(name)]
+    words = [["bench", *command(name)] for name in missing]
+    run = ["bench", "run"]
+    for method in methods:
+        run += ["--method", str(parse(resolved(method)))]
+    for dataset in datasets:
+        run += ["--dataset", dataset]
+    if question.template is not None:
+        run += ["--template", question.template]
+    for metric in dict.fromkeys(metrics):
+        if metric not in DEFAULT_METRICS and not is_fact(metric):
+            run += ["--metric", metric]
+    needed = dict.fromkeys([*datasets, *(artefact(name).dataset for name in missing)])
+    added = [line for dataset in needed if (line := adding_command(dataset))]
+    return [*added, *map(shlex.join, words), shlex.join(run)]
+
+
+def adding_command(dataset: str) -> str | None:
+    """The command that adds a dataset whose files the user must bring and has not; None for any other."""
+    try:
+        entry = dataset_entry(parse(dataset).name)
+    except BenchError:
+        return None
+    missing = entry.card.obtain and entry.module is not None
+    return f"bench data add {entry.card.id} --from FOLDER" if missing else None

@@ -1,0 +1,133 @@
+"""A reproduction as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bench.lab.reproduce.cells import papers
+from bench.lab.reproduce.outcomes import CELL_VERDICTS, DIFFERENCES
+from bench.lab.reproduce.report import CellReport, ClaimReport, Lacking, Reproduction, TableReport
+from bench.lab.reproduce.verdicts import TOLERANCE
+from bench.lab.reproduce.wording import (
+    VALUES,
+    block_name,
+    block_notes,
+    cell_row,
+    claim_state,
+    comparison_row,
+    lacking_text,
+    name_of_test,
+    printed_state,
+)
+
+_LEGEND = (
+    "**reproduced**: the published number is within the 95% interval of ours, or within "
+    f"{TOLERANCE} of it; *other data* says that it was measured on other data than the "
+    "paper's. **differs**: it does not; the known differences are below the table. "
+    "**direction only**: the number cannot be compared, but whether the row is above another "
+    "one can; the published number is followed by its difference to that row. **not run**: "
+    "what it needs and the command that would run it are below the table. Directions are "
+    "tested by the paired randomisation test, p-values corrected by Holm within a table; "
+    "claims by the same, within a claim."
+)
+
+
+def markdown(report: Reproduction) -> str:
+    """The whole report."""
+    parts = [
+        "# The papers' tables, held against what is measured here",
+        f"`{report.environment.command}`, {report.environment.created}, {report.seconds:.0f} s",
+        _LEGEND,
+        *_summary(report.tables),
+    ]
+    for table in report.tables:
+        parts += _table(table, report)
+    if report.claims:
+        parts += ["## The papers' claims", *_claims(report.claims)]
+    used = {name for block in report.blocks for name in (*block.follows, *block.differences)}
+    used |= {name for claim in report.claims for test in claim.tests for name in test.differences}
+    if used:
+        parts += ["## What the differences mean"]
+        parts.append("\n".join(f"- {name}: {text}" for name, text in DIFFERENCES.items() if name in used))
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(tables: Sequence[TableReport]) -> list[str]:
+    if not tables:
+        return []
+    rows = [[item.table, str(item.cells), *(str(item.verdicts[name]) for name in CELL_VERDICTS)] for item in tables]
+    sums = [str(sum(item.verdicts[name] for item in tables)) for name in CELL_VERDICTS]
+    rows.append(["all", str(sum(item.cells for item in tables)), *sums])
+    return [_grid(["table", "cells", *CELL_VERDICTS], rows)]
+
+
+def _table(table: TableReport, report: Reproduction) -> list[str]:
+    paper = papers()[table.paper]
+    parts = [f"## {table.table}: {table.title}", f"{paper.citation}, {paper.title}, {paper.url}"]
+    if table.data:
+        sizes = [
+            f"{name} {', '.join(f'{value} {what}' for what, value in data if value is not None)}"
+            for name, data in table.data.items()
+        ]
+        parts.append(f"In the paper: {'; '.join(sizes)}.")
+    rows, notes = [], []
+    mine = [cell for cell in report.cells if cell.table == table.table]
+    for number, (index, cells) in enumerate(_by_block(mine), 1):
+        block = report.blocks[index]
+        rows += [
+            [f"{block_name(block)} [{number}]" if i == 0 else "", *cell_row(cell, block)]
+            for i, cell in enumerate(cells)
+        ]
+        notes.append(f"{number}. {_text(' '.join(block_notes(block, cells)) or 'No recipe measures it.')}")
+        notes += [f"    - `{command}`" for command in dict.fromkeys(_commands(block.lacking))]
+    parts += [_grid(["row", *VALUES], rows), "\n".join(notes)]
+    parts += [f"Not transcribed: {item.row} ({item.cells} cells). {item.reason}" for item in table.unreadable]
+    parts += [f"Note: {note}" for note in table.notes]
+    return parts
+
+
+def _by_block(cells: Sequence[CellReport]) -> list[tuple[int, list[CellReport]]]:
+    found: dict[int, list[CellReport]] = {}
+    for cell in cells:
+        found.setdefault(cell.block, []).append(cell)
+    return list(found.items())
+
+
+def _commands(lacking: Iterable[Lacking]) -> list[str]:
+    return [command for item in lacking for command in item.commands]
+
+
+def _claims(claims: Sequence[ClaimReport]) -> list[str]:
+    rows = [[item.claim, item.text, claim_state(item), printed_state(item)] for item in claims]
+    parts = [_grid(["claim", "statement", "measured here", "the paper's own cells that agree"], rows)]
+    for item in claims:
+        parts.append(f"### {item.claim}: {claim_state(item)}")
+        parts.append(f"{item.text} ({papers()[item.paper].citation}, {item.where})")
+        for test in item.tests:
+            differences = f" Otherwise than in the paper: {', '.join(test.differences)}." if test.differences else ""
+            parts.append(f"{_text(name_of_test(test))}.{differences}")
+            if test.lacking is not None:
+                commands = "".join(f"\n    - `{command}`" for command in test.lacking.commands)
+                parts.append(f"- {_text(lacking_text(test.lacking))}{commands}")
+                continue
+            rows = [comparison_row(found) for found in test.comparisons]
+            parts.append(_grid(["metric", "n", "difference", "95% interval", "p", "outcome"], rows))
+        if item.needs:
+            parts.append(f"It needs {'; '.join(item.needs)}.")
+        if item.printed is not None:
+            against = [f"- {_text(text)}" for text in item.printed.against]
+            ending = ", all but these:" if against else "."
+            parts.append("\n".join([f"Of the paper's own cells {printed_state(item)} agree{ending}", *against]))
+        if item.note:
+            parts.append(f"Note: {item.note}")
+    return parts
+
+
+def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(_text(text) for text in line) + " |" for line in lines)
+
+
+def _text(text: str) -> str:
+    """Text in which nothing is markup."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("_", "\\_").replace("*", "\\*").replace("$", "\\$")

@@ -1,0 +1,160 @@
+"""Estimates and comparisons from measured answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench.errors import BenchError, MethodError, UnavailableError, UsageError
+from bench.lab.reproduce.commands import commands_for
+from bench.lab.reproduce.recipes import Question, Recipe
+from bench.lab.reproduce.report import Comparison, Estimate, Lacking, MeasuredData, Measurement
+from bench.lab.reproduce.runs import Answers, MethodRuns, fact, is_fact
+from bench.lab.reproduce.verdicts import judge_direction
+from bench.metrics import parse_metric
+from bench.results.intervals import difference_span
+from bench.stats.bootstrap import bca_intervals
+from bench.stats.paired import Paired, compare
+from bench.stats.strata import centred_values
+
+
+def estimates(
+    method: str, question: Question, names: Sequence[str], runs: MethodRuns, minus: str | None = None
+) -> tuple[Answers, list[Estimate]]:
+    """Means and intervals of metrics and facts, in the order asked.
+
+    Args:
+        method: the spec; `minus`, if any, is subtracted query by query.
+        question: on which data.
+        names: metrics and facts.
+        runs: runs what is asked.
+        minus: another spec.
+
+    Raises:
+        BenchError: something is not here, or a run failed.
+    """
+    metrics = [name for name in names if not is_fact(name)]
+    # A fact is read off the result; which queries it has, any metric says.
+    answers = runs.ask(method, question, metrics or ["recall@5"])
+    values = answers.values
+    if minus is not None:
+        values = values - runs.ask(minus, question, metrics).values
+    centred = centred_values(values, answers.groups)
+    intervals = bca_intervals(centred, units=answers.units)
+    found = []
+    for name in names:
+        if is_fact(name):
+            if len(answers.results) > 1:
+                raise UsageError(f"{name} is of one dataset, and the recipe asks {len(answers.results)}.")
+            found.append(Estimate(metric=name, mean=fact(answers.results[0], name), low=None, high=None))
+            continue
+        column = metrics.index(name)
+        low, high = (None if np.isnan(end) else float(end) for end in intervals[column])
+        found.append(Estimate(metric=name, mean=float(centred[:, column].mean()), low=low, high=high))
+    return answers, found
+
+
+def compared(
+    better: str, worse: str, question: Question, metrics: Sequence[str], runs: MethodRuns
+) -> tuple[Answers, Answers, list[Paired]]:
+    """Two methods on the same queries: their answers, and one comparison for each metric; raises as `estimates`."""
+    first = runs.ask(better, question, metrics)
+    second = runs.ask(worse, question, metrics)
+    if first.counts != second.counts:
+        raise UsageError(f"{better} and {worse} were not judged on the same queries.")
+    found = []
+    for column, metric in enumerate(metrics):
+        differences = (first.values - second.values)[:, [column]]
+        span = difference_span(parse_metric(metric))
+        found += compare(differences, first.groups, units=first.units, span=span)
+    return first, second, found
+
+
+def comparison_of(metric: str, found: Paired) -> Comparison:
+    """A comparison for the report, not yet corrected and decided."""
+    return Comparison(
+        metric=metric,
+        n=found.n,
+        units=found.units,
+        difference=found.difference,
+        low=found.low,
+        high=found.high,
+        p=found.p,
+        corrected=found.p,
+        dz=found.dz,
+        wins=found.wins,
+        ties=found.ties,
+        losses=found.losses,
+        detectable=found.detectable,
+        outcome="undecided",
+    )
+
+
+def decided(comparison: Comparison, published: float, corrected: float) -> Comparison:
+    """The comparison with its corrected p-value and what that makes of it."""
+    identical = comparison.wins == comparison.losses == 0
+    # Only reports of older versions lack the units.
+    units = comparison.n if comparison.units is None else comparison.units
+    outcome = judge_direction(published, comparison.difference, identical, corrected, units)
+    return comparison.model_copy(update={"corrected": corrected, "outcome": outcome})
+
+
+def measurement_of(method: str, answers: Answers, question: Question) -> Measurement:
+    """On what these answers of a method were given."""
+    manifests = [result.manifest for result in answers.results]
+    data = [
+        MeasuredData(
+            dataset=manifest.dataset.spec,
+            split=manifest.dataset.split,
+            queries=count,
+            tools=manifest.dataset.tools,
+            template=manifest.dataset.template,
+            result=manifest.result_id,
+        )
+        for manifest, count in zip(manifests, answers.counts, strict=True)
+    ]
+    return Measurement(
+        method=method,
+        data=data,
+        pool=question.pool,
+        slices=question.slices,
+        queries=len(answers.values),
+        failed=answers.failed,
+        warnings=list(dict.fromkeys(warning for manifest in manifests for warning in manifest.notes)),
+    )
+
+
+def lacking_of(
+    methods: Sequence[str], question: Question, metrics: Sequence[str], needs: Sequence[str], error: Exception
+) -> Lacking:
+    """Why the first of these methods cannot be measured, and what to type for all of them."""
+    if not isinstance(error, BenchError):
+        error = MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
+    return Lacking(
+        method=methods[0],
+        data=list(question.on),
+        failed=not isinstance(error, UnavailableError),
+        reason=str(error),
+        needs=list(needs),
+        commands=_commands(methods, question, metrics),
+    )
+
+
+def unrunnable(recipe: Recipe) -> Lacking:
+    """What a recipe lacks that no run of bench can measure."""
+    return Lacking(
+        method=recipe.method,
+        data=list(recipe.on),
+        failed=False,
+        reason=f"no run of bench measures it without {'; '.join(recipe.needs)}.",
+        needs=list(recipe.needs),
+        commands=list(recipe.commands),
+    )
+
+
+def _commands(methods: Sequence[str], question: Question, metrics: Sequence[str]) -> list[str]:
+    try:
+        return commands_for(methods, question, metrics)
+    except BenchError:  # a recipe that names no artefact or spec we know; the reason says so
+        return []

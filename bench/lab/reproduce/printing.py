@@ -1,0 +1,174 @@
+"""Reproduction reports as terminal tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.cli.output import console, plain_table, print_json, seconds
+from bench.lab.reproduce.artefacts import artefacts, folder_of, is_there
+from bench.lab.reproduce.cells import papers, table_cells, table_info, table_names
+from bench.lab.reproduce.claims import claims
+from bench.lab.reproduce.outcomes import CELL_VERDICTS
+from bench.lab.reproduce.report import Block, CellReport, ClaimReport, Reproduction, TableReport
+from bench.lab.reproduce.wording import (
+    DIRECTIONS,
+    VALUES,
+    block_name,
+    block_notes,
+    claim_state,
+    comparison_row,
+    direction_row,
+    lacking_text,
+    name_of_test,
+    printed_state,
+    value_row,
+)
+
+
+def print_list(as_json: bool) -> None:
+    """Tables with their cells, claims, and artefacts with whether they are there."""
+    if as_json:
+        print_json(
+            {
+                "tables": {
+                    name: {"cells": len(table_cells(name)), **table_info(name).model_dump()} for name in table_names()
+                },
+                "claims": [claim.model_dump(mode="json") for claim in claims()],
+                "artefacts": {
+                    name: {**item.model_dump(), "folder": str(folder_of(name)), "there": is_there(name)}
+                    for name, item in artefacts().items()
+                },
+            }
+        )
+        return
+    out = console()
+    table = plain_table("table", "cells", "description", right=(1,))
+    for name in table_names():
+        table.add_row(name, str(len(table_cells(name))), table_info(name).title)
+    out.print(table)
+    table = plain_table("claim", "paper", "statement")
+    for claim in claims():
+        table.add_row(claim.id, claim.paper, claim.claim)
+    out.print(table)
+    table = plain_table("model", "available", "description")
+    for name, item in artefacts().items():
+        table.add_row(name, "yes" if is_there(name) else "no", item.summary)
+    out.print(table)
+    out.print("`bench reproduce train NAME` trains a model")
+
+
+def print_summary(report: Reproduction) -> None:
+    """Verdicts counted by table, and the claims."""
+    out = console()
+    table = plain_table("table", "cells", *CELL_VERDICTS, right=tuple(range(1, 6)))
+    for item in report.tables:
+        table.add_row(item.table, str(item.cells), *(str(item.verdicts[name]) for name in CELL_VERDICTS))
+    sums = [str(sum(item.verdicts[name] for item in report.tables)) for name in CELL_VERDICTS]
+    table.add_row("all", str(sum(item.cells for item in report.tables)), *sums, style="bold")
+    out.print(table)
+    other = sum(cell.verdict == "reproduced" and report.blocks[cell.block].other_data for cell in report.cells)
+    if other:
+        out.print(f"{other} of the reproduced cells were measured on data other than the paper's")
+    _print_claims(report.claims)
+    out.print(f"{seconds(report.seconds)}; `bench reproduce TABLE` shows its cells, --out FOLDER writes all of them")
+
+
+def print_reproduction(report: Reproduction) -> None:
+    """Every cell of the tables, then the claims with their tests."""
+    for table in report.tables:
+        _print_table(table, report)
+    if report.claims:
+        _print_claims(report.claims)
+        _print_tests(report.claims)
+
+
+def _print_table(table: TableReport, report: Reproduction) -> None:
+    from rich.text import Text
+
+    out = console()
+    paper = papers()[table.paper]
+    out.print(Text(f"{table.table}: {table.title} ({paper.citation})", style="bold"))
+    for name, data in table.data.items():
+        sizes = ", ".join(f"{value} {what}" for what, value in data if value is not None)
+        out.print(f"in the paper, {name}: {sizes}")
+    blocks: dict[int, list[CellReport]] = {}
+    for cell in report.cells:
+        if cell.table == table.table:
+            blocks.setdefault(cell.block, []).append(cell)
+    for index, cells in blocks.items():
+        _print_block(report.blocks[index], cells)
+    out.print()
+    for item in table.unreadable:
+        out.print(f"not transcribed: {item.row} ({item.cells} cells). {item.reason}")
+    for note in table.notes:
+        out.print(f"note: {note}")
+    counts = ", ".join(f"{count} {name}" for name, count in table.verdicts.items() if count)
+    out.print(Text(f"{table.cells} cells: {counts}", style="bold"))
+    out.print()
+
+
+def _print_block(block: Block, cells: Sequence[CellReport]) -> None:
+    """The cells of one row and place, and below them how they were measured, or what they need."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out = console()
+    out.print()
+    out.print(Text(block_name(block), style="bold"))
+    if block.measurement is None:
+        out.print(f"not run: {', '.join(f'{cell.metric} {cell.printed}' for cell in cells)}")
+    elif block.rival is not None:
+        table = plain_table(*DIRECTIONS, right=(1, 2, 3, 5))
+        for cell in cells:
+            table.add_row(*direction_row(cell))
+        out.print(table)
+    else:
+        table = plain_table(*VALUES, right=(1, 2, 4))
+        for cell in cells:
+            table.add_row(*value_row(cell, block))
+        out.print(table)
+    for note in block_notes(block, cells) or ["No recipe measures it."]:
+        out.print(Padding(note, (0, 0, 0, 2)))
+    for command in dict.fromkeys(command for item in block.lacking for command in item.commands):
+        out.print(Text(f"    {command}", style="dim"), soft_wrap=True)
+
+
+def _print_claims(found: Sequence[ClaimReport]) -> None:
+    if not found:
+        return
+    table = plain_table("claim", "statement", "measured here", "own cells")
+    table.columns[0].no_wrap = True
+    for item in found:
+        table.add_row(item.claim, item.text, claim_state(item), printed_state(item))
+    out = console()
+    out.print(table)
+    out.print("own cells: how many of the paper's own numbers agree with the claim")
+
+
+def _print_tests(found: Sequence[ClaimReport]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out = console()
+    for item in found:
+        out.print()
+        out.print(Text(f"{item.claim}: {claim_state(item)}", style="bold"))
+        for test in item.tests:
+            out.print(name_of_test(test))
+            if test.differences:
+                out.print(f"  differs from the paper: {', '.join(test.differences)}")
+            if test.lacking is not None:
+                out.print(Padding(Text(lacking_text(test.lacking), style="dim"), (0, 0, 0, 2)))
+                for command in test.lacking.commands:
+                    out.print(Text(f"    {command}", style="dim"), soft_wrap=True)
+                continue
+            table = plain_table("metric", "n", "difference", "95% interval", "p", "outcome", right=(1, 2, 4))
+            for comparison in test.comparisons:
+                table.add_row(*comparison_row(comparison))
+            out.print(table)
+        for text in item.needs:
+            out.print(f"needs {text}")
+        for text in item.printed.against if item.printed else []:
+            out.print(Text(f"against it: {text}", style="dim"))
+        if item.note:
+            out.print(f"note: {item.note}")

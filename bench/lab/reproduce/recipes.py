@@ -1,0 +1,213 @@
+"""Recipes: which spec measures a table row, and how the setup differs from the paper.
+
+A cell is measured by the first of its recipes that can run here. The faithful one comes first, so that a cell moves
+up automatically once a model, dataset or endpoint is available.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from bench.data.tables import NamedTemplate
+from bench.errors import DataError
+from bench.lab.reproduce.cells import Cell, cell_at
+from bench.lab.reproduce.outcomes import Difference
+from bench.storage.records import Record, read_toml
+
+FOLDER = Path(__file__).parent / "recipes"
+
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
+
+#: Values of `{name}` in a recipe's texts, by row or place. A list may only occur where a list is expected (`on`).
+Substitutions = dict[str, str | list[str]]
+
+
+class Question(Record):
+    """What is asked of a method: on which data, in which form.
+
+    Attributes:
+        on: dataset specs; over several, the mean is over datasets or over their pooled queries.
+        pool: which of the two.
+        slices: only queries that have these slices, as in {parent = "unseen"}.
+        template: the text of a tool; the dataset's own where none is given.
+    """
+
+    on: tuple[str, ...] = Field(min_length=1)
+    pool: Literal["datasets", "queries"] = "datasets"
+    slices: dict[str, str] = {}
+    template: NamedTemplate | None = None
+
+
+class Standard(Record):
+    """What the protocol would measure where the paper's own way is followed."""
+
+    method: str | None = None
+    measure: dict[str, str] = {}
+
+
+class Recipe(Question):
+    """How some rows of a table are measured.
+
+    Attributes:
+        table: the table.
+        rows, places: which cells; `{name}` in the other fields takes its value from here. Places are datasets with
+            their splits (`ToolBench I1-Inst`); none means all.
+        method: a method's spec; `$NAME` in it is the folder of an artefact.
+        minus: for tables of differences, the spec that is subtracted.
+        against, rival: makes the recipe one of direction: a row of the same table (or `TABLE: ROW`), and the spec that
+            represents it. In a table of differences `against` says in words what `rival` is.
+        measure: printed metric -> ours, or a fact of the result; by default the same. Metrics it leaves out are not
+            measured by this recipe.
+        follows: the paper's own ways that this measurement follows on purpose; `standard` shows the number without.
+        differences: in what the measurement differs from the paper's.
+        needs: what may be lacking here: a model, data, an endpoint.
+        runnable: false if no run of bench can give these cells: the recipe is reported and never tried. `needs` says
+            why, and `commands` what comes nearest.
+        note: what else a reader must know.
+    """
+
+    table: str
+    rows: dict[str, Substitutions]
+    places: dict[str, Substitutions] = {}
+    method: str
+    minus: str | None = None
+    against: str | None = None
+    rival: str | None = None
+    measure: dict[str, str] = {}
+    follows: tuple[Difference, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    standard: Standard | None = None
+    needs: tuple[str, ...] = ()
+    runnable: bool = True
+    commands: tuple[str, ...] = ()
+    note: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists_are_without_substitutions(cls, data: object) -> object:
+        if isinstance(data, dict):
+            for key in ("rows", "places"):
+                if isinstance(data.get(key), list):
+                    data = {**data, key: {name: {} for name in data[key]}}
+        return data
+
+    @model_validator(mode="after")
+    def _direction_is_whole(self) -> Recipe:
+        if (self.against is None) != (self.rival is None):
+            raise ValueError("against and rival go together")
+        if self.against and self.minus:
+            raise ValueError("a recipe of direction subtracts nothing")
+        return self
+
+    @model_validator(mode="after")
+    def _says_why_it_cannot_run(self) -> Recipe:
+        if not self.runnable and not self.needs:
+            raise ValueError("a recipe that cannot be run says in needs what is lacking")
+        if self.runnable and self.commands:
+            raise ValueError("commands are for a recipe that cannot be run; the others have theirs made")
+        return self
+
+    def covers(self, cell: Cell) -> bool:
+        """Whether this recipe measures a cell."""
+        return (
+            cell.table == self.table
+            and cell.row in self.rows
+            and (not self.places or cell.place in self.places)
+            and (not self.measure or cell.metric in self.measure)
+        )
+
+    def opponent(self, cell: Cell) -> Cell:
+        """The printed cell that a recipe of direction compares a cell with; raises `DataError` if there is none."""
+        table, colon, row = (self.against or "").partition(": ")
+        return cell_at(table if colon else self.table, row if colon else table, cell.place, cell.metric)
+
+    def filled(self, cell: Cell) -> Recipe:
+        """The recipe of one row and place, its texts filled in; raises `DataError` for a word it does not have."""
+        values = {**self.rows[cell.row], **self.places.get(cell.place, {})}
+        words = {key: value for key, value in values.items() if isinstance(value, str)}
+        # A row's text may leave a word to the place.
+        words = {key: value.format_map(_Kept(words)) for key, value in words.items()}
+
+        def fill(text: str) -> str:
+            filled = text.format_map(_Kept(words))
+            if missing := _PLACEHOLDER.search(filled):
+                raise DataError(f"the recipe of {cell} has no word for {missing[1]!r}, in {text!r}.")
+            return filled
+
+        on: list[str] = []
+        for text in self.on:
+            listed = values.get(text.removeprefix("{").removesuffix("}"))
+            on.extend(listed if isinstance(listed, list) else [fill(text)])
+        return self.model_copy(
+            update={
+                "rows": {cell.row: {}},
+                "places": {cell.place: {}},
+                "on": tuple(on),
+                "method": fill(self.method),
+                "minus": None if self.minus is None else fill(self.minus),
+                "against": None if self.against is None else fill(self.against),
+                "rival": None if self.rival is None else fill(self.rival),
+                # A place without a value for a slice has the queries of all its values.
+                "slices": {name: fill(value) for name, value in self.slices.items() if fill(value)},
+                "needs": tuple(fill(text) for text in self.needs if fill(text)),
+                "note": fill(self.note),
+                "standard": self.standard
+                and self.standard.model_copy(update={"method": self.standard.method and fill(self.standard.method)}),
+            }
+        )
+
+
+class RecipeFile(Record):
+    """The recipes of a paper. `words` are substitutions that hold for all of them, in those of rows and places too."""
+
+    words: dict[str, str] = {}
+    recipe: list[Recipe]
+
+
+@cache
+def recipes() -> tuple[Recipe, ...]:
+    """All recipes, in the order of the files."""
+    return tuple(recipe for path in sorted(FOLDER.glob("*.toml")) for recipe in read_recipes(path))
+
+
+def read_recipes(path: Path) -> list[Recipe]:
+    """Recipes out of a TOML file; raises `DataError`."""
+    found = read_toml(RecipeFile, path, "the recipes", DataError)
+    return [_with_words(recipe, found.words) for recipe in found.recipe]
+
+
+class _Kept(dict[str, str]):
+    """Leaves unknown placeholders unchanged."""
+
+    def __missing__(self, key: str) -> str:
+        return f"{{{key}}}"
+
+
+def _with_words(recipe: Recipe, words: Mapping[str, str]) -> Recipe:
+    """The recipe with the file's words in the values of its rows and places, and as values of their own."""
+
+    # A word that the file does not have is left for the row or place to fill in.
+    known = _Kept(words)
+
+    def fill(value: str | list[str]) -> str | list[str]:
+        return value.format_map(known) if isinstance(value, str) else [text.format_map(known) for text in value]
+
+    def filled(values: Substitutions) -> Substitutions:
+        return {**words, **{key: fill(value) for key, value in values.items()}}
+
+    update = {
+        "rows": {name: filled(values) for name, values in recipe.rows.items()},
+        "places": {name: {key: fill(value) for key, value in values.items()} for name, values in recipe.places.items()},
+    }
+    return recipe.model_copy(update=update)
+
+
+def recipes_of(cell: Cell) -> list[Recipe]:
+    """The recipes of a cell, filled in, in the order in which they are tried."""
+    return [recipe.filled(cell) for recipe in recipes() if recipe.covers(cell)]

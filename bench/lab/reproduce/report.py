@@ -1,0 +1,207 @@
+"""The models of `reproduction.json`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bench.lab.reproduce.cells import Data, Unit, Unreadable
+from bench.lab.reproduce.outcomes import CellVerdict, ClaimVerdict, Difference, Outcome
+from bench.results.manifest import Environment
+from bench.storage.records import Record
+
+
+class MeasuredData(Record):
+    """One dataset that was asked, and the stored result."""
+
+    dataset: str
+    split: str
+    queries: int
+    tools: int
+    template: str
+    result: str
+
+
+class Measurement(Record):
+    """What a number of ours was measured on.
+
+    Attributes:
+        minus: the method that was subtracted, in a table of differences.
+        pool: over what the mean is taken where there are several datasets.
+        queries: how many were judged; `failed` of them were not answered and score 0.
+        warnings: what the stored results warn of.
+    """
+
+    method: str
+    minus: str | None = None
+    data: list[MeasuredData]
+    pool: Literal["datasets", "queries"]
+    slices: dict[str, str]
+    queries: int
+    failed: int
+    warnings: list[str]
+
+
+class Lacking(Record):
+    """A measurement that is not possible here: why, and what would make it so.
+
+    `failed` is true where nothing known is lacking, and the attempt itself went wrong.
+    """
+
+    method: str
+    data: list[str]
+    failed: bool
+    reason: str
+    needs: list[str]
+    commands: list[str]
+
+
+class Estimate(Record):
+    """A mean with its 95% interval; counts and shares of a graph have none."""
+
+    metric: str
+    mean: float
+    low: float | None
+    high: float | None
+
+
+class Comparison(Record):
+    """A paired comparison: first - second on the same queries.
+
+    `n` queries in `units` of independence (None in reports of protocol 1, which knew none). `p` is the randomisation
+    test's, which flips the signs of units, `corrected`
+    by Holm for its family; `detectable` is the minimum detectable effect at 80% power.
+    """
+
+    metric: str
+    n: int
+    units: int | None = None
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    corrected: float
+    dz: float | None
+    wins: int
+    ties: int
+    losses: int
+    detectable: float | None
+    outcome: Outcome
+
+
+class CellReport(Record):
+    """A cell and its one verdict.
+
+    Attributes:
+        published: the printed number as a share of 1, or a count.
+        block: position in the report's `blocks`, which say how it was measured.
+        measured: ours, in the same unit as `published`; `difference` is measured - published, and is left out of
+            `direction only`, where the two do not compare.
+        reasons: where it differs, in what the measurement is known to differ; empty where nothing is known.
+        standard: what the protocol's own way gives, where the paper's is followed.
+        published_difference, direction: for `direction only`, the paper's difference to the row it is compared with,
+            and our paired comparison.
+    """
+
+    paper: str
+    table: str
+    row: str
+    dataset: str
+    split: str
+    metric: str
+    printed: str
+    unit: Unit
+    published: float
+    verdict: CellVerdict
+    block: int
+    measured: Estimate | None = None
+    difference: float | None = None
+    reasons: list[Difference] = []
+    standard: Estimate | None = None
+    published_difference: float | None = None
+    direction: Comparison | None = None
+
+
+class Block(Record):
+    """Cells of one row and place that were measured, or could not be, in the same way.
+
+    Attributes:
+        follows: ways of the paper's that were followed; differences: in what else the measurement differs.
+        against: for directions, the row that it is compared with, and `rival` how that was measured.
+        other_data: whether it was measured on other data than the paper's: `reproduced` then says less.
+        lacking: more faithful measurements that are not possible here (all there are, where nothing was run).
+    """
+
+    table: str
+    row: str
+    dataset: str
+    split: str
+    measurement: Measurement | None = None
+    standard: Measurement | None = None
+    against: str | None = None
+    rival: Measurement | None = None
+    follows: list[Difference] = []
+    differences: list[Difference] = []
+    other_data: bool = False
+    note: str = ""
+    lacking: list[Lacking] = []
+
+
+class TableReport(Record):
+    """A table: what it shows, on how much data in the paper, and its verdicts counted."""
+
+    table: str
+    paper: str
+    title: str
+    data: dict[str, Data]
+    cells: int
+    verdicts: dict[CellVerdict, int]
+    unreadable: list[Unreadable]
+    notes: list[str]
+
+
+class ClaimTestReport(Record):
+    """One test of a claim: `better` against `worse`, all its metrics."""
+
+    better: str
+    worse: str
+    measurement: Measurement | None = None
+    rival: Measurement | None = None
+    differences: list[Difference] = []
+    comparisons: list[Comparison] = []
+    lacking: Lacking | None = None
+
+
+class PrintedReport(Record):
+    """A claim checked against the paper's own cells: how many of them agree, and which do not."""
+
+    agree: int
+    cells: int
+    against: list[str]
+
+
+class ClaimReport(Record):
+    """A claim and its verdict, by what was measured here; and what the paper's own numbers say of it."""
+
+    claim: str
+    paper: str
+    text: str
+    where: str
+    verdict: ClaimVerdict
+    tests: list[ClaimTestReport]
+    printed: PrintedReport | None
+    needs: list[str]
+    note: str
+
+
+class Reproduction(Record):
+    """A whole report. `cells` is a flat list: one line of pandas makes a table of it."""
+
+    schema_name: Literal["reproduction"] = "reproduction"
+    schema_version: Literal[1] = 1
+    protocol: str
+    environment: Environment
+    seconds: float
+    tables: list[TableReport]
+    cells: list[CellReport]
+    blocks: list[Block]
+    claims: list[ClaimReport]

@@ -1,0 +1,312 @@
+"""From recipes to a report: every cell gets one verdict, and a failing cell does not end the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bench.errors import BenchError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import environment
+from bench.lab.reproduce.cells import Cell, paper_of, table_cells, table_info
+from bench.lab.reproduce.claims import Claim
+from bench.lab.reproduce.claimtests import judged_claim
+from bench.lab.reproduce.measuring import (
+    compared,
+    comparison_of,
+    decided,
+    estimates,
+    lacking_of,
+    measurement_of,
+    unrunnable,
+)
+from bench.lab.reproduce.outcomes import CELL_VERDICTS, OF_DATA
+from bench.lab.reproduce.recipes import Recipe, recipes_of
+from bench.lab.reproduce.report import (
+    Block,
+    CellReport,
+    Estimate,
+    Lacking,
+    Measurement,
+    Reproduction,
+    TableReport,
+)
+from bench.lab.reproduce.runs import MethodRuns, count_range, is_fact
+from bench.lab.reproduce.verdicts import TOLERANCE, judge_count, judge_value
+from bench.progress import QUIET, Progress
+from bench.protocol import PROTOCOL_VERSION
+from bench.stats.multiple import holm
+
+
+def metrics_of(tables: Sequence[str], claims: Sequence[Claim]) -> list[str]:
+    """The metrics that the recipes of these tables and the tests of these claims ask for."""
+    found: dict[str, None] = {}
+    for table in tables:
+        for cell in table_cells(table):
+            for recipe in recipes_of(cell):
+                if not recipe.runnable:
+                    continue
+                found[recipe.measure.get(cell.metric, cell.metric)] = None
+                if recipe.standard and cell.metric in recipe.standard.measure:
+                    found[recipe.standard.measure[cell.metric]] = None
+    for claim in claims:
+        found.update(dict.fromkeys(metric for test in claim.tests for metric in test.metrics))
+    return [name for name in found if not is_fact(name)]
+
+
+def wanted(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) -> list[Plan]:
+    """The plans that these tables and claims ask for and that can run here, each once: what `reproduce` will run.
+
+    Args:
+        tables, claims, runs: as of `reproduce`.
+    """
+    found: dict[Plan, None] = {}
+    for table in tables:
+        for line in _lines(table_cells(table)):
+            pending = list(line)
+            for recipe in _tried(line):
+                mine = [cell for cell in pending if recipe.covers(cell)]
+                if not mine or not recipe.runnable:
+                    continue
+                asked = runs.possible([recipe.method, recipe.minus, recipe.rival], recipe)
+                if asked is not None:
+                    found.update(dict.fromkeys(asked))
+                    pending = [cell for cell in pending if cell not in mine]
+    for claim in claims:
+        for test in claim.tests:
+            found.update(dict.fromkeys(runs.possible([test.better, test.worse], test) or ()))
+    return list(found)
+
+
+def reproduce(
+    tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns, command: str, progress: Progress = QUIET
+) -> Reproduction:
+    """Measure what can be measured of these tables and claims, and judge all of it.
+
+    Args:
+        tables: names of tables.
+        claims: claims to test.
+        runs: runs what is asked, and knows what is there.
+        command: what the user typed.
+        progress: gets a bar with one step for each row of a table on a dataset, and each test of a claim.
+    """
+    started = time.perf_counter()
+    tests = sum(len(claim.tests) for claim in claims)
+    lines = {table: _lines(table_cells(table)) for table in tables}
+    book = _Book(runs)
+    with progress.stage("reproduce", sum(map(len, lines.values())) + tests, "rows") as stage:
+        for table in tables:
+            begun = len(book.cells)
+            for line in lines[table]:
+                book.measure(line)
+                stage.advance()
+            book.correct(begun)
+        reports = [judged_claim(claim, runs, stage.advance) for claim in claims]
+    return Reproduction(
+        protocol=PROTOCOL_VERSION,
+        environment=environment(command),
+        seconds=round(time.perf_counter() - started, 1),
+        tables=[_table(table, book.cells) for table in tables],
+        cells=book.cells,
+        blocks=book.blocks,
+        claims=reports,
+    )
+
+
+def _lines(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Cells of the same row and place together."""
+    found: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        found.setdefault((cell.row, cell.place), []).append(cell)
+    return list(found.values())
+
+
+def _table(table: str, cells: Sequence[CellReport]) -> TableReport:
+    info = table_info(table)
+    mine = [cell.verdict for cell in cells if cell.table == table]
+    return TableReport(
+        table=table,
+        paper=paper_of(table),
+        title=info.title,
+        data=info.data,
+        cells=len(mine),
+        verdicts={verdict: mine.count(verdict) for verdict in CELL_VERDICTS},
+        unreadable=info.unreadable,
+        notes=info.notes,
+    )
+
+
+@dataclass
+class _Book:
+    """The cells judged so far, and the blocks they were measured in."""
+
+    runs: MethodRuns
+    cells: list[CellReport] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+
+    def measure(self, line: Sequence[Cell]) -> None:
+        """Judge the cells of one row and place, each by the first of its recipes that can run."""
+        pending = list(line)
+        lacking: list[Lacking] = []
+        for recipe in _tried(line):
+            mine = [cell for cell in pending if recipe.covers(cell)]
+            if not mine:
+                continue
+            if not recipe.runnable:
+                lacking.append(unrunnable(recipe))
+                continue
+            try:
+                block, judged = _measured(recipe, mine, self.runs, len(self.blocks))
+            except Exception as error:  # whatever went wrong, a fault of ours included, is this recipe's alone
+                methods = [text for text in (recipe.method, recipe.minus, recipe.rival) if text is not None]
+                metrics = [recipe.measure.get(cell.metric, cell.metric) for cell in mine]
+                lacking.append(lacking_of(methods, recipe, metrics, recipe.needs, error))
+            else:
+                self.blocks.append(block.model_copy(update={"lacking": list(lacking)}))
+                self.cells += judged
+                pending = [cell for cell in pending if cell not in mine]
+        if pending:
+            first = pending[0]
+            self.blocks.append(
+                Block(table=first.table, row=first.row, dataset=first.dataset, split=first.split, lacking=lacking)
+            )
+            self.cells += [_report(cell, len(self.blocks) - 1, verdict="not run") for cell in pending]
+
+    def correct(self, begun: int) -> None:
+        """Correct the directions of one table, which are a family, and decide them.
+
+        A comparison that several cells show, of whichever of the two rows, is one test. A cell whose published
+        difference is 0 asks for no direction, so it is none.
+        """
+        directed = [i for i in range(begun, len(self.cells)) if self.cells[i].direction is not None]
+        family: dict[tuple[object, ...], float] = {}
+        for i in directed:
+            cell = self.cells[i]
+            assert cell.direction is not None
+            if cell.published_difference != 0:
+                test = self._test(cell)
+                family[test] = max(cell.direction.p, family.get(test, 0.0))
+        corrected = dict(zip(family, map(float, holm(list(family.values()))), strict=True))
+        for i in directed:
+            cell = self.cells[i]
+            assert cell.direction is not None
+            assert cell.published_difference is not None
+            p = cell.direction.p if cell.published_difference == 0 else corrected[self._test(cell)]
+            direction = decided(cell.direction, cell.published_difference, p)
+            self.cells[i] = cell.model_copy(update={"direction": direction})
+
+    def _test(self, cell: CellReport) -> tuple[object, ...]:
+        """What makes a direction the same test as another's: the two systems in either order, the metric, the data."""
+        block = self.blocks[cell.block]
+        assert cell.direction is not None
+        assert block.measurement is not None
+        assert block.rival is not None
+        ours = block.measurement
+        data = tuple((item.dataset, item.split, item.template) for item in ours.data)
+        systems = frozenset((ours.method, block.rival.method))
+        return systems, cell.direction.metric, data, ours.pool, tuple(sorted(ours.slices.items()))
+
+
+def _tried(line: Sequence[Cell]) -> list[Recipe]:
+    """The recipes of a line, each once, in the order in which they are tried."""
+    found: list[Recipe] = []
+    for cell in line:
+        found += [recipe for recipe in recipes_of(cell) if recipe not in found]
+    return found
+
+
+def _measured(recipe: Recipe, cells: Sequence[Cell], runs: MethodRuns, block: int) -> tuple[Block, list[CellReport]]:
+    """A block and the judged cells of one recipe."""
+    first = cells[0]
+    made = Block(
+        table=first.table,
+        row=first.row,
+        dataset=first.dataset,
+        split=first.split,
+        against=recipe.against,
+        follows=list(recipe.follows),
+        differences=list(recipe.differences),
+        other_data=bool(OF_DATA.intersection(recipe.differences)),
+        note=recipe.note,
+    )
+    if recipe.rival is not None:
+        return _direction(recipe, cells, runs, made, block)
+    names = [recipe.measure.get(cell.metric, cell.metric) for cell in cells]
+    answers, found = estimates(recipe.method, recipe, names, runs, recipe.minus)
+    measurement = measurement_of(recipe.method, answers, recipe)
+    if recipe.minus is not None:
+        measurement = measurement.model_copy(update={"minus": recipe.minus})
+    standard, others = _standard(recipe, cells, names, runs)
+    judged = []
+    for cell, estimate, other in zip(cells, found, others, strict=True):
+        if cell.unit == "count":
+            verdict = judge_count(cell.value, *count_range(answers.results[0], estimate.metric))
+        else:
+            tolerance = 0.0 if cell.is_difference else TOLERANCE
+            verdict = judge_value(cell.value, estimate.mean, estimate.low, estimate.high, tolerance)
+        difference = estimate.mean - cell.value
+        reasons = list(recipe.differences) if verdict == "differs" else []
+        ours = {"measured": estimate, "difference": difference, "reasons": reasons, "standard": other}
+        judged.append(_report(cell, block, verdict=verdict, **ours))
+    return made.model_copy(update={"measurement": measurement, "standard": standard}), judged
+
+
+def _standard(
+    recipe: Recipe, cells: Sequence[Cell], names: Sequence[str], runs: MethodRuns
+) -> tuple[Measurement | None, list[Estimate | None]]:
+    """What the protocol's own way gives; None for cells for which it is the same way, or where it cannot run."""
+    nothing: list[Estimate | None] = [None] * len(cells)
+    own = recipe.standard
+    if own is None:
+        return None, nothing
+    others = [own.measure.get(cell.metric, name) for cell, name in zip(cells, names, strict=True)]
+    method = own.method or recipe.method
+    try:
+        answers, found = estimates(method, recipe, others, runs)
+    except BenchError:
+        return None, nothing
+    changed = [own.method is not None or other != name for other, name in zip(others, names, strict=True)]
+    return measurement_of(method, answers, recipe), [
+        estimate if different else None for estimate, different in zip(found, changed, strict=True)
+    ]
+
+
+def _direction(
+    recipe: Recipe, cells: Sequence[Cell], runs: MethodRuns, made: Block, block: int
+) -> tuple[Block, list[CellReport]]:
+    """Cells whose number cannot be compared, but whose standing to another row's can."""
+    assert recipe.rival is not None
+    names = [recipe.measure.get(cell.metric, cell.metric) for cell in cells]
+    first, second, found = compared(recipe.method, recipe.rival, recipe, names, runs)
+    _, own = estimates(recipe.method, recipe, names, runs)
+    judged = []
+    for cell, name, pair, estimate in zip(cells, names, found, own, strict=True):
+        published = cell.value if cell.is_difference else cell.value - recipe.opponent(cell).value
+        comparison = decided(comparison_of(name, pair), published, pair.p)
+        tested = {"published_difference": published, "direction": comparison}
+        measured = None if cell.is_difference else estimate
+        judged.append(_report(cell, block, verdict="direction only", measured=measured, **tested))
+    update = {
+        "measurement": measurement_of(recipe.method, first, recipe),
+        "rival": measurement_of(recipe.rival, second, recipe),
+    }
+    return made.model_copy(update=update), judged
+
+
+def _report(cell: Cell, block: int, **found: object) -> CellReport:
+    return CellReport.model_validate(
+        {
+            "paper": paper_of(cell.table),
+            "table": cell.table,
+            "row": cell.row,
+            "dataset": cell.dataset,
+            "split": cell.split,
+            "metric": cell.metric,
+            "printed": cell.printed,
+            "unit": cell.unit,
+            "published": cell.value,
+            "block": block,
+            **found,
+        }
+    )

@@ -1,0 +1,254 @@
+"""Running methods for a reproduction, and reading their per-query values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.errors import BenchError, MethodError, UnavailableError, UsageError
+from bench.evaluation.executors import Executor, side_by_side
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
+from bench.lab.reproduce.artefacts import folder_of, is_there, named_in, resolved
+from bench.lab.reproduce.recipes import Question
+from bench.metrics import Metric, parse_metric
+from bench.progress import QUIET, Progress, Stage
+from bench.protocol import Method
+from bench.results.store import Result
+from bench.results.units import numbered
+from bench.specs.spec import Spec, parse
+
+_FACT = "fact:"
+#: Methods state the connected share rounded to four digits: it may be off by half of the last.
+_SHARE_ROUNDING = 0.00005
+
+
+def is_fact(name: str) -> bool:
+    """Whether a recipe's measure is a number of the result as a whole, and no metric."""
+    return name in {"tools", "connected_tools"} or name.startswith(_FACT)
+
+
+def fact(result: Result, name: str) -> float:
+    """`tools` (of the library), `connected_tools` (of a dependency graph), or `fact:NAME`, as the method states it.
+
+    Raises:
+        UsageError: the method did not state it.
+    """
+    manifest = result.manifest
+    if name == "tools":
+        return manifest.dataset.tools
+    if name == "connected_tools":
+        return round(fact(result, "fact:connected_share") * manifest.dataset.tools)
+    value = manifest.facts.get(name.removeprefix(_FACT))
+    if not isinstance(value, int | float):
+        raise UsageError(f"the method {manifest.method.spec} does not state its {name.removeprefix(_FACT)}.")
+    return float(value)
+
+
+def count_range(result: Result, name: str) -> tuple[float, float]:
+    """The least and the most that a count of a result can be.
+
+    They are the same number but for `connected_tools`, which is worked out from a share that was rounded: every whole
+    number of tools whose share rounds to the stated one can be it. In a library of more than 10,000 tools there may be
+    two.
+
+    Raises:
+        UsageError: the method did not state it.
+    """
+    count = fact(result, name)
+    if name != "connected_tools":
+        return count, count
+    share, tools = fact(result, "fact:connected_share"), result.manifest.dataset.tools
+    # Binary fractions: a share on the very edge of the range is within it.
+    least = math.ceil((share - _SHARE_ROUNDING) * tools - 1e-6)
+    most = math.floor((share + _SHARE_ROUNDING) * tools + 1e-6)
+    return min(count, least), max(count, most)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Per-query values of one method.
+
+    Attributes:
+        results: the stored results they come from, one for each dataset.
+        values: (queries, metrics), without the queries that a metric is not taken on.
+        groups: (queries,) the dataset of each query, or zeros where all are pooled.
+        units: (queries,) the unit of independence of each query, by code from 0; each lies within a dataset.
+        counts: queries of each dataset.
+        failed: how many of these queries failed or were not answered; they score 0.
+    """
+
+    results: tuple[Result, ...]
+    values: NDArray[np.float64]
+    groups: NDArray[np.int64]
+    units: NDArray[np.int64]
+    counts: tuple[int, ...]
+    failed: int
+
+
+@dataclass
+class MethodRuns:
+    """Runs what recipes ask, once each, and keeps errors as well as results.
+
+    Attributes:
+        results: the folder of results; what is there is not run again.
+        load, build: as the runner has them.
+        metrics: metrics that recipes ask for, by their strings.
+        progress: where runs report to.
+    """
+
+    results: Path
+    load: Callable[[Spec], Dataset]
+    build: Callable[[Spec], Method]
+    metrics: Sequence[str] = ()
+    progress: Progress = QUIET
+    _done: dict[Plan, Result | BenchError] = field(default_factory=dict)
+    _datasets: dict[Spec, Dataset | BenchError] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._runner = Runner(
+            self.results,
+            load=self._dataset,
+            build=self.build,
+            progress=_WithoutNotes(self.progress),
+            metrics=[metric for metric in map(_known, self.metrics) if metric is not None],
+        )
+
+    def ask(self, method: str, question: Question, metrics: Sequence[str]) -> Answers:
+        """Values of some metrics, one column each.
+
+        Raises:
+            BenchError: something it needs is not here, or the run failed.
+        """
+        results, tables, groups, units = [], [], [], []
+        first = 0
+        failed = 0
+        for number, plan in enumerate(plans(method, question)):
+            result = self.result(plan)
+            table = np.column_stack([result.values(str(parse_metric(metric))) for metric in metrics])
+            kept = self._in_slices(plan, result, question.slices) & ~np.isnan(table).any(axis=1)
+            if not kept.any():
+                wanted = ", ".join(f"{name}={value}" for name, value in question.slices.items()) or "gold"
+                raise UsageError(f"{plan.dataset} has no judged query with {wanted}.")
+            results.append(result)
+            tables.append(table[kept])
+            # By way of a list: pyarrow imports pandas to make an array of truth values.
+            failed += int(np.count_nonzero(np.array(result.per_query["failed"].to_pylist(), dtype=np.bool_)[kept]))
+            own = numbered(result.units[kept])
+            units.append(own + first)
+            first += int(own.max()) + 1
+            groups.append(np.full(int(kept.sum()), number if question.pool == "datasets" else 0, dtype=np.int64))
+        return Answers(
+            tuple(results),
+            np.concatenate(tables),
+            np.concatenate(groups),
+            np.concatenate(units),
+            tuple(len(table) for table in tables),
+            failed,
+        )
+
+    def possible(self, methods: Sequence[str | None], question: Question) -> list[Plan] | None:
+        """The plans of methods on a question; None if one of them cannot run here."""
+        try:
+            asked = [plan for method in methods if method is not None for plan in plans(method, question)]
+            self._runner.check(asked)
+        except BenchError:
+            return None
+        return asked
+
+    def run_ahead(self, asked: Sequence[Plan], executor: Executor) -> None:
+        """Run plans by an executor, so that `ask` finds their results; one that fails does so again when asked for.
+
+        Args:
+            asked: plans that `possible` gave.
+            executor: where they run.
+        """
+        for _ in side_by_side(self._runner, asked, executor):
+            pass
+
+    def result(self, plan: Plan) -> Result:
+        """The stored result of a plan, run if it is not there; the same outcome however often it is asked for.
+
+        Raises:
+            BenchError: the run is not possible here, or it failed.
+        """
+        if plan not in self._done:
+            self._done[plan] = self._run(plan)
+        outcome = self._done[plan]
+        if isinstance(outcome, BenchError):
+            raise outcome
+        return outcome
+
+    def _run(self, plan: Plan) -> Result | BenchError:
+        try:
+            with self.progress.stage(f"{plan.method} @ {plan.dataset}"):
+                return next(self._runner.run([plan]))
+        except BenchError as error:
+            return error
+        except Exception as error:  # a fault of ours must not take the other cells with it
+            return MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
+
+    def _dataset(self, spec: Spec) -> Dataset:
+        if spec not in self._datasets:
+            try:
+                self._datasets[spec] = self.load(spec)
+            except BenchError as error:
+                self._datasets[spec] = error
+        found = self._datasets[spec]
+        if isinstance(found, BenchError):
+            raise found
+        return found
+
+    def _in_slices(self, plan: Plan, result: Result, slices: dict[str, str]) -> NDArray[np.bool_]:
+        """(queries,) which rows of a result have these slices."""
+        ids: list[str] = result.per_query["query_id"].to_pylist()
+        if not slices:
+            return np.ones(len(ids), dtype=np.bool_)
+        wanted = slices.items()
+        queries = self._dataset(plan.dataset).queries
+        inside = {query.query_id for query in queries if wanted <= query.slices.items()}
+        return np.array([name in inside for name in ids], dtype=np.bool_)
+
+
+def plans(method: str, question: Question) -> list[Plan]:
+    """One plan for each dataset; artefacts named in the method must be there.
+
+    Raises:
+        UnavailableError: the method names an artefact that does not exist yet.
+        UsageError: the method is no spec, or names an artefact that is not known.
+    """
+    for name in named_in(method):
+        if not is_there(name):
+            raise UnavailableError(f"the model {name} is not trained: {folder_of(name)} does not exist.")
+    spec = parse(resolved(method))
+    return [Plan(parse(dataset), spec, template=question.template) for dataset in map(resolved, question.on)]
+
+
+def _known(text: str) -> Metric | None:
+    """The metric of a string; None for one that does not exist, which is reported when it is requested."""
+    try:
+        return parse_metric(text)
+    except UsageError:
+        return None
+
+
+class _WithoutNotes:
+    """Stages alone: a note for each of a hundred results that are there already would bury the report."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    @contextmanager
+    def stage(self, title: str, total: int | None = None, unit: str = "") -> Iterator[Stage]:
+        with self._progress.stage(title, total, unit) as stage:
+            yield stage
+
+    def note(self, message: str) -> None:
+        return

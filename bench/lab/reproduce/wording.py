@@ -1,0 +1,163 @@
+"""Rows and notes shared by the terminal and Markdown reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.lab.reproduce.report import (
+    Block,
+    CellReport,
+    ClaimReport,
+    ClaimTestReport,
+    Comparison,
+    Estimate,
+    Lacking,
+    Measurement,
+)
+
+#: The columns of measured cells, and of directions.
+VALUES = ("metric", "published", "measured", "95% interval", "difference", "verdict")
+DIRECTIONS = ("metric", "published", "difference", "ours", "95% interval", "p", "direction only")
+
+
+def value_row(cell: CellReport, block: Block) -> list[str]:
+    """The texts of a cell that was measured (or not run), one for each of `VALUES`."""
+    if cell.measured is None:
+        return [cell.metric, cell.printed, "", "", "", cell.verdict]
+    numbers = [_number(cell.measured.mean, cell), _interval(cell.measured), _signed(cell.difference, cell)]
+    return [cell.metric, cell.printed, *numbers, _verdict(cell, block)]
+
+
+def _verdict(cell: CellReport, block: Block) -> str:
+    if cell.verdict == "reproduced" and block.other_data:
+        return "reproduced, other data"
+    return "differs, reason unknown" if cell.verdict == "differs" and not cell.reasons else cell.verdict
+
+
+def direction_row(cell: CellReport) -> list[str]:
+    """The texts of a cell whose direction was tested, one for each of `DIRECTIONS`."""
+    found = cell.direction
+    assert found is not None
+    published = _signed(cell.published_difference, cell)
+    ours = _signed(found.difference, cell)
+    return [cell.metric, cell.printed, published, ours, _interval(found), p_value(found.corrected), found.outcome]
+
+
+def cell_row(cell: CellReport, block: Block) -> list[str]:
+    """The texts of any cell, one for each of `VALUES`, with the reasons of one that differs.
+
+    A direction's differences take the place where the numbers would.
+    """
+    if cell.direction is None:
+        texts = value_row(cell, block)
+        return [*texts[:-1], f"{texts[-1]}: {', '.join(cell.reasons)}"] if cell.reasons else texts
+    metric, printed, published, ours, interval, p, outcome = direction_row(cell)
+    measured = "" if cell.measured is None else f"{_number(cell.measured.mean, cell)} "
+    return [
+        metric,
+        f"{printed} ({published})",
+        f"{measured}({ours})",
+        interval,
+        "",
+        f"{cell.verdict}: {outcome}, p {p}",
+    ]
+
+
+def block_name(block: Block) -> str:
+    """The row and place of a block."""
+    return f"{block.row}, {block.dataset} {block.split}".rstrip()
+
+
+def block_notes(block: Block, cells: Sequence[CellReport]) -> list[str]:
+    """Sentences on how a block was measured, in what that differs, and what would measure it better."""
+    notes = []
+    if block.measurement is not None:
+        notes.append(measured_on(block.measurement))
+        notes += [f"Warning: {warning}." for warning in block.measurement.warnings]
+    if block.rival is not None:
+        notes.append(f"Compared with the row {block.against}, as {measured_on(block.rival)}")
+    if block.follows:
+        notes.append(f"As in the paper: {', '.join(block.follows)}.")
+    if block.differences:
+        notes.append(f"Otherwise than in the paper: {', '.join(block.differences)}.")
+    if block.standard is not None:
+        numbers = [f"{cell.standard.metric} {cell.standard.mean:.3f}" for cell in cells if cell.standard is not None]
+        notes.append(f"By the protocol, {block.standard.method}: {', '.join(numbers)}.")
+    if block.note:
+        notes.append(block.note)
+    return [*notes, *map(lacking_text, block.lacking)]
+
+
+def measured_on(measurement: Measurement) -> str:
+    """`bm25-okapi on apibank: 269 queries, 101 tools as description.`"""
+    method = measurement.method if measurement.minus is None else f"{measurement.method} minus {measurement.minus}"
+    data = measurement.data
+    names = ", ".join(item.dataset for item in data)
+    slices = "".join(f", {name} {value}" for name, value in measurement.slices.items())
+    mean = "" if len(data) == 1 else f", mean over {measurement.pool}"
+    tools = ", ".join(dict.fromkeys(f"{item.tools} tools as {item.template}" for item in data))
+    failed = f", {measurement.failed} failed" if measurement.failed else ""
+    return f"{method} on {names}{slices}: {measurement.queries} queries{mean}{failed}, {tools}."
+
+
+def lacking_text(found: Lacking) -> str:
+    """What was not possible, and what it needs."""
+    what = f"{found.method} on {', '.join(found.data)}"
+    if found.failed:
+        return f"Failed: {what}: {found.reason}"
+    return (
+        f"Not here: {what}. It needs {'; '.join(found.needs)}." if found.needs else f"Not here: {what}: {found.reason}"
+    )
+
+
+def claim_state(claim: ClaimReport) -> str:
+    """The verdict; how many of its tests ran where not all did; and whether rules replaced a language model."""
+    ran = [test for test in claim.tests if test.lacking is None]
+    words = [f"{len(ran)} of {len(claim.tests)} tests ran"] if 0 < len(ran) < len(claim.tests) else []
+    if any("rules for a language model" in test.differences for test in ran):
+        words.append("with rules for a language model")
+    return f"{claim.verdict} ({'; '.join(words)})" if words else claim.verdict
+
+
+def printed_state(claim: ClaimReport) -> str:
+    """How many of the paper's own cells agree."""
+    return "" if claim.printed is None else f"{claim.printed.agree} of {claim.printed.cells}"
+
+
+def name_of_test(test: ClaimTestReport) -> str:
+    """What a test compares, and on what."""
+    if test.measurement is None:
+        return f"{test.better} against {test.worse}"
+    data = ", ".join(item.dataset for item in test.measurement.data)
+    slices = "".join(f", {name} {value}" for name, value in test.measurement.slices.items())
+    return f"{test.better} against {test.worse} on {data}{slices}"
+
+
+def comparison_row(found: Comparison) -> list[str]:
+    """Metric, n, difference, interval, p, outcome."""
+    outcome: str = found.outcome
+    if found.outcome == "undecided" and found.detectable is not None:
+        outcome += f" (a difference of {found.detectable:.3f} would show)"
+    difference = f"{found.difference:+.3f}"
+    return [found.metric, str(found.n), difference, _interval(found), p_value(found.corrected), outcome]
+
+
+def p_value(p: float) -> str:
+    """A p-value in three digits, or that it is below one in a thousand."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _interval(found: Estimate | Comparison) -> str:
+    if found.low is None or found.high is None:
+        return "-"
+    return f"{found.low:.3f} to {found.high:.3f}"
+
+
+def _number(value: float, cell: CellReport) -> str:
+    return f"{value:,.0f}" if cell.unit == "count" else f"{value:.3f}"
+
+
+def _signed(value: float | None, cell: CellReport) -> str:
+    if value is None:
+        return ""
+    return f"{value:+,.0f}" if cell.unit == "count" else f"{value:+.3f}"

@@ -1,0 +1,118 @@
+"""`bench train`: train models for methods."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import complete_datasets, json_option, source_options, template_option
+from bench.cli.output import console, plain_table, print_json
+from bench.data.tables import Template
+from bench.errors import UsageError
+from bench.evaluation.cluster import Cluster
+from bench.lab.training.train import KINDS, train_model, trainer_class
+from bench.models.trainingcard import Kind
+from bench.registry import load_dataset
+from bench.specs.spec import Spec, Value, parse_value
+
+
+@click.command("train")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("-d", "--dataset", shell_complete=complete_datasets, help="Dataset whose train split is used.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the model.")
+@click.option("--base", help="Initial model: `minilm`, a folder, or a Hub name [default: the kind's].")
+@click.option("-s", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change a setting; repeatable.")
+@click.option("--settings", "list_settings", is_flag=True, help="List the settings of this kind with defaults.")
+@click.option("--replace", is_flag=True, help="Replace an existing model.")
+@click.option(
+    "--ray",
+    "address",
+    metavar="ADDRESS",
+    help="Mine negatives on the Ray cluster at this address; `local` starts one on this machine.",
+)
+@template_option
+@source_options
+@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
+@json_option
+def command(
+    kind: Kind,
+    dataset: str | None,
+    out: Path | None,
+    base: str | None,
+    settings: tuple[str, ...],
+    list_settings: bool,
+    replace: bool,
+    address: str | None,
+    template: Template | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Train a model of this KIND on a dataset's train split.
+
+    The same command resumes an interrupted training. To use the model, pass the folder as its name:
+    `bench run --method 'dense(encoder=FOLDER)'`.
+    """
+    if list_settings:
+        _print_settings(kind, as_json)
+        return
+    if dataset is None or out is None:
+        raise UsageError("training needs a dataset and a folder for the model: give --dataset and --out.")
+    bars = progress(quiet)
+    given = load_dataset(dataset, bars)
+    with Cluster(address, load_dataset).helps(bars) if address is not None else nullcontext():
+        card = train_model(
+            kind,
+            given,
+            out,
+            base=base,
+            settings=Spec.of(kind, _parsed(settings)),
+            template=template,
+            command=shlex.join(["bench", *sys.argv[1:]]),
+            replace=replace,
+            progress=bars,
+        )
+    if as_json:
+        print_json({"folder": str(out), **card.model_dump(mode="json", exclude={"queries", "tools"})})
+        return
+    table = plain_table("step", "loss", card.measure, right=(0, 1, 2))
+    for seen in card.evaluations:
+        chosen = " best" if seen.step == card.best_step else ""
+        table.add_row(f"{seen.step}", f"{seen.loss:.4f}", f"{seen.value:.4f}{chosen}")
+    console().print(table)
+    click.echo(f"{card.kind} trained on {card.examples} examples of {card.dataset} in {card.seconds:.0f} s")
+    click.echo(f"validated on {card.validation}; the model is in {out}")
+
+
+def _parsed(settings: tuple[str, ...]) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--set {setting!r} is not of the form NAME=VALUE.")
+        values[name.strip()] = parse_value(value)
+    return values
+
+
+def _print_settings(kind: Kind, as_json: bool) -> None:
+    fields = trainer_class(kind).Parameters.model_fields
+    if as_json:
+        described = {
+            name: {"default": _plain(field.get_default()), "description": field.description}
+            for name, field in fields.items()
+        }
+        print_json(described)
+        return
+    table = plain_table("setting", "default", "description")
+    for name, field in fields.items():
+        table.add_row(name, str(field.get_default()), field.description or "")
+    console().print(table)
+
+
+def _plain(value: object) -> object:
+    """A default as JSON has it: methods among them as their text."""
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

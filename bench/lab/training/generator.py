@@ -1,0 +1,312 @@
+"""`bench train generator`: a causal language model that writes search queries.
+
+Kachuee et al. 2024, "Improving Tool Retrieval by Leveraging Large Language Models for Query Generation".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.data.dataset import Dataset
+from bench.data.tables import Template, Tool
+from bench.errors import UsageError
+from bench.lab.training.decoder import LEAST_VOCABULARY, small_decoder
+from bench.lab.training.drafts import Reward, Searcher, distribution, drafts_in, kept_drafts
+from bench.lab.training.pretrained import TransformerSettings, arithmetic, made_ready, padded, uses_bfloat16
+from bench.lab.training.trainer import Trainer
+from bench.llm.replies import text_lines
+from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
+from bench.models.causal import PROMPT_KEY, CausalModel, Sampling, causal_revision, load_causal
+from bench.progress import QUIET, Progress
+from bench.specs.parameters import MethodSpec, full_spec
+from bench.specs.spec import Spec
+from bench.storage.paths import write_text
+
+if TYPE_CHECKING:
+    import torch
+
+SCRATCH = "scratch"
+_QUERIES = 5
+_CUTOFF = 5
+#: 0 to 1.7 by 0.2, as in appendix A.1.
+TEMPERATURES = tuple(round(0.2 * step, 1) for step in range(9))
+_PRETRAINED_RATE, _SCRATCH_RATE = 2e-5, 1e-3
+#: Drafts that are made, and put on the disk, at once.
+_BLOCK = 256
+
+Facts = dict[str, str | int | float | bool]
+
+
+class GeneratorTrainer(Trainer):
+    """Learns to write queries: from gold descriptions, or from those of its own drafts that retrieve best.
+
+    - `stage=sft`: the prompt is the utterance, the answer the descriptions of its gold tools, one on each line.
+    - `stage=align`: Algorithm 1. At the beginning of each epoch (an iteration) the model writes `drafts` query sets
+      for each utterance; what retrieval with a draft is worth is its reward, and the best drafts are the answers.
+
+    The loss is taken on the tokens of the answer alone.
+    """
+
+    class Parameters(TransformerSettings):
+        stage: Literal["sft", "align"] = Field(
+            "sft",
+            description="`sft`: supervised fine-tuning on gold descriptions; `align`: training on the best own drafts",
+        )
+        epochs: int = Field(1, ge=1, description="passes over the examples; stage=align: iterations (5 in the paper)")
+        learning_rate: float = Field(
+            0.0, ge=0, description="learning rate of AdamW; 0: 2e-5, or 1e-3 for a model from scratch"
+        )
+        schedule: Literal["linear", "constant"] = Field("constant", description="learning-rate schedule after warm-up")
+        warmup: float = Field(0.0, ge=0, le=1, description="proportion of steps with linear warm-up")
+        prompt: Literal["auto"] | Prompt = Field(
+            "auto",
+            description="`plain`, `intent` or `utterance`, as in the method query-generation; auto: the prompt of "
+            "the base model, otherwise plain; from scratch: utterance",
+        )
+        most_tokens: int = Field(192, ge=8, description="maximum number of tokens in an answer")
+        hidden: int = Field(192, ge=8, description="from scratch: hidden size")
+        layers: int = Field(4, ge=1, description="from scratch: number of layers")
+        heads: int = Field(4, ge=1, description="from scratch: number of attention heads")
+        vocabulary: int = Field(2048, ge=LEAST_VOCABULARY, description="from scratch: maximum vocabulary size")
+        context: int = Field(512, ge=32, description="from scratch: context length, for prompt and answer together")
+        retriever: MethodSpec = Field(Spec("dense"), description="method that searches with the generated queries")
+        include_utterance: bool = Field(True, description="search with the utterance, too")
+        validation_queries: int = Field(100, ge=1, description="number of queries for validation and calibration")
+        calibrate: bool = Field(
+            False, description="evaluate the temperatures 0 to 1.7 in steps of 0.2 on validation queries"
+        )
+        utterances: int = Field(0, ge=0, description="align: utterances sampled per iteration; 0: all")
+        drafts: int = Field(24, ge=1, description="align: drafts per utterance (m)")
+        temperature: float = Field(1.0, gt=0, le=2, description="align: sampling temperature of drafts")
+        top_p: float = Field(
+            0.9, gt=0, le=1, description="align: nucleus sampling: cumulative probability of the tokens to sample from"
+        )
+        top_k: int = Field(10, ge=1, le=1000, description="align: number of most likely tokens to sample from")
+        reward: Reward = Field("mmrr", description="align: `mmrr`, `map`, or `recall` (mean of recall@5 and recall@11)")
+        reward_depth: int = Field(100, ge=1, description="align: cut-off of mmrr and map")
+        r_min: float = Field(0.05, ge=0, le=1, description="align: minimum reward of a draft")
+        p_top: float = Field(100, gt=0, le=100, description="align: percentage of best drafts to keep")
+        n_draft: int = Field(1, ge=1, description="align: best drafts per utterance to keep")
+
+    parameters: Parameters
+    kind = "generator"
+    default_base = SCRATCH
+    measure = "recall@5 of validation queries, searched with generated queries"
+
+    def __init__(self, parameters: Parameters, base: str, progress: Progress = QUIET) -> None:
+        if not parameters.learning_rate:
+            rate = _SCRATCH_RATE if base == SCRATCH else _PRETRAINED_RATE
+            parameters = parameters.model_copy(update={"learning_rate": rate})
+        if base == SCRATCH and parameters.stage == "align":
+            raise UsageError("stage=align starts from a generative model; name one with --base.")
+        if parameters.hidden % (2 * parameters.heads):
+            raise UsageError(f"hidden={parameters.hidden} is not a multiple of twice heads={parameters.heads}.")
+        super().__init__(parameters, base, progress)
+        self._facts: Facts = {}
+
+    @property
+    def base_revision(self) -> str:
+        return "" if self.base == SCRATCH else causal_revision(self.base)
+
+    def prepare(
+        self, dataset: Dataset, template: Template, train: NDArray[np.int64], validation: NDArray[np.int64]
+    ) -> None:
+        chosen = self.parameters
+        texts = [dataset.queries[row].text for row in train]
+        targets = [gold_lines([dataset.tools[tool] for tool in dataset.gold.row(int(row))]) for row in train]
+        self._causal = self._begin([*texts, *dict.fromkeys(targets)])
+        made_ready(self._causal.network, chosen.dropout)
+        trained: Prompt = (
+            "utterance" if self.base == SCRATCH else trained_prompt(self._causal.trained_prompt) or "plain"
+        )
+        self._prompt: Prompt = trained if chosen.prompt == "auto" else chosen.prompt
+        setattr(self._causal.network.config, PROMPT_KEY, self._prompt)
+        self._search = Searcher(chosen.retriever, dataset, template, chosen.include_utterance, self.progress)
+        size = min(len(validation), chosen.validation_queries)
+        validation = validation[np.linspace(0, len(validation) - 1, size).round().astype(np.int64)]
+        self._gold, self._validation_gold = dataset.gold.take(train), dataset.gold.take(validation)
+        self._texts, self._validation = texts, [dataset.queries[row].text for row in validation]
+        self._prompts, self._validation_prompts = self._asked(self._texts), self._asked(self._validation)
+        self._examples = [
+            (prompt, self._causal.answer(target, chosen.most_tokens))
+            for prompt, target in zip(self._prompts, targets, strict=True)
+        ]
+        # What drafts depend on: the rest follows from it.
+        parts = (full_spec("generator", chosen), self.base_revision, self._search.revision)
+        self._identity = " ".join(map(str, (*parts, dataset.content_hash, template)))
+
+    def _begin(self, texts: Sequence[str]) -> CausalModel:
+        """The model to begin with."""
+        chosen = self.parameters
+        if self.base != SCRATCH:
+            return load_causal(self.base, single_precision=True)
+        return small_decoder(
+            texts,
+            hidden=chosen.hidden,
+            layers=chosen.layers,
+            heads=chosen.heads,
+            vocabulary=chosen.vocabulary,
+            context=chosen.context,
+            seed=chosen.seed,
+        )
+
+    def _asked(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each utterance's prompt."""
+
+        def write(utterance: str) -> str:
+            return query_prompt(self._prompt, utterance, _QUERIES)
+
+        return [self._causal.prompt(write, text, self.parameters.most_tokens) for text in texts]
+
+    @property
+    def model(self) -> torch.nn.Module:
+        network: torch.nn.Module = self._causal.network
+        return network
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def revisions(self) -> dict[str, str]:
+        return {"retriever": self._search.revision}
+
+    # Alignment --------------------------------------------------------------------------------------------------------
+
+    def begin_epoch(self, epoch: int, scratch: Path) -> None:
+        chosen = self.parameters
+        self._calibration = scratch / "calibration.json"
+        self._recall_facts(self._calibration, *(scratch / f"rewards-{before}.json" for before in range(epoch)))
+        if chosen.stage == "sft":
+            return
+        size = min(len(self._texts), chosen.utterances or len(self._texts))
+        order = np.random.default_rng([chosen.seed, epoch, 3]).permutation(len(self._texts))
+        rows = np.sort(order[:size])
+        identity = hashlib.sha256(f"{epoch} {self._identity}".encode()).hexdigest()
+        with self.progress.stage(f"drafts of iteration {epoch + 1}", size, "utterances") as bar:
+
+            def make(part: Sequence[int]) -> list[list[str]]:
+                made = self._drafts(part, epoch)
+                bar.advance(len(part))
+                return made
+
+            block = max(1, _BLOCK // chosen.drafts)
+            drafts = drafts_in(scratch / f"drafts-{epoch}.jsonl", identity, rows.tolist(), make, block)
+        flat = [draft.split("\n") if draft else [] for part in drafts for draft in part]
+        owner = np.repeat(rows, chosen.drafts)
+        utterances = [self._texts[row] for row in owner]
+        found = self._search.rewards(
+            utterances, flat, self._gold.take(owner), chosen.reward, chosen.reward_depth
+        ).reshape(size, chosen.drafts)
+        kept = kept_drafts(found, drafts, chosen.n_draft, chosen.r_min, chosen.p_top)
+        if not kept:
+            raise UsageError(
+                f"no draft of iteration {epoch + 1} has a reward of r_min={chosen.r_min}; begin with a model that was "
+                "trained for longer, or lower r_min."
+            )
+        self._examples = [
+            (self._prompts[rows[row]], self._causal.answer(drafts[row][draft], chosen.most_tokens))
+            for row, draft in kept
+        ]
+        facts: Facts = {
+            f"reward_{name}_{epoch + 1}": value for name, value in distribution(found, chosen.r_min).items()
+        }
+        facts[f"reward_best_mean_{epoch + 1}"] = round(float(found.max(axis=1).mean()), 4)
+        facts[f"drafts_made_{epoch + 1}"] = found.size
+        facts[f"drafts_empty_{epoch + 1}"] = sum(not lines for lines in flat)
+        facts[f"drafts_kept_{epoch + 1}"] = len(kept)
+        self._remember(scratch / f"rewards-{epoch}.json", facts)
+        mean, share = facts[f"reward_mean_{epoch + 1}"], facts[f"reward_at_least_r_min_{epoch + 1}"]
+        self.progress.note(f"iteration {epoch + 1}: mean reward {mean}, share above r_min {share}, {len(kept)} kept")
+
+    def _drafts(self, rows: Sequence[int], epoch: int) -> list[list[str]]:
+        """The drafts of some utterances: usable lines, one query on each."""
+        chosen = self.parameters
+        sampling = Sampling(chosen.temperature, chosen.top_p, chosen.top_k, chosen.most_tokens)
+        replies = self._causal.generate(
+            [self._prompts[row] for row in rows for _ in range(chosen.drafts)],
+            [(chosen.seed, epoch, row, draft) for row in rows for draft in range(chosen.drafts)],
+            sampling,
+        )
+        lines = ["\n".join(text_lines(reply, _QUERIES)) for reply in replies]
+        return [lines[i * chosen.drafts : (i + 1) * chosen.drafts] for i in range(len(rows))]
+
+    def _remember(self, path: Path, facts: Facts) -> None:
+        """Keep facts where a training that goes on after a kill finds them."""
+        self._facts |= facts
+        write_text(path, json.dumps({"identity": self._identity, "facts": facts}))
+
+    def _recall_facts(self, *paths: Path) -> None:
+        for path in paths:
+            try:
+                record = json.loads(path.read_text("utf-8"))
+                if record["identity"] == self._identity:
+                    self._facts |= record["facts"]
+            except (OSError, ValueError, LookupError, TypeError):
+                continue
+
+    # Learning and validation ------------------------------------------------------------------------------------------
+
+    def loss(self, examples: NDArray[np.int64]) -> torch.Tensor:
+        import torch
+
+        chosen = [self._examples[i] for i in examples]
+        device = next(self.model.parameters()).device
+        given = padded([[*prompt, *answer] for prompt, answer in chosen], self._causal.tokenizer.pad_token_id, device)
+        wanted = torch.full_like(given["input_ids"], -100)
+        for i, (prompt, answer) in enumerate(chosen):
+            wanted[i, len(prompt) : len(prompt) + len(answer)] = torch.tensor(answer, device=device)
+        with arithmetic(self.model, self.parameters.precision):
+            logits = self.model(**given, use_cache=False).logits
+        # The token at place i is foretold at place i - 1.
+        learnt = wanted[:, 1:] != -100
+        return torch.nn.functional.cross_entropy(logits[:, :-1][learnt].float(), wanted[:, 1:][learnt])
+
+    def validate(self) -> float:
+        return self._validated(0.0)
+
+    def _validated(self, temperature: float) -> float:
+        """recall@5 of the validation queries, searched with what is generated at a temperature."""
+        chosen = self.parameters
+        sampling = Sampling(temperature, chosen.top_p, chosen.top_k, chosen.most_tokens)
+        seeds = [(chosen.seed, row) for row in range(len(self._validation))]
+        replies = self._causal.generate(self._validation_prompts, seeds, sampling)
+        lines = [text_lines(reply, _QUERIES) for reply in replies]
+        return self._search.recall(self._validation, lines, self._validation_gold, _CUTOFF)
+
+    def save(self, folder: Path) -> None:
+        self._causal.network.save_pretrained(str(folder))
+        self._causal.tokenizer.save_pretrained(str(folder))
+        if self.parameters.calibrate:
+            with self.progress.stage("calibrate the temperature", len(TEMPERATURES), "temperatures") as bar:
+                values = {}
+                for temperature in TEMPERATURES:
+                    values[temperature] = self._validated(temperature)
+                    bar.advance()
+            facts: Facts = {f"recall@5_at_temperature_{t}": round(value, 4) for t, value in values.items()}
+            # Of equally good ones the lowest.
+            facts["best_temperature"] = max(values, key=lambda t: (values[t], -t))
+            self._remember(self._calibration, facts)
+
+    def facts(self) -> Facts:
+        device = next(self.model.parameters()).device.type
+        return {
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "prompt": self._prompt,
+            "learning_rate": self.parameters.learning_rate,
+            "bfloat16": uses_bfloat16(device, self.parameters.precision),
+            "validated_on": len(self._validation),
+            **self._facts,
+        }
+
+
+def gold_lines(tools: Sequence[Tool]) -> str:
+    """The target of supervised fine-tuning: the tools' descriptions (names where there is none), one on each line."""
+    lines = [" ".join((tool.description or tool.name).split()) for tool in tools]
+    return "\n".join(list(dict.fromkeys(line for line in lines if line))[:_QUERIES])

@@ -1,0 +1,237 @@
+"""`bench train retriever`: a dual encoder in the style of DPR (Karpukhin et al. 2020).
+
+A query and a tool are encoded alone, by the same model, and compared by cosine. The result is a sentence-transformers
+folder, so that `dense(encoder=FOLDER)` uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.data.dataset import Dataset
+from bench.data.tables import Template
+from bench.errors import UnavailableError
+from bench.lab.training.mining import drawn, hard_negatives, kept_in, used_tools
+from bench.lab.training.pretrained import (
+    TransformerSettings,
+    arithmetic,
+    made_ready,
+    padded,
+    uses_bfloat16,
+)
+from bench.lab.training.trainer import Trainer
+from bench.models.batches import token_batches
+from bench.models.files import folder_revision, model_folder, quiet_transformers
+from bench.search.dense import normalized, search
+from bench.search.progressive import progressive_search
+
+if TYPE_CHECKING:
+    import torch
+
+#: Validation is one pass over the library and so many queries.
+_MOST_VALIDATION = 500
+_CUTOFF = 5
+#: Tokens that are encoded at once, with and without a backward pass.
+_BUDGET = 4096
+
+
+class RetrieverTrainer(Trainer):
+    """Learns from (query, gold tool) pairs by the multiple-negatives ranking loss.
+
+    Each query of a batch brings `positives` of its gold tools and `hard_negatives` of the tools that the model at the
+    beginning of the epoch ranked high and that are not gold. Every tool of the batch is a negative of every query
+    whose gold it is not; one that happens to be its gold counts as another positive.
+
+    With `progressive`, the query brings its positives in an order that is drawn anew in each epoch, since a gold set
+    has none: step i compares what is left of the query, less the vectors of the i - 1 tools before, with the tools of
+    the batch. The gold tools still to come are positives, those taken are left out. (Anantha et al. 2023, "ProTIP:
+    Progressive Tool Retrieval Improves Planning", take a contrastive loss over pairs, on plans that have an order.)
+    """
+
+    class Parameters(TransformerSettings):
+        batch_size: int = Field(64, ge=1, description="queries per step, with in-batch negatives")
+        learning_rate: float = Field(2e-4, gt=0, description="peak learning rate of AdamW")
+        positives: int = Field(1, ge=1, description="gold tools per query and epoch, sampled again in each epoch")
+        hard_negatives: int = Field(1, ge=0, description="hard negatives per query and epoch")
+        mining_depth: int = Field(20, ge=1, description="hard negatives are sampled from this many top results")
+        temperature: float = Field(
+            0.05, gt=0, description="softmax temperature: the cosine similarity is divided by it"
+        )
+        most_tokens: int = Field(128, ge=8, description="maximum number of tokens per text, in training and in use")
+        progressive: bool = Field(
+            False,
+            description="for protip: learn to find the next tool by the query less the tools before",
+        )
+
+    parameters: Parameters
+    kind = "retriever"
+    measure = "recall@5 of the validation queries over the whole library"
+
+    @property
+    def base_revision(self) -> str:
+        return folder_revision(model_folder(self.base))
+
+    def prepare(
+        self, dataset: Dataset, template: Template, train: NDArray[np.int64], validation: NDArray[np.int64]
+    ) -> None:
+        quiet_transformers()
+        from sentence_transformers import SentenceTransformer
+
+        chosen = self.parameters
+        folder = model_folder(self.base)
+        try:
+            self._encoder: Any = SentenceTransformer(str(folder), device="cpu")
+        except Exception as error:  # the readers of these files raise errors of their own kinds
+            first = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UnavailableError(f"the model {self.base!r} cannot be loaded from {folder}: {first}.") from None
+        longest = min(chosen.most_tokens, self._encoder.max_seq_length or chosen.most_tokens)
+        self._encoder.max_seq_length = longest
+        made_ready(self._encoder, chosen.dropout)
+        if len(validation) > _MOST_VALIDATION:
+            validation = validation[np.linspace(0, len(validation) - 1, _MOST_VALIDATION).round().astype(np.int64)]
+        self._gold = dataset.gold.take(train)
+        self._validation_gold = dataset.gold.take(validation)
+        self._tools = self._tokens([tool.text(template) for tool in dataset.tools], longest)
+        self._queries = self._tokens([dataset.queries[row].text for row in train], longest)
+        self._validation = self._tokens([dataset.queries[row].text for row in validation], longest)
+
+    def _tokens(self, texts: list[str], longest: int) -> list[list[int]]:
+        ids: list[list[int]] = self._encoder.tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
+        return ids
+
+    @property
+    def model(self) -> torch.nn.Module:
+        network: torch.nn.Module = self._encoder
+        return network
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+    def begin_epoch(self, epoch: int, scratch: Path) -> None:
+        chosen = self.parameters
+        random = np.random.default_rng([chosen.seed, epoch, 2])
+        gold, _ = self._gold.padded()
+        self._positives = drawn(gold, chosen.positives, random)
+        tools = [self._positives]
+        if chosen.hard_negatives:
+            mined = kept_in(scratch / f"negatives-{epoch}.npy", self._mine)
+            tools.append(drawn(mined, chosen.hard_negatives, random))
+        self._drawn = np.concatenate(tools, axis=1)
+
+    def _mine(self) -> NDArray[np.int32]:
+        with self.progress.stage("mine hard negatives"), arithmetic(self.model, self.parameters.precision):
+            queries, tools = self._vectors(self._queries), self._vectors(self._tools)
+        among = used_tools(self._gold, len(tools))
+        return hard_negatives(queries, tools, self._gold, self.parameters.mining_depth, among)
+
+    def loss(self, examples: NDArray[np.int64]) -> torch.Tensor:
+        import torch
+
+        tools = np.unique(self._drawn[examples])
+        tools = tools[tools >= 0]
+        positive = torch.from_numpy(np.stack([np.isin(tools, self._gold.row(int(row))) for row in examples]))
+        with arithmetic(self.model, self.parameters.precision):
+            queries = self._encoded([self._queries[row] for row in examples])
+            found = self._encoded([self._tools[tool] for tool in tools])
+        normalize = torch.nn.functional.normalize
+        asked, compared = normalize(queries.float(), dim=1), normalize(found.float(), dim=1)
+        positive = positive.to(compared.device)
+        if self.parameters.progressive:
+            places = torch.from_numpy(np.searchsorted(tools, self._positives[examples])).to(compared.device)
+            places[torch.from_numpy(self._positives[examples] < 0).to(places.device)] = -1
+            return progressive_loss(asked, compared, positive, places, self.parameters.temperature)
+        return ranking_loss(asked @ compared.T / self.parameters.temperature, positive)
+
+    def _encoded(self, ids: Sequence[list[int]]) -> torch.Tensor:
+        """(texts, dimensions), in the order given; computed in batches of about the same length."""
+        import torch
+
+        device = next(self.model.parameters()).device
+        padding = self._encoder.tokenizer.pad_token_id or 0
+        batches = token_batches([len(row) for row in ids], _BUDGET)
+        parts = [self._encoder(padded([ids[i] for i in batch], padding, device)) for batch in batches]
+        place = np.empty(len(ids), dtype=np.int64)
+        place[np.concatenate(batches)] = np.arange(len(ids))
+        return torch.cat([part["sentence_embedding"] for part in parts])[torch.from_numpy(place).to(device)]
+
+    def _vectors(self, ids: list[list[int]]) -> NDArray[np.float32]:
+        import torch
+
+        self.model.eval()
+        with torch.inference_mode():
+            vectors: NDArray[np.float32] = self._encoded(ids).float().cpu().numpy()
+        return vectors
+
+    def validate(self) -> float:
+        queries, tools = self._vectors(self._validation), self._vectors(self._tools)
+        if self.parameters.progressive:
+            first = progressive_search(normalized(queries), normalized(tools), _CUTOFF)[0]
+        else:
+            first = search(queries, tools, "cosine", _CUTOFF).tools.astype(np.int64)
+        recalls = [np.isin(self._validation_gold.row(i), first[i]).mean() for i in range(len(self._validation))]
+        return float(np.mean(recalls))
+
+    def save(self, folder: Path) -> None:
+        self._encoder.save_pretrained(str(folder), create_model_card=False)
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        device = next(self.model.parameters()).device.type
+        return {
+            "pairs": int(self._gold.counts.sum()),
+            "tools": len(self._tools),
+            "bfloat16": uses_bfloat16(device, self.parameters.precision),
+        }
+
+
+def ranking_loss(scores: torch.Tensor, positive: torch.Tensor) -> torch.Tensor:
+    """The multiple-negatives ranking loss (Henderson et al. 2017) where a query may have several positives.
+
+    For query i and each positive p of its: -log(exp s_ip / (exp s_ip + Σ over i's negatives n of exp s_in)); other
+    positives are in neither sum. The mean over positives, then over queries.
+
+    Args:
+        scores: (queries, tools).
+        positive: (queries, tools) bool; every row has one at least.
+    """
+    import torch
+
+    # Not -inf: a query whose gold are all the tools of the batch would have a gradient of NaN.
+    negatives = torch.logsumexp(scores.masked_fill(positive, -1e4), dim=1, keepdim=True)
+    losses = torch.nn.functional.softplus(negatives - scores) * positive
+    return (losses.sum(dim=1) / positive.sum(dim=1)).mean()
+
+
+def progressive_loss(
+    queries: torch.Tensor, tools: torch.Tensor, positive: torch.Tensor, order: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    """The mean over steps of `ranking_loss`, for what each step leaves of the queries.
+
+    Args:
+        queries: (queries, dimensions) of length 1.
+        tools: (tools, dimensions) of length 1.
+        positive: (queries, tools) bool: gold.
+        order: (queries, steps) int64, the row in `tools` of the tool that each step takes; -1: no more tools.
+        temperature: what dot products are divided by.
+    """
+    import torch
+
+    left, waiting = queries, positive
+    taken = torch.zeros_like(positive)
+    losses, weights = [], []
+    for step in range(order.shape[1]):
+        going = (order[:, step] >= 0) & waiting.any(dim=1)
+        if not bool(going.any()):
+            break
+        scores = (left @ tools.T / temperature).masked_fill(taken, -1e4)
+        losses.append(ranking_loss(scores[going], waiting[going]) * going.sum())
+        weights.append(going.sum())
+        found = torch.nn.functional.one_hot(order[:, step].clamp(min=0), tools.shape[0]).bool() & going[:, None]
+        left = left - found.to(tools.dtype) @ tools
+        taken, waiting = taken | found, waiting & ~found
+    return torch.stack(losses).sum() / torch.stack(weights).sum()

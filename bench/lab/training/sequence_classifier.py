@@ -1,0 +1,95 @@
+"""Shared code for fine-tuning transformers to classify texts or text pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bench.lab.training.pretrained import (
+    TransformerSettings,
+    arithmetic,
+    classifier_and_tokenizer,
+    made_ready,
+    uses_bfloat16,
+)
+from bench.lab.training.trainer import Trainer
+from bench.models.batches import token_batches
+from bench.models.files import folder_revision, model_folder
+
+if TYPE_CHECKING:
+    import torch
+
+#: Tokens that are classified at once when nothing is learnt.
+_BUDGET = 4096
+
+
+class SequenceSettings(TransformerSettings):
+    """Settings of every kind that fine-tunes a sequence classifier."""
+
+    learning_rate: float = Field(1e-4, gt=0, description="peak learning rate of AdamW")
+    most_tokens: int = Field(
+        128,
+        ge=8,
+        description="maximum number of tokens per input, in training and in use (of a pair, the longer text is cut)",
+    )
+
+
+class SequenceTrainer(Trainer):
+    """A transformer with a head of `labels`; a subclass brings the examples and the loss."""
+
+    #: The names of what the head gives, in order.
+    labels: ClassVar[tuple[str, ...]]
+    parameters: SequenceSettings
+
+    @property
+    def base_revision(self) -> str:
+        return folder_revision(model_folder(self.base))
+
+    def load(self) -> None:
+        """Read the base and give it a head; called by `prepare`."""
+        chosen = self.parameters
+        self._network, self._tokenizer = classifier_and_tokenizer(
+            self.base, self.labels, chosen.most_tokens, chosen.seed
+        )
+        made_ready(self._network, chosen.dropout)
+
+    @property
+    def model(self) -> torch.nn.Module:
+        network: torch.nn.Module = self._network
+        return network
+
+    def logits(self, inputs: Sequence[tuple[str, ...]]) -> torch.Tensor:
+        """(inputs, labels) float32, with gradients where the context has them."""
+        tokens = self._tokens(inputs, padding=True, return_tensors="pt")
+        with arithmetic(self.model, self.parameters.precision):
+            found = self._network(**tokens.to(self._network.device)).logits
+        logits: torch.Tensor = found.float()
+        return logits
+
+    def classified(self, inputs: Sequence[tuple[str, ...]]) -> NDArray[np.float32]:
+        """(inputs, labels) logits for validation, computed in float32 as in use, in batches of about one length."""
+        import torch
+
+        found = np.empty((len(inputs), len(self.labels)), dtype=np.float32)
+        lengths = [len(ids) for ids in self._tokens(inputs)["input_ids"]]
+        with torch.inference_mode():
+            for batch in token_batches(lengths, _BUDGET):
+                tokens = self._tokens([inputs[i] for i in batch], padding=True, return_tensors="pt")
+                found[batch] = self._network(**tokens.to(self._network.device)).logits.float().cpu().numpy()
+        return found
+
+    def _tokens(self, inputs: Sequence[tuple[str, ...]], **options: Any) -> Any:
+        columns = [list(column) for column in zip(*inputs, strict=True)]
+        return self._tokenizer(*columns, truncation=True, **options)
+
+    def save(self, folder: Path) -> None:
+        self._network.save_pretrained(str(folder))
+        self._tokenizer.save_pretrained(str(folder))
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        return {"bfloat16": uses_bfloat16(self._network.device.type, self.parameters.precision)}

@@ -1,0 +1,193 @@
+"""`bench train`: train a model on a dataset and store it with its card."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.data.tables import SPLITS, Template
+from bench.errors import UsageError, require
+from bench.evaluation.machine import hardware, package_versions
+from bench.identity.reach import reach_modules
+from bench.lab.training.loop import run_loop, training_identity
+from bench.lab.training.trainer import Trainer
+from bench.models.files import model_folder
+from bench.models.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
+from bench.progress import QUIET, Progress
+from bench.specs.parameters import check_parameters, full_spec
+from bench.specs.spec import Spec
+from bench.storage.locks import locked, replaced_folder
+from bench.storage.paths import expanded, storage_errors
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+#: Share of the training queries that are kept for validation where the dataset has no dev split, and how many at most.
+_VALIDATION_SHARE = 0.1
+_MOST_VALIDATION = 500
+
+
+def trainer_class(kind: Kind) -> type[Trainer]:
+    """The class that trains a kind of model: the one subclass of `Trainer` in `bench.lab.training.KIND`."""
+    module = importlib.import_module(f"bench.lab.training.{kind}")
+    (found,) = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Trainer) and value.__module__ == module.__name__
+    ]
+    return found
+
+
+def train_model(
+    kind: Kind,
+    dataset: Dataset,
+    out: Path,
+    *,
+    base: str | None = None,
+    settings: Spec | None = None,
+    template: Template | None = None,
+    command: str = "",
+    replace: bool = False,
+    progress: Progress = QUIET,
+) -> TrainingCard:
+    """Train a model and put it in `out`, with its card.
+
+    A training that was interrupted goes on when the same one is asked for again.
+
+    Args:
+        kind: what to train.
+        dataset: gives train queries, and dev queries to validate on; test queries are never looked at.
+        out: the folder; must not be there yet, unless it holds an older training and `replace` is given.
+        base: the model to begin with; the kind's default when None.
+        settings: arguments over the defaults of the kind's `Parameters`; the name is not used.
+        template: the text of a tool; the dataset's default when None.
+        command: what the user typed, for the card.
+        replace: put the new model in the place of an older one.
+        progress: where the work reports to.
+
+    Raises:
+        UnavailableError: the libraries that train models are not installed.
+        UsageError: a wrong setting, an occupied folder, or a dataset without training queries.
+        DataError: the base has a training card that cannot be read.
+    """
+    require("torch", "transformers", "sentence_transformers", "tokenizers", what="training")
+    # A name from which the names of neighbouring folders are derived: `.` has none.
+    out = Path(os.path.abspath(expanded(out)))
+    found = trainer_class(kind)
+    parameters = check_parameters(found.Parameters, Spec(kind, settings.arguments if settings else ()), "training")
+    trainer = found(parameters, base or found.default_base, progress)
+    text = template or dataset.card.template
+    nothing = np.empty(0, dtype=np.int64)
+    rows = training_rows(dataset, parameters.seed) if found.needs_queries else (nothing, nothing, "")
+    train, validation, validated_on = rows
+    _check_place(out, replace)
+    with locked(out.with_name(f".{out.name}.lock"), f"training {out.name}", progress):
+        # Again: another process may have finished it while this one waited.
+        _check_place(out, replace)
+        learnt = _learnt_before(trainer)
+        trainer.prepare(dataset, text, train, validation)
+        if not len(trainer):
+            raise UsageError(f"{dataset.spec} has no examples to train a {kind} on.")
+        own = trainer.examples()
+        identity = training_identity(
+            kind=kind,
+            parameters=str(full_spec(kind, parameters)),
+            base=trainer.base_revision,
+            data=dataset.content_hash,
+            template=text,
+            examples=own.digest if own else "",
+            others=trainer.revisions(),
+            code=[reach_modules(__name__, found.__module__).hash()],
+        )
+        work = out.with_name(f".{out.name}.training")
+        state = run_loop(trainer, work, identity, progress)
+        seen = own.tools if own else {tool_digest(dataset.tools[tool]) for tool in dataset.gold.take(train).tools}
+        card = TrainingCard(
+            kind=kind,
+            base=trainer.base,
+            base_revision=trainer.base_revision,
+            dataset=dataset.spec,
+            content_hash=dataset.content_hash,
+            split="tools" if own else "train",
+            template=text,
+            examples=len(trainer),
+            queries=sorted({text_digest(dataset.queries[row].text) for row in train} | set(learnt.queries)),
+            tools=sorted(seen | set(learnt.tools)),
+            settings={name: _plain(value) for name, value in parameters.model_dump().items()},
+            validation=own.validation if own else validated_on,
+            measure=trainer.measure,
+            evaluations=state.evaluations,
+            best_step=state.best_step,
+            steps=state.step,
+            seconds=round(state.seconds, 1),
+            resumed=state.resumed,
+            command=command,
+            created=datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat(),
+            packages=package_versions(reach_modules(found.__module__).packages),
+            hardware=hardware(),
+            facts=trainer.facts(),
+            before=learnt.datasets,
+        )
+        with replaced_folder(out) as fresh, storage_errors(str(out)):
+            shutil.copytree(work / "best", fresh, dirs_exist_ok=True)
+            write_card(fresh, card)
+        shutil.rmtree(work, ignore_errors=True)
+    return card
+
+
+class _Learnt(NamedTuple):
+    """What a model knows, as its card has it: datasets, and digests of queries and tools."""
+
+    datasets: list[str]
+    queries: list[str]
+    tools: list[str]
+
+
+def _learnt_before(trainer: Trainer) -> _Learnt:
+    """What the base has learnt, and its base before it: a model keeps what it was trained on."""
+    card = read_card(model_folder(trainer.base)) if trainer.base_revision else None
+    return _Learnt([*card.before, card.dataset], card.queries, card.tools) if card else _Learnt([], [], [])
+
+
+def training_rows(dataset: Dataset, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:
+    """Queries to learn from, queries to validate on, and in words where the latter come from.
+
+    The dev split where there is one; else a seeded part of train, which is not learnt from.
+
+    Raises:
+        UsageError: the dataset has no train queries with gold.
+    """
+    judged = dataset.gold.counts > 0
+    train = np.flatnonzero((dataset.splits == SPLITS.index("train")) & judged)
+    dev = np.flatnonzero((dataset.splits == SPLITS.index("dev")) & judged)
+    if len(train) < 2:
+        raise UsageError(f"{dataset.spec} has no train queries to learn from; choose a dataset that has.")
+    if len(dev):
+        return train, dev, f"dev ({len(dev)} queries)"
+    size = max(1, min(_MOST_VALIDATION, round(_VALIDATION_SHARE * len(train))))
+    order = np.random.default_rng([seed, 1]).permutation(len(train))
+    kept = np.zeros(len(train), dtype=np.bool_)
+    kept[order[:size]] = True
+    return train[~kept], train[kept], f"{size} queries of train, not learnt from (seed {seed})"
+
+
+def _check_place(out: Path, replace: bool) -> None:
+    with storage_errors(str(out)):
+        if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+            return
+    if not out.is_dir() or not (out / CARD).is_file():
+        raise UsageError(f"{out} exists and is not a trained model; choose another --out.")
+    if not replace:
+        card = read_card(out)
+        what = f"a {card.kind} trained on {card.dataset}" if card else "a model"
+        raise UsageError(f"{out} already contains {what}; use --replace to replace it.")
+
+
+def _plain(value: object) -> str | int | float | bool | None:
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

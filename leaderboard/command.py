@@ -1,0 +1,166 @@
+"""`bench leaderboard`: build a static site of stored results."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from bench.cli.bars import progress
+from bench.cli.options import FOLDER, json_option, results_option
+from bench.cli.output import print_json, say
+from bench.errors import UnavailableError
+from bench.leaderboard.pages.registry import pages
+from bench.leaderboard.serve import open_server, state_of, watch
+from bench.leaderboard.site import Site, build_site
+from bench.storage.paths import results_folder
+
+_REPORT = click.Path(path_type=Path, dir_okay=False)
+_baselines_option = click.option(
+    "--baselines",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Baselines (a folder or a file) to show over time, with the gate's verdicts.",
+)
+_policy_option = click.option(
+    "--policy", type=_REPORT, default=None, help="The gate's policy [default: gate.toml next to the baselines]."
+)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _files_options(function: F) -> F:
+    """An option for each page that is made of a file which the user names: `--reproduction` of the laboratory's."""
+    for page in pages():
+        if page.file:
+            function = click.option(f"--{page.name}", type=_REPORT, default=None, help=page.file)(function)
+    return function
+
+
+@click.group("leaderboard")
+def command() -> None:
+    """Build a static site of stored results, or preview it."""
+
+
+@command.command("build")
+@click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Site folder.")
+@_files_options
+@click.option(
+    "--downloads/--no-downloads",
+    default=None,
+    help="Write rankings and per-query values for download [default: up to a million lines per result].",
+)
+@click.option("--jobs", type=click.IntRange(1, 64), default=None, help="Number of processes [default: one per core].")
+@click.option(
+    "--ranking-set",
+    type=_REPORT,
+    default=None,
+    help="TOML file with the datasets to rank on [default: the public set].",
+)
+@_baselines_option
+@_policy_option
+@click.option("--strict", is_flag=True, help="Fail with code 4 if a ranking or a dataset is missing.")
+@results_option
+@json_option
+def build(
+    out: Path,
+    downloads: bool | None,
+    jobs: int | None,
+    ranking_set: Path | None,
+    baselines: Path | None,
+    policy: Path | None,
+    strict: bool,
+    results: Path | None,
+    as_json: bool,
+    **files: Path | None,
+) -> None:
+    """Build the site. Open index.html in a browser; no server is needed.
+
+    Unchanged pages are not rewritten. Pages of deleted results are removed.
+    """
+    folder = results or results_folder()
+    site = build_site(folder, out, _given(files), downloads, jobs, progress(), ranking_set, baselines, policy)
+    if as_json:
+        print_json(
+            {
+                "page": str(out / "index.html"),
+                "boards": len(site.boards),
+                "results": site.results,
+                "rejected": [{"where": item.where, "reason": item.reason} for item in site.rejected],
+                "incomplete": list(site.incomplete),
+                "written": len(site.files.written),
+                "unchanged": len(site.files.unchanged),
+                "removed": len(site.files.removed),
+            }
+        )
+    else:
+        for item in site.rejected:
+            say(f"rejected: {item.where}: {item.reason}")
+        for sentence in site.incomplete:
+            say(f"incomplete: {sentence}")
+        click.echo(f"{_summary(site)}: {out / 'index.html'}")
+    if strict and site.incomplete:
+        first, more = site.incomplete[0], len(site.incomplete) - 1
+        also = f" ({more} more)" if more else ""
+        raise UnavailableError(f"the site is incomplete: {first.rstrip('.')}{also}; do not publish it.")
+
+
+@command.command("serve")
+@click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Folder of the site.")
+@_files_options
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 selects a free port.")
+@_baselines_option
+@_policy_option
+@results_option
+def serve(
+    out: Path,
+    port: int,
+    baselines: Path | None,
+    policy: Path | None,
+    results: Path | None,
+    **files: Path | None,
+) -> None:
+    """Serve the site on localhost, and build it again whenever a result changes.
+
+    A site that was built before is served at once, while it is being brought up to date.
+    """
+    folder = results or results_folder()
+    server = open_server(out, port)
+    told = f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)"
+
+    def again() -> None:
+        click.echo(_summary(build_site(folder, out, _given(files), baselines=baselines, policy=policy)))
+
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        built = (out / "index.html").is_file()
+        if built:
+            click.echo(f"{told}; until the new pages are ready, it has those of the last build")
+        # Taken before the build: what changes while it runs is seen afterwards.
+        before = state_of(folder)
+        again()
+        if not built:
+            click.echo(told)
+        watch(folder, before, again, say, threading.Event())
+    except KeyboardInterrupt:
+        click.echo("")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _given(files: dict[str, Path | None]) -> dict[str, Path]:
+    """Page's name -> the file that the user named for it."""
+    return {name: path for name, path in files.items() if path is not None}
+
+
+def _summary(site: Site) -> str:
+    files = site.files
+    return (
+        f"{len(site.boards)} boards, {site.results} results, {len(site.rejected)} rejected; "
+        f"{len(files.written)} files written, {len(files.unchanged)} unchanged, {len(files.removed)} removed"
+    )

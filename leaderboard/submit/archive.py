@@ -1,0 +1,232 @@
+"""The submission archive: a byte-reproducible, uncompressed zip file of five members and source files in `code/`.
+
+The result of a run with repeats has a sixth member.
+
+Nothing is ever extracted: members are read into memory, under names that are fixed here or are names of Python modules
+(`code.py`). Since the form leaves no choice (no compression, no entries for folders, no attributes, one order), an
+archive is held against what these members give: a byte that differs anywhere is seen.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+import struct
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from pydantic import ValidationError
+
+from bench.errors import ResultError
+from bench.leaderboard.submit.code import FOLDER, LARGEST_CODE, LARGEST_FILE, MOST_FILES, is_code
+from bench.leaderboard.submit.submission import PARTS, SUBMISSION, Submission, parts_of
+from bench.results.manifest import Manifest
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result
+
+#: Members that every archive has.
+MEMBERS = tuple(sorted((*PARTS, SUBMISSION)))
+
+_MIB = 1 << 20
+#: Bytes that a member may have at most.
+LARGEST = {
+    MANIFEST: _MIB,
+    METRICS: 4 * _MIB,
+    SUBMISSION: _MIB // 16,
+    PER_QUERY: 128 * _MIB,
+    REPEATS: 256 * _MIB,
+    RUN: 256 * _MIB,
+}
+LARGEST_ARCHIVE = sum(LARGEST.values()) + LARGEST_CODE
+#: A directory longer than this holds more members than a submission can have; it is not even listed.
+_LONGEST_DIRECTORY = 64 << 10
+_END = struct.Struct("<4s4H2LH")
+_END_SIGN, _ZIP64_SIGN = b"PK\x05\x06", b"PK\x06\x07"
+_DATE = (1980, 1, 1, 0, 0, 0)
+_MODE = (stat.S_IFREG | 0o644) << 16
+
+
+def pack(result: Result, code: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
+    """The archive of a stored result.
+
+    Args:
+        result: the result.
+        code: source files of its method, by the names of their members (`bench.leaderboard.submit.code.source_files`).
+
+    Raises:
+        ResultError: a file of the result is missing, damaged, larger than a submission may be, or was just replaced.
+    """
+    result.verify()
+    parts = {}
+    for name in parts_of(result.manifest):
+        try:
+            parts[name] = (result.folder / name).read_bytes()
+        except OSError as error:
+            raise ResultError(f"cannot read {result.folder / name}: {error.strerror}.") from None
+        if len(parts[name]) > LARGEST[name]:
+            raise ResultError(
+                f"{result.folder / name} has {len(parts[name])} bytes; a submission takes {LARGEST[name]} at most."
+            )
+    manifest = result.manifest
+    try:
+        submission = Submission.of(manifest, parts, code)
+        same = Manifest.model_validate_json(parts[MANIFEST]) == manifest
+    except ValidationError:
+        raise ResultError(f"{result.folder / MANIFEST} has an invalid id or hash; run it again.") from None
+    # The result may have been replaced in the meantime: never pack a mix of both.
+    if not same or any(submission.files[name] != digest for name, digest in manifest.files.items()):
+        raise ResultError(f"{result.folder} was changed while it was packed; pack it again.")
+    return written({**parts, **code, SUBMISSION: submission.text().encode()})
+
+
+def written(members: Mapping[str, bytes]) -> bytes:
+    """The one archive of these members, which are those of `MEMBERS` and source files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(members):
+            entry = zipfile.ZipInfo(name, _DATE)
+            entry.create_system = 3  # else it tells the system that packed
+            entry.external_attr = _MODE
+            archive.writestr(entry, members[name])
+    return buffer.getvalue()
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The bytes of a regular file that is no link.
+
+    Raises:
+        ResultError: it is something else, cannot be read, or has more than `most` bytes.
+    """
+    strange = ResultError(f"{path} is not a regular file.")
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise strange
+        with open(path, "rb", opener=_as_it_is) as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise strange
+            # Not `most`, which would be set aside whole.
+            data = file.read(min(about.st_size, most) + 1)
+    except OSError as error:
+        raise ResultError(f"cannot read {path}: {error.strerror}.") from None
+    if len(data) > most:
+        raise ResultError(f"{path} has more than {most} bytes; no submission is so large.")
+    return data
+
+
+def _as_it_is(path: str, flags: int) -> int:
+    """Open what is there now, which another may have replaced: follow no link, and wait for no pipe."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+
+
+def opened(data: bytes) -> tuple[dict[str, bytes], list[str]]:
+    """The members of an archive, and what is wrong with its form; without members when they cannot be trusted.
+
+    Raises:
+        ResultError: it is no zip archive, or a damaged one.
+    """
+    _check_end(data)
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, struct.error) as error:
+        raise ResultError(f"the archive is damaged: {_said(error)}.") from None
+    with archive:
+        found = archive.infolist()
+        problems = _form(found)
+        if problems:
+            return {}, problems
+        members = {}
+        for entry in found:
+            try:
+                members[entry.filename] = archive.read(entry)
+            except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError, struct.error) as error:
+                raise ResultError(f"the archive is damaged: {entry.filename}: {_said(error)}.") from None
+    if written(members) != data:
+        return members, [
+            "the archive is not byte for byte as `bench submit pack` writes it (another order, other attributes, or "
+            "something hidden between its members); pack the result again."
+        ]
+    return members, []
+
+
+def _check_end(data: bytes) -> None:
+    """Look at the end record before anything believes it: Python lists as many members as it says there are."""
+    end = data[-_END.size :]
+    if len(data) > LARGEST_ARCHIVE or not end.startswith(_END_SIGN) or len(end) < _END.size:
+        raise ResultError("it is not an archive from `bench submit pack`, or it is truncated.")
+    values = _END.unpack(end)
+    zip64 = data[-_END.size - 20 :].startswith(_ZIP64_SIGN)
+    if zip64 or values[5] > _LONGEST_DIRECTORY or values[7]:
+        raise ResultError(
+            f"its directory has {values[5]} bytes, a comment or the 64-bit form; a submission has {len(MEMBERS)} files "
+            f"({len(LARGEST)} with repeats) and at most {MOST_FILES} of code."
+        )
+
+
+def _form(found: list[zipfile.ZipInfo]) -> list[str]:
+    """What is wrong with the members by their headers alone; one sentence for each fault."""
+    problems = []
+    seen: set[str] = set()
+    for entry in found:
+        name = quoted(entry.orig_filename)
+        if entry.orig_filename in seen:
+            problems.append(f"the member {name} occurs twice.")
+        seen.add(entry.orig_filename)
+        if place := _place(entry.orig_filename):
+            problems.append(f"the member {name} {place}.")
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        if kind == stat.S_IFLNK:
+            problems.append(f"the member {name} is a link.")
+        elif kind not in {0, stat.S_IFREG}:
+            problems.append(f"the member {name} is a device, a pipe or a folder, and no file.")
+        if entry.flag_bits & 1:
+            problems.append(f"the member {name} is encrypted.")
+        if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
+            problems.append(
+                f"the member {name} is compressed ({entry.compress_size} bytes that say they hold {entry.file_size}); "
+                "submissions are not."
+            )
+        most = LARGEST_FILE if is_code(entry.orig_filename) else LARGEST.get(entry.orig_filename, 0)
+        if most and entry.file_size > most:
+            problems.append(f"the member {name} has {entry.file_size} bytes; {most} are allowed.")
+    problems += [f"the archive lacks {name}." for name in MEMBERS if name not in seen]
+    code = [entry.file_size for entry in found if is_code(entry.orig_filename)]
+    if len(code) > MOST_FILES or sum(code) > LARGEST_CODE:
+        problems.append(
+            f"the archive has {len(code)} files of code with {sum(code)} bytes; {MOST_FILES} files and {LARGEST_CODE} "
+            "bytes are allowed."
+        )
+    if len(problems) > _MOST_PROBLEMS:
+        problems[_MOST_PROBLEMS:] = [f"and {len(problems) - _MOST_PROBLEMS} faults more."]
+    return problems
+
+
+_MOST_PROBLEMS = 40
+
+
+def _place(name: str) -> str:
+    """What is wrong with a member's name; nothing for those that belong there."""
+    if name in LARGEST or is_code(name):
+        return ""
+    parts = re.split(r"[/\\]", name)
+    if name[:1] in {"/", "\\"} or re.match(r"[A-Za-z]:", name):
+        return "has an absolute path"
+    if ".." in parts:
+        return "leads out of the archive"
+    if parts[0] == FOLDER and len(parts) > 1:
+        return "is no Python module: only these are in code/"
+    if len(parts) > 1:
+        return "is in a folder"
+    return "is not part of a submission"
+
+
+def quoted(text: str, most: int = 80) -> str:
+    """An untrusted name in quotes, shortened, with everything unprintable escaped."""
+    return ascii(text if len(text) <= most else text[: most - 3] + "...")
+
+
+def _said(error: Exception) -> str:
+    return quoted(str(error) or type(error).__name__, 160).strip("'\"")

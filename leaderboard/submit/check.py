@@ -1,0 +1,391 @@
+"""Verifying a submission by re-scoring its ranking on this machine's data.
+
+What is shown: the files are whole; data, queries, tools and protocol are those of this bench; every mean, interval, tie
+band, count and per-query value follows from the ranking. Only a re-run (`rerun.py`) shows that the method named makes
+the ranking. What cannot be shown: how long it took, and what its scores were beyond the depth.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from bench.data.dataset import Dataset
+from bench.data.tables import TEMPLATES
+from bench.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
+from bench.evaluation.plan import Plan
+from bench.evaluation.runner import dataset_identity
+from bench.leaderboard.submit.archive import quoted
+from bench.leaderboard.submit.code import is_code
+from bench.leaderboard.submit.numbers import in_memory, mean_faults, number_faults, wanted_metrics
+from bench.leaderboard.submit.rerun import Rerun, Sound, rerun
+from bench.leaderboard.submit.sandbox import Limits
+from bench.leaderboard.submit.submission import SUBMISSION, Submission, parts_of
+from bench.leaderboard.submit.tables import (
+    MOST_CELLS,
+    Asked,
+    per_query_faults,
+    plain_table,
+    read_table,
+    repeats_faults,
+    run_faults,
+)
+from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION, History, OracleMethod, version_for
+from bench.registry import method_class, method_names
+from bench.results.intervals import BOOTSTRAP_SEED
+from bench.results.manifest import Manifest, Metrics, is_intact
+from bench.results.store import (
+    MANIFEST,
+    METRICS,
+    PER_QUERY,
+    PER_QUERY_SCHEMA,
+    REPEATED_RUN_SCHEMA,
+    REPEATS,
+    REPEATS_SCHEMA,
+    RUN,
+    RUN_SCHEMA,
+    fits_repeats,
+)
+from bench.specs.spec import Spec, parse
+from bench.storage.records import faults as record_faults
+from bench.text import one_line
+
+Outcome = Literal["accepted", "refused", "unreadable", "unavailable"]
+Load = Callable[[str], Dataset]
+
+_LONGEST_SPEC = 2000
+#: 1 where the first tools of every query are its gold.
+_PERFECT = "recall@gold"
+_LONGEST_INTEGER = 18
+_VERSION = 1
+#: Of `submission.json`: with code it is 2.
+_VERSIONS = {SUBMISSION: (1, 2)}
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_RESULT_ID = re.compile(r"[0-9a-f]{12}")
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class CheckedSubmission:
+    """What became of one submission.
+
+    Attributes:
+        place: the archive or the folder.
+        outcome: `accepted`; `refused` (it was read, and is wrong); `unreadable`; `unavailable` (its data is not here).
+        reasons: one sentence each; none for an accepted one.
+        result_id, label: as the manifest has them (untrusted), where it could be read.
+        note: what a reader must know of it although it was accepted.
+        ranking: sha256 of its `run.parquet` and the cut, for an accepted one: a cut leaves the ranking as it is.
+        manifest: of an accepted one.
+        rerun: what running its method again has shown, where that was asked for and all else was accepted. If it
+            differs the submission is refused, and if it could not run it is `unavailable`.
+    """
+
+    place: Path
+    outcome: Outcome
+    reasons: tuple[str, ...] = ()
+    result_id: str | None = None
+    label: str | None = None
+    note: str = ""
+    ranking: str | None = None
+    manifest: Manifest | None = None
+    rerun: Rerun | None = None
+
+
+def check_members(
+    place: Path, members: Mapping[str, bytes], load: Load, limits: Limits | None = None
+) -> CheckedSubmission:
+    """Check a submission by the bytes of its files; nothing in them is believed.
+
+    Args:
+        place: where they come from, for the verdict.
+        members: name -> bytes: the files of a result, and where they were in an archive, `submission.json` and the
+            files of code. Without `run.parquet` nothing is scored again, and a note says so: then means and intervals
+            must follow from the per-query values.
+        load: gives the dataset of a spec, from the registry.
+        limits: run the method again in the sandbox, under these; None runs nothing of the submission.
+
+    Raises:
+        UnavailableError: it is to be run again, and there is no sandbox here.
+    """
+    faults: list[str] = []
+    manifest = _parsed(members, MANIFEST, Manifest, faults)
+    if manifest is not None and not is_intact(members[MANIFEST]):
+        faults.append(f"{MANIFEST} was changed: its fields do not give its digest.")
+    metrics = _parsed(members, METRICS, Metrics, faults)
+    packed = _parsed(members, SUBMISSION, Submission, faults) if SUBMISSION in members else None
+    if manifest is None or metrics is None:
+        return CheckedSubmission(place, "refused", tuple(faults))
+    cut = f" + {manifest.method.cut}" if manifest.method.cut else ""
+    about = (manifest.result_id, f"{manifest.method.spec}{cut} @ {manifest.dataset.spec}")
+    faults += _hash_faults(manifest, metrics, packed, members)
+    faults += _method_faults(manifest)
+    sound: Sound | None = None
+    try:
+        wrong, sound = _content_faults(manifest, metrics, members, load)
+        faults += wrong
+    except UnavailableError as error:
+        outcome: Outcome = "refused" if faults else "unavailable"
+        spec = quoted(manifest.dataset.spec)
+        faults.append(
+            f"the dataset {spec} is not available, so nothing was scored: {error} Get it with `bench data fetch`."
+        )
+        return CheckedSubmission(place, outcome, tuple(faults), *about)
+    if faults:
+        return CheckedSubmission(place, "refused", tuple(faults), *about)
+    notes = [] if RUN in members else [f"it has no {RUN}, so its per-query values were not made again"]
+    found = metrics.metrics.get(_PERFECT)
+    if found and found.mean == 1 and not manifest.method.oracle:
+        notes.append("it answers every query with exactly its gold, but is not marked as an oracle")
+    verdict = CheckedSubmission(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut, manifest)
+    if limits is None:
+        return verdict
+    again = rerun(manifest, metrics, members, sound, limits)
+    if again.verdict == "made again":
+        return dataclasses.replace(verdict, rerun=again)
+    outcome = "refused" if again.verdict == "differs" else "unavailable"
+    reason = again.reason if again.verdict == "differs" else f"the method could not run again: {again.reason}"
+    return dataclasses.replace(verdict, outcome=outcome, reasons=(reason,), rerun=again)
+
+
+def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: list[str]) -> M | None:
+    """A JSON member as its model; what is wrong goes to `faults`."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key occurs twice")
+        return found
+
+    try:
+        raw = json.loads(members[name].decode("utf-8"), object_pairs_hook=once, parse_int=_integer)
+        json.dumps(raw, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+    except (ValueError, RecursionError) as error:
+        faults.append(f"{name} is not a JSON file ({quoted(str(error), 120)}).")
+        return None
+    versions = _VERSIONS.get(name, (_VERSION,))
+    if isinstance(raw, dict) and raw.get("schema_version", _VERSION) not in versions:
+        shown = quoted(str(raw["schema_version"]))
+        faults.append(f"{name} has the schema version {shown}; this bench reads {' and '.join(map(str, versions))}.")
+        return None
+    try:
+        # Strictly: others that read the file do not take "5" for 5.
+        return model.model_validate(raw, strict=True)
+    except ValidationError as error:
+        for fault in record_faults(error)[:10]:
+            where = quoted(fault.where or "the file")
+            faults.append(f"{name} does not follow its schema ({where}: {fault.message}).")
+        return None
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _LONGEST_INTEGER:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    return int(digits)
+
+
+def _hash_faults(
+    manifest: Manifest, metrics: Metrics, packed: Submission | None, members: Mapping[str, bytes]
+) -> list[str]:
+    parts = parts_of(manifest)
+    found = {name: hashlib.sha256(members[name]).hexdigest() for name in parts if name in members}
+    expected = {name: found.get(name, manifest.files.get(name)) for name in parts if name != MANIFEST}
+    faults = [f"it lacks {name}, which a result has." for name in parts if name not in members and name != RUN]
+    if manifest.repeats == 1 and REPEATS in members:
+        faults.append(f"it has {REPEATS}, and by its manifest no repeats.")
+    if not fits_repeats(manifest.repeats, metrics):
+        faults.append(f"{METRICS} does not describe the {manifest.repeats} repeats of the manifest.")
+    faults += [
+        f"{name} is not the file that was made: its sha256 is not the one in {MANIFEST}."
+        for name, digest in expected.items()
+        if manifest.files.get(name) != digest
+    ]
+    if RUN not in found and not _SHA256.fullmatch(manifest.files.get(RUN, "")):
+        faults.append(f"{MANIFEST} has no sha256 of {RUN}, to which the file could be held where it is.")
+    if extra := sorted(manifest.files.keys() - expected.keys()):
+        faults.append(f"{MANIFEST} names the file {quoted(extra[0])}, which no result has.")
+    if metrics.result_id != manifest.result_id:
+        faults.append(f"{METRICS} is of another result ({quoted(metrics.result_id)}).")
+    if not _RESULT_ID.fullmatch(manifest.result_id):
+        faults.append(f"the result id {quoted(manifest.result_id)} is not twelve hexadecimal digits.")
+    if packed is None:
+        return faults
+    faults += [
+        f"{name} is not the file that was packed: its sha256 is not the one in {SUBMISSION}."
+        for name in found
+        if packed.files.get(name) != found[name]
+    ]
+    code = {name: hashlib.sha256(data).hexdigest() for name, data in members.items() if is_code(name)}
+    if packed.code != code:
+        faults.append(f"{SUBMISSION} does not have the names and sha256 of the {len(code)} files of code.")
+    if packed.files.keys() != found.keys():
+        faults.append(f"{SUBMISSION} does not name the {len(parts)} files of a result.")
+    same = {
+        "result_id": manifest.result_id,
+        "protocol": manifest.protocol,
+        "dataset": manifest.dataset.spec,
+        "content_hash": manifest.dataset.content_hash,
+        "method": manifest.method.spec,
+    }
+    faults += [
+        f"{SUBMISSION} and {MANIFEST} have another {name.replace('_', ' ')}."
+        for name, value in same.items()
+        if getattr(packed, name) != value
+    ]
+    return faults
+
+
+def _method_faults(manifest: Manifest) -> list[str]:
+    """What the manifest says of the method, as far as it can be looked at without running anything of it."""
+    method, faults = manifest.method, []
+    # They are on every page and in every terminal.
+    shown = [method.spec, method.full_spec, method.run_file or "", method.cut or ""]
+    shown += [text for mark in manifest.marks for text in (mark.text, mark.why)]
+    faults += [
+        f"the manifest says {quoted(text)} of the method: too long, or with control characters."
+        for text in shown
+        if len(text) > _LONGEST_SPEC or one_line(text) != " ".join(text.split())
+    ]
+    if not _SHA256.fullmatch(method.hash):
+        faults.append("the method hash in the manifest is not a sha256.")
+    try:
+        made = datetime.datetime.fromisoformat(manifest.environment.created)
+        if made.tzinfo is None:
+            raise ValueError
+    except ValueError:
+        faults.append(
+            f"the date {quoted(manifest.environment.created)} in the manifest is not a date with a time zone."
+        )
+    if manifest.seeds != {"bootstrap": BOOTSTRAP_SEED}:
+        faults.append(f"the seeds in the manifest are not those of this bench (bootstrap {BOOTSTRAP_SEED}).")
+    if method.run_file is not None:
+        unknown = method.oracle or method.needs_llm or method.cut or manifest.repeats > 1
+        if unknown or not method.run_file.endswith(f" sha256:{method.hash}"):
+            faults.append(
+                "the manifest makes claims about a scored run file that cannot be known, or its hash differs."
+            )
+        return faults
+    try:
+        specs = [_spec(text) for text in (method.spec, method.full_spec)]
+    except UsageError:
+        return [*faults, f"the method {quoted(method.spec)} in the manifest is not a spec in canonical form."]
+    if specs[0].name != specs[1].name:
+        faults.append("the manifest has two names of the method.")
+    # Only what is installed here is looked up: a name of the form module:Class would be imported.
+    if specs[0].name in method_names():
+        try:
+            oracle = issubclass(method_class(specs[0].name), OracleMethod)
+        except BenchError:
+            return faults
+        if oracle != method.oracle:
+            words = "an oracle, and the manifest hides it" if oracle else "not an oracle, but the manifest says it is"
+            faults.append(f"the method {specs[0].name} is {words}.")
+    return faults
+
+
+def _spec(text: str) -> Spec:
+    if len(text) > _LONGEST_SPEC:
+        raise UsageError("a spec is too long.")
+    spec = parse(text)
+    if str(spec) != text:
+        raise UsageError("a spec is not canonical.")
+    return spec
+
+
+def _content_faults(
+    manifest: Manifest, metrics: Metrics, members: Mapping[str, bytes], load: Load
+) -> tuple[list[str], Sound | None]:
+    """Protocol, data, rows and numbers; what builds on something that is wrong is not looked at.
+
+    Returns:
+        The faults; without any, and with a ranking, also what was submitted and its data.
+    """
+    if not fits_repeats(manifest.repeats, metrics) or (manifest.repeats > 1 and REPEATS not in members):
+        return [], None
+    if manifest.protocol not in CURRENT_VERSIONS:
+        return [f"it follows the protocol {quoted(manifest.protocol)}, and this bench {PROTOCOL_VERSION}."], None
+    data = manifest.dataset
+    try:
+        _spec(data.spec)
+        dataset = load(data.spec)
+    except (UsageError, DataError) as error:
+        return [f"this bench cannot load the dataset {quoted(data.spec)}: {quoted(str(error), 300)[1:-1]}"], None
+    if dataset.content_hash != data.content_hash:
+        return [
+            f"it was made on other data: {dataset.spec} has the content hash {dataset.content_hash[:12]} here and "
+            f"{quoted(data.content_hash[:12])} in the submission; `bench data fetch {dataset.card.id}` gets the data "
+            "of this bench, and the method must be run on it."
+        ], None
+    if manifest.protocol != version_for(dataset.gold):
+        return [
+            f"it follows the protocol {manifest.protocol}, and results on {dataset.spec} follow "
+            f"{version_for(dataset.gold)}."
+        ], None
+    if data.template not in TEMPLATES:
+        return [f"its tool text is a template of its own; a submission uses one of {', '.join(TEMPLATES)}."], None
+    faults = []
+    try:
+        if data.limit is not None and data.limit < 1:
+            raise UsageError(f"the limit of {data.limit} queries leaves none.")
+        plan = Plan(Spec.of(data.spec), Spec.of("m"), data.split, data.limit, max(1, manifest.depth), data.template)
+        rows = plan.rows(dataset)
+        plan = plan.normal(dataset)
+    except UsageError as error:
+        return [str(error)], None
+    past = History.rows(dataset, dataset.rows(plan.evaluated_split(dataset)))
+    own = dataset_identity(plan, dataset, rows, 0 if manifest.method.run_file is not None else len(past))
+    for name, value in own:
+        if name == "repeated_gold" and data.repeated_gold is None:
+            # Older versions did not record it, and boards say that it is not known.
+            continue
+        if getattr(data, name) != value:
+            faults.append(
+                f"the manifest has {name.replace('_', ' ')} {quoted(str(getattr(data, name)))}, and it is "
+                f"{quoted(str(value))}."
+            )
+    if manifest.depth < 1:
+        faults.append(f"the depth {manifest.depth} in the manifest is invalid.")
+    if faults:
+        return faults, None
+    library = len(dataset.tools)
+    deepest = library if manifest.method.run_file is not None else min(manifest.depth, library)
+    count = manifest.repeats
+    run_schema = RUN_SCHEMA if count == 1 else REPEATED_RUN_SCHEMA
+    run = repeats = None
+    try:
+        wanted = wanted_metrics(metrics)
+        per_query = read_table(members[PER_QUERY], PER_QUERY, PER_QUERY_SCHEMA, len(rows))
+        if RUN in members:
+            run = read_table(members[RUN], RUN, run_schema, min(count * len(rows) * deepest, MOST_CELLS))
+        if count > 1:
+            cells = count * len(rows) * (len(REPEATS_SCHEMA) + len(wanted))
+            if cells > MOST_CELLS:
+                limit = f"more than the limit of the check ({MOST_CELLS})"
+                return [f"{REPEATS} needs {cells} cells, {limit}."], None
+            repeats = read_table(members[REPEATS], REPEATS, REPEATS_SCHEMA, count * len(rows))
+    except ResultError as error:
+        return [str(error)], None
+    asked = Asked(dataset, rows, deepest)
+    faults = per_query_faults(per_query, asked)
+    if repeats is not None:
+        faults = faults or repeats_faults(repeats, run, manifest, metrics, asked)
+    elif run is not None:
+        faults = faults or run_faults(run, per_query, manifest, metrics, asked)
+    if faults:
+        return faults, None
+    per_query = plain_table(per_query, PER_QUERY_SCHEMA)
+    repeats = None if repeats is None else plain_table(repeats, REPEATS_SCHEMA)
+    if run is None:
+        return mean_faults(manifest, metrics, per_query, repeats, asked, wanted), None
+    run = plain_table(run, run_schema)
+    faults = number_faults(manifest, metrics, run, per_query, repeats, asked, wanted)
+    return faults, None if faults else Sound(dataset, plan, in_memory(manifest, metrics, per_query, repeats, run))

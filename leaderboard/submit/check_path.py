@@ -1,0 +1,182 @@
+"""Locating submissions: an archive, the folder of a result, or a results folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.errors import ResultError, UsageError
+from bench.leaderboard.submit.archive import LARGEST, LARGEST_ARCHIVE, opened, quoted, read_bytes
+from bench.leaderboard.submit.check import CheckedSubmission, Load, check_members
+from bench.leaderboard.submit.sandbox import Limits
+from bench.leaderboard.submit.submission import PARTS
+from bench.results.manifest import Manifest
+from bench.results.store import MANIFEST, REPEATS, RUN, Result, question_of, result_folder
+from bench.specs.spec import parse
+
+_FILES = (*PARTS, REPEATS)
+
+
+def archive_name(manifest: Manifest) -> str:
+    """Default name of a result's archive: `apibank-tgr-0123456789ab.zip`."""
+    place = _belongs(Path(), manifest)
+    return f"{place.parent.name}-{place.name}.zip"
+
+
+def _belongs(results: Path, manifest: Manifest) -> Path:
+    """Where a result is in a folder of results."""
+    method = manifest.method
+    name = method.spec if method.run_file is not None else parse(method.spec).name
+    return result_folder(results, manifest.dataset.spec, name, manifest.result_id)
+
+
+def check_place(
+    path: Path, load: Load, without_runs: bool = False, limits: Limits | None = None
+) -> Iterator[CheckedSubmission]:
+    """Check a path and, if it is a folder of results, everything below it.
+
+    Two with the same result id cannot both be accepted: the later one, by path, is refused. Of two with the same
+    ranking, the later one has a note.
+
+    Args:
+        path: an archive or a folder.
+        load: gives the dataset of a spec.
+        without_runs: whether folders may lack their ranking, so that only means are made again.
+        limits: run the methods again in the sandbox, under these; None runs nothing of a submission.
+
+    Raises:
+        UsageError: there is nothing to check.
+        UnavailableError: methods are to be run again, and there is no sandbox here.
+        ResultError: a folder cannot be listed.
+    """
+    if not os.path.isdir(path):
+        yield check_archive(path, load, limits)
+        return
+    if os.path.lexists(path / MANIFEST):
+        yield check_folder(path, load, None, without_runs, limits)
+        return
+    try:
+        # `results/apibank` is a part of a folder of results.
+        part = any(os.path.lexists(item / MANIFEST) for item in path.iterdir())
+        places = _inside(path) if part else _below(path)
+    except OSError as error:
+        raise ResultError(f"cannot list {error.filename}: {error.strerror}.") from None
+    if not places:
+        raise UsageError(f"there is nothing to check in {path}: neither DATASET/METHOD-ID/{MANIFEST} nor a .zip.")
+    seen: dict[str, Path] = {}
+    rankings: dict[str, Path] = {}
+    for place in places:
+        if place.is_dir():
+            root = Path(os.path.abspath(path)).parent if part else path
+            verdict = check_folder(place, load, root, without_runs, limits)
+        else:
+            verdict = check_archive(place, load, limits)
+        if verdict.outcome == "accepted" and verdict.result_id is not None:
+            first = seen.setdefault(verdict.result_id, place)
+            if first is not place:
+                again = f"the result {verdict.result_id} already exists in {first}."
+                verdict = dataclasses.replace(verdict, outcome="refused", reasons=(again,), note="")
+        if verdict.outcome == "accepted" and verdict.ranking is not None:
+            first = rankings.setdefault(verdict.ranking, place)
+            if first is not place:
+                notes = (verdict.note, f"its ranking is byte for byte that of {first}")
+                verdict = dataclasses.replace(verdict, note="; ".join(note for note in notes if note))
+        yield verdict
+
+
+def beside_board(verdict: CheckedSubmission, board: Sequence[Result]) -> CheckedSubmission:
+    """An accepted submission that would replace a result of a board is refused, unless its method was made again.
+
+    A board shows the latest answer to a question, and the date of a result, the name of its method and the version of
+    its code are what a submitter says.
+
+    Args:
+        verdict: of the submission.
+        board: the results that the board has.
+    """
+    if verdict.manifest is None or verdict.outcome != "accepted":
+        return verdict
+    asked = question_of(verdict.manifest)
+    others = [item.manifest for item in board if question_of(item.manifest) == asked]
+    replaced = sorted(other.result_id for other in others if other.result_id != verdict.result_id)
+    if not replaced:
+        return verdict
+    if verdict.rerun is not None:
+        note = f"it would replace {', '.join(replaced)} of the board, and its method gave the same answers again"
+        return dataclasses.replace(verdict, note="; ".join(filter(None, (verdict.note, note))))
+    reason = (
+        f"the board has {verdict.label} already, as {', '.join(replaced)}, which this would replace; check it with "
+        "--rerun, or submit the system under a name of its own."
+    )
+    return dataclasses.replace(verdict, outcome="refused", reasons=(reason,), note="")
+
+
+def _below(results: Path) -> list[Path]:
+    """Folders of results and archives in a folder of results, sorted."""
+    found = []
+    for item in sorted(results.iterdir()):
+        if item.is_dir() and not item.is_symlink() and not item.name.startswith("."):
+            found += _inside(item)
+        elif _archive(item) or item.is_symlink():
+            found.append(item)
+    return found
+
+
+def _inside(folder: Path) -> list[Path]:
+    """Folders, archives and links in the folder of a dataset, sorted; hidden ones are those being written."""
+    items = (item for item in sorted(folder.iterdir()) if not item.name.startswith("."))
+    return [item for item in items if item.is_symlink() or item.is_dir() or _archive(item)]
+
+
+def _archive(path: Path) -> bool:
+    return path.suffix.lower() == ".zip"
+
+
+def check_archive(path: Path, load: Load, limits: Limits | None = None) -> CheckedSubmission:
+    """Check one archive."""
+    try:
+        members, faults = opened(read_bytes(path, LARGEST_ARCHIVE))
+    except ResultError as error:
+        return CheckedSubmission(path, "unreadable", (str(error),))
+    if not members:
+        return CheckedSubmission(path, "refused", tuple(faults))
+    # Of an archive whose form is wrong, nothing is run.
+    verdict = check_members(path, members, load, None if faults else limits)
+    if not faults:
+        return verdict
+    outcome = "refused" if verdict.outcome == "accepted" else verdict.outcome
+    return dataclasses.replace(verdict, outcome=outcome, reasons=(*faults, *verdict.reasons))
+
+
+def check_folder(
+    folder: Path,
+    load: Load,
+    results: Path | None = None,
+    without_run: bool = False,
+    limits: Limits | None = None,
+) -> CheckedSubmission:
+    """Check the folder of one result; in a folder of results it must also be in the right place."""
+    if folder.is_symlink():
+        return CheckedSubmission(folder, "refused", ("it is a link, not a folder.",))
+    try:
+        absent = {RUN} if without_run and not os.path.lexists(folder / RUN) else set()
+        # The manifest says whether there must be one with repeats.
+        absent |= set() if os.path.lexists(folder / REPEATS) else {REPEATS}
+        members = {name: read_bytes(folder / name, LARGEST[name]) for name in _FILES if name not in absent}
+        there = sorted(item.name for item in folder.iterdir())
+    except ResultError as error:
+        return CheckedSubmission(folder, "unreadable", (str(error),))
+    except OSError as error:
+        return CheckedSubmission(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
+    faults = [f"it contains {quoted(name)}, which is not part of a result." for name in there if name not in _FILES]
+    verdict = check_members(folder, members, load, None if faults else limits)
+    if results is not None and verdict.outcome == "accepted":
+        place = _belongs(results, Manifest.model_validate_json(members[MANIFEST]))
+        if os.path.abspath(place) != os.path.abspath(folder):
+            faults.append(f"it is in the wrong place; it belongs in {place}.")
+    if not faults:
+        return verdict
+    outcome = "refused" if verdict.outcome == "accepted" else verdict.outcome
+    return dataclasses.replace(verdict, outcome=outcome, reasons=(*faults, *verdict.reasons))

@@ -1,0 +1,312 @@
+"""Re-scoring a submission's ranking, and reporting every number that differs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bench.errors import ResultError, UsageError
+from bench.evaluation.lenient import alternative_counts, lenient_gold
+from bench.evaluation.rescore import repeated_answers
+from bench.evaluation.scoring import score_repeats, scoring_code, unit_names
+from bench.identity.versions import lenient_hash
+from bench.leaderboard.submit.archive import quoted
+from bench.leaderboard.submit.tables import MOST_CELLS, Asked
+from bench.metrics import FURTHER_METRICS, Metric, Scores, parse_metric
+from bench.results.comparing import code_of, interval_code, lenient_code, token_code
+from bench.results.intervals import check_values, means_and_intervals
+from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats
+from bench.results.repeats import variations
+from bench.results.store import METRICS, PER_QUERY, REPEATS, REPEATS_SCHEMA, RUN, Result
+from bench.stats.repeats import repeat_means
+
+#: Numbers that differ by less are the same: processors and versions of libraries round the last digits differently.
+TOLERANCE = 1e-9
+#: Token counts that older results do not have, and the one that does not follow from a ranking.
+_DEFINITIONS, _ANSWER = frozenset({"definitions", "definitions_top_5"}), "answer"
+_MOST_METRICS = 300
+_MOST_FAULTS = 200
+
+
+def wanted_metrics(metrics: Metrics) -> list[Metric]:
+    """The metrics of a result, all of which this bench must know.
+
+    Raises:
+        ResultError: it has one that is unknown or not in its canonical form, or too many.
+    """
+    if len(metrics.metrics) > _MOST_METRICS:
+        raise ResultError(f"{METRICS} has {len(metrics.metrics)} metrics; {_MOST_METRICS} are allowed.")
+    found = []
+    for name in metrics.metrics:
+        try:
+            metric = parse_metric(name)
+        except UsageError:
+            raise ResultError(f"{METRICS} has the metric {quoted(name)}, which this bench does not know.") from None
+        if str(metric) != name:
+            raise ResultError(f"{METRICS} has the metric {quoted(name)}, whose name is {metric}.")
+        found.append(metric)
+    return found
+
+
+def number_faults(
+    manifest: Manifest,
+    metrics: Metrics,
+    run: pa.Table,
+    per_query: pa.Table,
+    repeats: pa.Table | None,
+    asked: Asked,
+    wanted: Sequence[Metric],
+) -> list[str]:
+    """Every number of a submission that does not follow from its ranking; its rows are sound.
+
+    Args:
+        manifest, metrics: as submitted.
+        run, per_query, repeats: with plain strings; repeats only if there are several.
+        asked: data and queries.
+        wanted: the submission's metrics; the usual ones are computed as well.
+    """
+    width = int(pc.max(run["rank"]).as_py() or 0)
+    if manifest.repeats * len(asked.rows) * width > MOST_CELLS:
+        times = "" if repeats is None else f"{manifest.repeats} repeats of "
+        queries = f"{times}{len(asked.rows)} queries"
+        return [f"{queries} with up to {width} tools exceed the limit of the check ({MOST_CELLS})."]
+    if manifest.method.run_file is not None and manifest.depth != max(1, width):
+        return [f"the manifest has the depth {manifest.depth}, and the longest ranking {width} tools."]
+    rows, answers = repeated_answers(in_memory(manifest, metrics, per_query, repeats, run), asked.dataset)
+    depth = None if manifest.method.run_file is not None else manifest.depth
+    scored = score_repeats(manifest.result_id, asked.dataset, rows, answers, manifest.dataset.template, wanted, depth)
+    faults = [*_value_faults(per_query, scored.per_query, PER_QUERY), *_metric_faults(metrics, scored.metrics)]
+    if repeats is not None and scored.repeats is not None:
+        faults += _value_faults(repeats, scored.repeats, REPEATS)
+        faults += _variation_faults(metrics.repeats, scored.metrics.repeats)
+    if not run.equals(scored.run):
+        faults.append(f"{RUN} is not in the form in which bench writes its rankings.")
+    faults += code_faults(manifest, metrics)
+    if len(faults) > _MOST_FAULTS:
+        faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} numbers more."]
+    return faults
+
+
+def in_memory(
+    manifest: Manifest,
+    metrics: Metrics,
+    per_query: pa.Table,
+    repeats: pa.Table | None,
+    run: pa.Table | None = None,
+) -> Result:
+    """A result of tables that were read under limits; no file is read for it."""
+    stored = Result(Path(), manifest, metrics)
+    # A cached property looks there first.
+    vars(stored).update(per_query=per_query, repeats=repeats)
+    if run is not None:
+        vars(stored).update(run=run)
+    return stored
+
+
+def code_faults(manifest: Manifest, metrics: Metrics) -> list[str]:
+    """Whether the manifest names other scoring code than this bench's.
+
+    Also where the numbers are right: what it names decides which rows of a board compare with the newest one.
+    """
+    own, now = manifest.scoring, scoring_code(metrics.metrics)
+    same = all(code_of(own, name) == code_of(now, name) for name in metrics.metrics)
+    if same and interval_code(own) == interval_code(now) and token_code(own) == token_code(now):
+        return []
+    return [
+        "its numbers were made by another version of the scoring code: `bench run` with this one scores the stored "
+        "ranking again."
+    ]
+
+
+def mean_faults(
+    manifest: Manifest,
+    metrics: Metrics,
+    per_query: pa.Table,
+    repeats: pa.Table | None,
+    asked: Asked,
+    wanted: Sequence[Metric],
+) -> list[str]:
+    """What does not follow from the data and the per-query values, where there is no ranking to score again."""
+    gold = asked.dataset.gold.take(asked.rows)
+    judged = gold.counts > 0
+    units = asked.dataset.units[asked.rows]
+    faults = code_faults(manifest, metrics)
+    if per_query["n_gold"].to_pylist() != gold.counts.tolist():
+        faults.append(f"{PER_QUERY} has another n_gold than the data.")
+    if per_query["unit"].to_pylist() != unit_names(asked.dataset, asked.rows).to_pylist():
+        faults.append(f"{PER_QUERY} has other units of independence than the data.")
+    failed = np.array(per_query["failed"].to_pylist(), dtype=np.bool_)
+    own = {"n": judged.sum(), "n_no_gold": (~judged).sum(), "n_failed": (failed & judged).sum()}
+    for name, value in own.items():
+        if getattr(metrics, name) != value:
+            faults.append(f"{METRICS} has {name} {getattr(metrics, name)}; counted again it is {value}.")
+    if metrics.lenient is not None:
+        queries, judgements = alternative_counts(lenient_gold(asked.dataset, asked.rows), gold)
+        counted = {"code": lenient_hash(), "queries": queries, "judgements": judgements}
+        faults += _lenient_faults(metrics.lenient, metrics.lenient.model_copy(update=counted))
+    lacking = [str(metric) for metric in wanted if str(metric) not in per_query.column_names]
+    if lacking:
+        return [*faults, f"{PER_QUERY} lacks the values of {lacking[0]}."]
+    if repeats is not None:
+        lacking = [name for name in per_query.column_names if name not in repeats.column_names]
+        if lacking or repeats.num_columns != per_query.num_columns + 1:
+            return [*faults, f"{REPEATS} has not the columns of {PER_QUERY}."]
+    try:
+        values = _values(per_query, wanted, PER_QUERY)
+        if repeats is not None:
+            varied = _values(repeats, wanted, REPEATS).reshape(manifest.repeats, *values.shape)
+            if (np.isnan(varied) != np.isnan(values)).any():
+                return [*faults, f"{REPEATS} has values for other queries than {PER_QUERY}."]
+            same = np.isclose(values, repeat_means(varied), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True).all(axis=0)
+            others = np.flatnonzero(~same).tolist()
+            faults += [f"{PER_QUERY} has values of {wanted[i]} that are not the means of the repeats." for i in others]
+            flags = np.array(repeats["failed"].to_pylist(), dtype=np.bool_).reshape(manifest.repeats, -1)
+            variation = variations(varied, wanted, units)
+            made = Repeats(n_failed=(flags & judged).sum(axis=1).tolist(), metrics=variation)
+            faults += _variation_faults(metrics.repeats, made)
+    except ResultError as error:
+        return [*faults, str(error)]
+    means = means_and_intervals(Scores(tuple(wanted), values), units)
+    for name, value in metrics.metrics.items():
+        if name in means:
+            # Tie bands come from scores, which are not there.
+            bands = {field: getattr(value, field) for field in ("tie_low", "tie_expected", "tie_high")}
+            faults += _fields(name, value, means[name].model_copy(update=bands))
+        else:
+            faults.append(f"{PER_QUERY} has no value of {name}, and {METRICS} a mean.")
+    return faults
+
+
+def _values(table: pa.Table, metrics: Sequence[Metric], name: str) -> NDArray[np.float64]:
+    """(rows, metrics) values of a table.
+
+    Raises:
+        ResultError: a metric cannot have one of them.
+    """
+    found = np.empty((table.num_rows, len(metrics)))
+    for i, metric in enumerate(metrics):
+        found[:, i] = _floats(table[str(metric)])
+        check_values(found[:, i], str(metric), name)
+    return found
+
+
+def _variation_faults(stored: Repeats | None, made: Repeats | None) -> list[str]:
+    """What is said of the variance within and between queries, and is another."""
+    assert stored is not None
+    assert made is not None
+    faults = []
+    if stored.n_failed != made.n_failed:
+        faults.append(f"{METRICS} has other failed queries in the repeats than scored again.")
+    for name, own in stored.metrics.items():
+        again = made.metrics.get(name)
+        if again is None:
+            continue  # told of the metric itself
+        pairs = [*zip(own.means, again.means, strict=True)]
+        pairs += [(getattr(own, field), getattr(again, field)) for field in ("within", "between", "error", "share")]
+        if not all(_same(one, other) for one, other in pairs):
+            faults.append(f"{METRICS} has another variation of {name} over the repeats than scored again.")
+    return faults
+
+
+def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
+    faults = [
+        f"{METRICS} has {name} {getattr(stored, name)}; scored again it is {getattr(made, name)}."
+        for name in ("n", "n_no_gold", "n_failed", "n_tied")
+        if getattr(stored, name) != getattr(made, name)
+    ]
+    lacking = [name for name in made.metrics if name not in stored.metrics and not _may_lack(name)]
+    faults += [f"{METRICS} lacks the metric {name}." for name in lacking]
+    for name, value in stored.metrics.items():
+        if name not in made.metrics:
+            faults.append(f"{METRICS} has the metric {quoted(name)}, which its ranking cannot have.")
+        else:
+            faults += _fields(name, value, made.metrics[name])
+    if stored.lenient is not None and made.lenient is not None:
+        faults += _lenient_faults(stored.lenient, made.lenient)
+    uncounted = {_ANSWER, *(_DEFINITIONS - stored.tokens.keys())}
+    for name in sorted({*stored.tokens, *made.tokens} - uncounted if stored.tokens and made.tokens else ()):
+        own, again = stored.tokens.get(name), made.tokens.get(name)
+        if not _same(own, again):
+            faults.append(f"{METRICS} has {_shown(own)} tokens of {quoted(name)}; counted again {_shown(again)}.")
+    if stored.tokens.get(_ANSWER, 0) < 0:
+        faults.append(f"{METRICS} has fewer than 0 tokens.")
+    return faults
+
+
+def _lenient_faults(stored: Lenient, made: Lenient) -> list[str]:
+    """What differs between lenient means and those computed again; older results have none."""
+    if lenient_code(stored) != made.code:
+        return [f"{METRICS} has lenient means of other code than this bench's: `bench rescore` computes them again."]
+    faults = [
+        f"{METRICS} has lenient {name} {getattr(stored, name)}; counted again it is {getattr(made, name)}."
+        for name in ("queries", "judgements")
+        if getattr(stored, name) != getattr(made, name)
+    ]
+    for name in sorted({*stored.means, *made.means}):
+        own, again = stored.means.get(name), made.means.get(name)
+        if not _same(own, again):
+            faults.append(
+                f"{METRICS} has the lenient {quoted(name)} {_shown(own)}; scored again it is {_shown(again)}."
+            )
+    return faults
+
+
+def _fields(name: str, stored: MetricValue, made: MetricValue) -> list[str]:
+    """One sentence for a metric, with every field that is another."""
+    other = [
+        f"{field} {_shown(value)} (scored again {_shown(getattr(made, field))})"
+        for field, value in stored
+        if not _same(value, getattr(made, field))
+    ]
+    return [f"{METRICS} has for {name} {', '.join(other)}."] if other else []
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+def _shown(value: float | None) -> str:
+    return "none" if value is None else f"{value:.10g}"
+
+
+def _may_lack(name: str) -> bool:
+    """Whether results of older versions lack a metric that is computed today; all have those of forbidden tools."""
+    return name in FURTHER_METRICS and not name.startswith("forbidden")
+
+
+def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """The values of a column of numbers, NaN for null."""
+    found: NDArray[np.float64] = column.to_numpy()
+    return found
+
+
+def _value_faults(stored: pa.Table, made: pa.Table, table: str) -> list[str]:
+    lacking = [name for name in made.column_names if name not in stored.column_names and not _may_lack(name)]
+    faults = [f"{table} lacks the values of {name}." for name in lacking]
+    ids = made["query_id"].to_pylist()
+    for name in stored.column_names:
+        if name not in made.column_names:
+            faults.append(f"{table} has values of {quoted(name)}, which {METRICS} does not have.")
+            continue
+        own, again = stored[name], made[name]
+        if name in REPEATS_SCHEMA.names:
+            pairs = zip(own.to_pylist(), again.to_pylist(), strict=True)
+            wrong = [i for i, (one, other) in enumerate(pairs) if one != other]
+        else:
+            same = np.isclose(_floats(own), _floats(again), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+            wrong = np.flatnonzero(~same).tolist()
+        if wrong:
+            i = wrong[0]
+            faults.append(
+                f"{table} has another {name} than scored again on {len(wrong)} of {len(ids)} queries, first "
+                f"{quoted(ids[i])}: {quoted(str(own[i].as_py()))} instead of {quoted(str(again[i].as_py()))}."
+            )
+    return faults

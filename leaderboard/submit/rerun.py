@@ -1,0 +1,240 @@
+"""Running the method of a submission again, in the sandbox, and comparing what it answers with what was submitted."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
+from bench.evaluation.answers import Answers, asking_order
+from bench.evaluation.plan import CutKind, Plan
+from bench.evaluation.rescore import stored_answers
+from bench.evaluation.runner import views
+from bench.leaderboard.submit.archive import quoted
+from bench.leaderboard.submit.code import is_code, names, plugins, values
+from bench.leaderboard.submit.handover import (
+    Given,
+    RefusedReply,
+    Reply,
+    Request,
+    longest_reply,
+    read_reply,
+    write_given,
+)
+from bench.leaderboard.submit.sandbox import Limits, Stopped, run_confined
+from bench.leaderboard.submit.tables import MOST_CELLS
+from bench.protocol import Queries, Ranking, ToolSets
+from bench.protocol.ranking import PAD, Violation
+from bench.registry import method_names
+from bench.results.manifest import Manifest, Metrics
+from bench.results.store import RUN, Result
+from bench.specs.spec import parse
+
+Verdict = Literal["made again", "differs", "could not run"]
+
+#: Scores that differ by less, in relation to the larger of 1 and the score, are the same: embeddings differ in their
+#: last bits between machines. Where scores differ so little, the order of the tools must still be the same.
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What a re-run has shown.
+
+    Attributes:
+        verdict: `made again` (the same tools in the same order, the same scores up to `TOLERANCE`, the same sets for
+            every query); `differs`; `could not run`.
+        reason: why it could not run, or how it differs; a sentence.
+        note: what a reader must know besides.
+        queries, differing: how many queries were asked, and how many of them were answered differently.
+    """
+
+    verdict: Verdict
+    reason: str = ""
+    note: str = ""
+    queries: int = 0
+    differing: int = 0
+
+
+@dataclass(frozen=True)
+class Sound:
+    """A submission with its ranking, checked, with the data and the plan that it is an answer to."""
+
+    dataset: Dataset
+    plan: Plan
+    result: Result
+
+
+def rerun(
+    manifest: Manifest, metrics: Metrics, members: Mapping[str, bytes], sound: Sound | None, limits: Limits
+) -> Rerun:
+    """Run the method of a submission that was checked and accepted.
+
+    Args:
+        manifest, metrics: as submitted.
+        members: name -> bytes of all files of the submission.
+        sound: its tables, as they were checked; None for a submission without a ranking.
+        limits: what the method may use.
+
+    Raises:
+        UnavailableError: there is no sandbox here; nothing was run.
+    """
+    if sound is None:
+        return Rerun("could not run", f"the submission has no {RUN} to compare with.")
+    if lacking := _lacking(manifest, members):
+        return Rerun("could not run", lacking)
+    dataset, plan = sound.dataset, sound.plan
+    rows = plan.rows(dataset)
+    if any(dataset.queries[row].calls for row in rows.tolist()):
+        return Rerun("could not run", "its queries are asked in several calls, and the sandbox asks each query once.")
+    order = asking_order(dataset, rows)
+    library, history = views(plan, dataset)
+    queries = Queries.of(dataset, rows[order])
+    cut, cut_at = _cut(manifest)
+    request = Request(
+        method=manifest.method.full_spec,
+        label=manifest.method.spec,
+        template=library.template,
+        depth=plan.depth,
+        cut=cut,
+        cut_at=cut_at,
+    )
+    # The first repeat is what a run without repeats is.
+    _, stored = stored_answers(sound.result.of_repeat(1), dataset)
+    most = longest_reply(len(rows), len(library), plan.depth, min(len(rows) * len(library), MOST_CELLS))
+    with tempfile.TemporaryDirectory(prefix="bench-rerun-") as place:
+        folder = Path(place)
+        write_given(folder, Given(request, library, history, queries))
+        for name in filter(is_code, members):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(members[name])
+        try:
+            data = run_confined(folder, most, limits)
+            reply = read_reply(data, len(rows), len(library), plan.depth)
+        except Stopped as stopped:
+            return Rerun("could not run", f"{stopped}.", queries=len(rows))
+        except RefusedReply as refused:
+            said = quoted(str(refused), 400)[1:-1].rstrip(".")
+            return Rerun("could not run", f"{said}{_places(manifest)}.", queries=len(rows))
+        except Violation as violation:
+            return Rerun("could not run", f"the method {violation}.", queries=len(rows))
+    return _compared(manifest, stored.take(order), reply, [dataset.queries[row].query_id for row in rows[order]])
+
+
+def _lacking(manifest: Manifest, members: Mapping[str, bytes]) -> str:
+    """Why the method cannot run in the sandbox, as far as it can be told without running it; empty if it may."""
+    method = manifest.method
+    if method.run_file is not None:
+        return "it is a scored run file: it names no method of bench."
+    if method.oracle:
+        return "an oracle reads the gold, which is not in the sandbox."
+    if method.needs_llm:
+        return "the method asks a language model, and the sandbox has no network."
+    spec = parse(method.full_spec)
+    if plugins(spec) and not any(map(is_code, members)):
+        return (
+            f"the code of {quoted(plugins(spec)[0])} is not in the submission; pack it with "
+            "`bench submit pack RESULT --code FILE_OR_FOLDER`."
+        )
+    for name in names(spec):
+        if ":" not in name and name not in method_names():
+            return f"there is no method {quoted(name)} here; install the package that has it."
+    return ""
+
+
+def _places(manifest: Manifest) -> str:
+    """The parameters that name a file, a folder or a model of the hub, in words; empty if there are none."""
+    found = [value for value in values(parse(manifest.method.full_spec)) if isinstance(value, str) and "/" in value]
+    return f"; the sandbox has neither {quoted(found[0])} nor a network to fetch it from" if found else ""
+
+
+_CUT = re.compile(r"cut=([a-z]+)\(([^,()]{1,40})(, given)?\)")
+
+
+def _cut(manifest: Manifest) -> tuple[CutKind, float | None]:
+    """The kind of a cut by its name in the manifest, `cut=size(3)`, and its value if it was given: `(3, given)`."""
+    named = _CUT.fullmatch(manifest.method.cut or "")
+    kind: CutKind = next((known for known in get_args(CutKind) if named and known == named[1]), "none")
+    if named is None or kind == "none" or not named[3]:
+        return kind, None
+    try:
+        return kind, float(named[2])
+    except ValueError:
+        return "none", None
+
+
+def _compared(manifest: Manifest, stored: Answers, reply: Reply, query_ids: list[str]) -> Rerun:
+    """The verdict on two answers to the same queries in the same order."""
+    ranked = different_rankings(stored.ranking, reply.ranking)
+    recommended = _different_sets(stored.sets, reply.sets, len(query_ids))
+    wrong = ranked | recommended
+    note = ""
+    if reply.method_hash != manifest.method.hash:
+        note = "the method hash differs from the submitted one: other code, parameters or model files"
+    if not wrong.any():
+        return Rerun("made again", note=note, queries=len(query_ids))
+    words = [f"rankings in {ranked.sum()}" if ranked.any() else ""]
+    words.append(f"recommended sets in {recommended.sum()}" if recommended.any() else "")
+    first = quoted(query_ids[int(np.flatnonzero(wrong)[0])])
+    near = sum(_near_ties(stored.ranking, reply.ranking, int(row)) for row in np.flatnonzero(ranked & ~recommended))
+    reason = (
+        f"the method answers {wrong.sum()} of {len(query_ids)} queries differently "
+        f"({', '.join(word for word in words if word)}; first {first})"
+        + (f"; in {near} of them only tools with almost equal scores changed places." if near else ".")
+    )
+    return Rerun("differs", reason, note, len(query_ids), int(wrong.sum()))
+
+
+def different_rankings(one: Ranking, other: Ranking) -> NDArray[np.bool_]:
+    """(queries,) whether two rankings have other tools, another order, or scores beyond `TOLERANCE`."""
+    width = max(one.tools.shape[1], other.tools.shape[1])
+
+    def padded(values: NDArray[np.generic], filler: float) -> NDArray[np.generic]:
+        return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=filler)
+
+    tools = padded(one.tools, PAD)
+    wrong: NDArray[np.bool_] = (tools != padded(other.tools, PAD)).any(axis=1)
+    if (one.scores is None) != (other.scores is None):
+        # A ranking without any tool says nothing of scores.
+        wrong |= (tools != PAD).any(axis=1)
+    if one.scores is not None and other.scores is not None:
+        left = np.where(tools == PAD, 0.0, padded(one.scores, 0.0).astype(np.float64))
+        right = np.where(tools == PAD, 0.0, padded(other.scores, 0.0).astype(np.float64))
+        allowed = TOLERANCE * np.maximum(1.0, np.maximum(abs(left), abs(right)))
+        wrong |= (abs(left - right) > allowed).any(axis=1)
+    return wrong
+
+
+def _near_ties(one: Ranking, other: Ranking, row: int) -> bool:
+    """Whether two rankings of a query differ only in the places of tools whose scores agree up to `TOLERANCE`.
+
+    A tool that only one of them has must score as the last one of the other: it fell out at the end.
+    """
+    if one.scores is None or other.scores is None:
+        return False
+    left, right = (
+        {int(tool): float(score) for tool, score in zip(ranking.tools[row], scores[row], strict=True) if tool != PAD}
+        for ranking, scores in ((one, one.scores), (other, other.scores))
+    )
+    if len(left) != len(right) or not left:
+        return False
+    for mine, others in ((left, right), (right, left)):
+        last = min(others.values())
+        for tool, score in mine.items():
+            if abs(score - others.get(tool, last)) > TOLERANCE * max(1.0, abs(score)):
+                return False
+    return True
+
+
+def _different_sets(one: ToolSets | None, other: ToolSets | None, queries: int) -> NDArray[np.bool_]:
+    if one is None or other is None:
+        return np.full(queries, one is not other)
+    return np.array([set(one.row(i).tolist()) != set(other.row(i).tolist()) for i in range(queries)], dtype=np.bool_)

@@ -1,0 +1,58 @@
+"""Estimates and comparisons count units, and too few of them decide no claim."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from bench.lab.reproduce.measuring import compared, comparison_of, decided, estimates
+from bench.lab.reproduce.recipes import Question
+from bench.lab.reproduce.runs import Answers, MethodRuns
+
+QUESTION = Question(on=("here",))
+
+
+class Known:
+    """Answers made by hand: each of so many requests in three wordings, answered alike."""
+
+    def __init__(self, requests: int, dependent: bool = True) -> None:
+        self.count = 3 * requests
+        self.units = np.arange(self.count) // 3 if dependent else np.arange(self.count)
+
+    def ask(self, method: str, question: Question, metrics: Any) -> Answers:
+        right = {"all": 1.0, "some": 0.3}[method] * self.count
+        values = (np.arange(self.count) < right).astype(np.float64)[:, None]
+        return Answers((), values, np.zeros(self.count, dtype=np.int64), self.units, (self.count,), 0)
+
+
+def runs(requests: int, dependent: bool = True) -> MethodRuns:
+    return cast(MethodRuns, Known(requests, dependent))
+
+
+def test_wordings_of_one_request_are_no_further_evidence() -> None:
+    _, _, (grouped,) = compared("all", "some", QUESTION, ["recall@1"], runs(10))
+    _, _, (alone,) = compared("all", "some", QUESTION, ["recall@1"], runs(10, dependent=False))
+    assert (grouped.n, grouped.units, alone.units) == (30, 10, 30)
+    # Seven requests differ, in 21 wordings.
+    assert grouped.p == 2 / 2**7
+    assert alone.p < 1e-4
+    assert comparison_of("recall@1", grouped).units == 10
+
+
+def test_intervals_of_estimates_are_as_wide_as_the_units_say() -> None:
+    widths = []
+    for dependent in (True, False):
+        _, (found,) = estimates("some", QUESTION, ["recall@1"], runs(40, dependent))
+        assert found.low is not None
+        assert found.high is not None
+        widths.append(found.high - found.low)
+    assert widths[0] > 1.5 * widths[1]
+
+
+@pytest.mark.parametrize(("requests", "outcome"), [(19, "undecided"), (20, "as published")])
+def test_too_few_units_decide_no_claim(requests: int, outcome: str) -> None:
+    _, _, (found,) = compared("all", "some", QUESTION, ["recall@1"], runs(requests))
+    assert found.p < 0.001
+    assert decided(comparison_of("recall@1", found), 0.1, found.p).outcome == outcome

@@ -1,0 +1,69 @@
+"""The harness without the laboratory and the board: both folders are deleted, and it works."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kit.once import Once
+
+ROOT = Path(__file__).resolve().parent.parent
+Alone = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def alone_folder(once: Once) -> Path:
+    """A checkout without the two."""
+
+    def make(folder: Path) -> None:
+        for name in ("bench", "methods", "datasets"):
+            # Compiled files go along, so that no process compiles all of it.
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("lab"))
+        shutil.copy(ROOT / "pyproject.toml", folder)
+
+    return once("harness-alone", make)
+
+
+@pytest.fixture
+def alone(alone_folder: Path, isolated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Alone:
+    """Runs Python with it."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(alone_folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment["BENCH_OFFLINE"] = "1"
+        done = subprocess.run(
+            [sys.executable, *arguments], capture_output=True, text=True, env=environment, timeout=300
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    return run
+
+
+def test_it_runs_compares_gates_and_audits(alone: Alone) -> None:
+    def bench(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        return alone("-m", "bench", *words, code=code)
+
+    where, there = alone("-c", "import bench; print(bench.__file__); print(bench.__path__)").stdout.splitlines()
+    assert str(ROOT) not in where + there
+    bench("run", "-m", "bm25", "-m", "random", "-d", "starter", "-q")
+    report = json.loads(bench("compare", "random@starter", "bm25@starter", "--json").stdout)
+    assert report["datasets"][0]["n"] == 126
+    bench("bless", "bm25@starter", "--out", "b.json", "--by", "a person")
+    Path("gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
+    bench("gate", "bm25@starter", "--baseline", "b.json", "--policy", "gate.toml")
+    bench("explain", "bm25@starter", "0001")
+    audit = json.loads(bench("data", "audit", "starter", "--json").stdout)
+    assert any(finding["check"] == "duplicate-description" for finding in audit["findings"])
+    # What the two add is not there, and is no riddle.
+    assert "leaderboard" not in bench("--help").stdout
+    assert "there is no command 'train'" in bench("train", code=2).stderr
+    assert "install bench anew" in bench("tools", "bm25@starter", "--html", "t.html", code=4).stderr
+    assert "reproduction" not in bench("schema").stdout
