@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bench.protocol.method import Context, EmbeddingMethod, Method, OracleMethod, RecommendingMethod, ScoringMethod
     from bench.protocol.ranking import Ranking, ToolSets
     from bench.protocol.views import History, Library, Queries
+    from bench.results.settings import RunSettings
     from bench.search.topk import top_k
     from bench.specs.parameters import MethodSpec, ParameterSet
     from bench.traffic.traffic import Traffic, read_traffic
@@ -52,6 +53,7 @@ _EXPORTS: dict[str, str] = {
     # Measure
     "run": "bench.api.running",
     "run_all": "bench.api.running",
+    "RunSettings": "bench.results.settings",
     "score": "bench.api.scoring",
     "load_result": "bench.api.results",
     "Result": "bench.api.results",
@@ -105,6 +107,7 @@ __all__ = [
     "RecommendingMethod",
     "Result",
     "Results",
+    "RunSettings",
     "ScoringMethod",
     "SetSizes",
     "ToolSets",

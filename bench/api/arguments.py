@@ -6,16 +6,12 @@ import operator
 from collections.abc import Sequence
 from typing import get_args
 
-from bench.data.template import read_template
 from bench.errors import UsageError
-from bench.evaluation.plan import CutKind, EvaluatedSplit
 from bench.evaluation.runner import Overwrite
 from bench.evidence.report import Correction
 
 #: The values that an argument of each of these names may have, as its type says.
 _CHOICES = {
-    "split": get_args(EvaluatedSplit),
-    "cut": get_args(CutKind),
     "overwrite": get_args(Overwrite),
     "correction": get_args(Correction),
 }
@@ -28,24 +24,9 @@ def check_choices(**arguments: str | None) -> None:
         UsageError: an argument is none of its choices.
     """
     for name, value in arguments.items():
-        if value is None and name == "split":
-            continue  # the default
         *most, last = _CHOICES[name]
         if value not in _CHOICES[name]:
             raise UsageError(f"{name} is {value!r}; it must be {', '.join(most)} or {last}.")
-
-
-def tool_text(template: str | None) -> str | None:
-    """A template as an argument gives it: its name, a Jinja file or the source of one; None for the default.
-
-    Raises:
-        UsageError: it is none of them.
-    """
-    if template is None:
-        return None
-    if not isinstance(template, str):
-        raise UsageError(f"template is {template!r}; it must be a name or the path of a Jinja file, as a string.")
-    return read_template(template)
 
 
 def whole_number(name: str, value: int, least: int = 1) -> int:
@@ -61,18 +42,6 @@ def whole_number(name: str, value: int, least: int = 1) -> int:
     if found < least:
         raise UsageError(f"{name} is {value!r}; it must be a whole number of {least} or more.")
     return found
-
-
-def number(name: str, value: float) -> float:
-    """A number, those of NumPy among them, as Python's.
-
-    Raises:
-        UsageError: it is none.
-    """
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name} is {value!r}; it must be a number.") from None
 
 
 def names(name: str, given: Sequence[str]) -> tuple[str, ...]:

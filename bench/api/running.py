@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Unpack
 
-from bench.api.arguments import check_choices, names, number, tool_text, whole_number
+from bench.api.arguments import check_choices, names
 from bench.api.catalogue import DatasetLike, MethodLike, dataset_spec, load_dataset, method_spec
 from bench.api.results import Result, Results
 from bench.data.dataset import Dataset
-from bench.data.tables import Template
 from bench.errors import BenchError, UsageError
-from bench.evaluation.plan import CutKind, EvaluatedSplit, Plan
+from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
 from bench.metrics import parse_metrics
-from bench.metrics.measure import DEFAULT_DEPTH
 from bench.registry import methods as registered
+from bench.results.settings import Keywords, checked_settings
 from bench.specs.spec import Spec
 from bench.storage.paths import expanded, results_folder
 
@@ -25,16 +25,10 @@ def run(
     dataset: DatasetLike = "starter",
     *,
     parameters: Mapping[str, object] | None = None,
-    split: EvaluatedSplit | None = None,
-    limit: int | None = None,
-    depth: int = DEFAULT_DEPTH,
-    template: Template | None = None,
-    cut: CutKind = "none",
-    cut_at: float | None = None,
-    repeats: int = 1,
     metrics: Sequence[str] = (),
     overwrite: Overwrite = "remote",
     results: str | Path | None = None,
+    **settings: Unpack[Keywords],
 ) -> Result:
     """Run a method on a dataset under the protocol, and store the result. The same as `bench run`.
 
@@ -46,20 +40,13 @@ def run(
             of `bench.build_method`.
         dataset: a spec (`"starter"`), or a dataset that `bench.load_dataset` gave.
         parameters: values of the method's parameters, by name.
-        split: the queries that are evaluated: `train`, `dev`, `test` or `all`; the dataset's default if None.
-        limit: ask at most so many queries, spread evenly over the split.
-        depth: the most tools that are ranked for a query.
-        template: which text of a tool is indexed: the name of a template or a Jinja file; the dataset's default if
-            None.
-        cut: how a tool set is cut from the ranking: `none`, `size`, `threshold` or `gap`.
-        cut_at: the size or score to cut at; learnt on train and dev queries if None.
-        repeats: how often a method in which chance has a part, such as one with a language model, answers every query;
-            the value of a query is the mean. Other methods run once.
         metrics: additional metrics, such as `["ndcg@7"]`.
         overwrite: what to do with an existing result: `remote` keeps it unless its method asks a service that names no
             version, `missing` keeps it in any case, `always` runs it again, `never` raises an error.
         results: the folder of results; `$BENCH_RESULTS` or `results` in the working folder if None, where `bench list
             results`, `bench show` and `bench compare` look too.
+        **settings: `split`, `limit`, `template` (also the path of a Jinja file), `depth`, `cut`, `cut_at` and
+            `repeats`, as `bench.RunSettings` describes them.
 
     Returns:
         The stored result.
@@ -74,14 +61,8 @@ def run(
         >>> 0 < result.mean("ndcg@7") < 1
         True
     """
-    check_choices(split=split, cut=cut, overwrite=overwrite)
-    template = tool_text(template)
-    limit, depth = None if limit is None else whole_number("limit", limit), whole_number("depth", depth)
-    repeats = whole_number("repeats", repeats)
-    cut_at = None if cut_at is None else number("cut_at", cut_at)
-    plan = Plan(
-        dataset_spec(dataset), method_spec(method, parameters), split, limit, depth, template, cut, repeats, cut_at
-    )
+    check_choices(overwrite=overwrite)
+    plan = Plan(dataset_spec(dataset), method_spec(method, parameters), **vars(checked_settings(settings)))
     (outcome,) = _runner([dataset], metrics, overwrite, results).run([plan])
     if isinstance(outcome, BenchError):
         raise outcome
@@ -92,16 +73,10 @@ def run_all(
     methods: Sequence[MethodLike],
     datasets: Sequence[DatasetLike] = ("starter",),
     *,
-    split: EvaluatedSplit | None = None,
-    limit: int | None = None,
-    depth: int = DEFAULT_DEPTH,
-    template: Template | None = None,
-    cut: CutKind = "none",
-    cut_at: float | None = None,
-    repeats: int = 1,
     metrics: Sequence[str] = (),
     overwrite: Overwrite = "remote",
     results: str | Path | None = None,
+    **settings: Unpack[Keywords],
 ) -> Results:
     """Run every method on every dataset. All names and parameters are checked before the first run.
 
@@ -125,14 +100,11 @@ def run_all(
     for name, given in (("methods", methods), ("datasets", datasets)):
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise UsageError(f"{name} is a list; for one method on one dataset there is bench.run.")
-    check_choices(split=split, cut=cut, overwrite=overwrite)
-    template = tool_text(template)
-    limit, depth = None if limit is None else whole_number("limit", limit), whole_number("depth", depth)
-    repeats = whole_number("repeats", repeats)
-    cut_at = None if cut_at is None else number("cut_at", cut_at)
+    check_choices(overwrite=overwrite)
+    chosen = vars(checked_settings(settings))
     specs = list(dict.fromkeys(method_spec(method) for method in methods))
     plans = [
-        Plan(data, spec, split, limit, depth, template, cut, repeats, cut_at)
+        Plan(data, spec, **chosen)
         for data in dict.fromkeys(dataset_spec(dataset) for dataset in datasets)
         for spec in specs
     ]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import PydanticSerializationError
 
-from bench.api.arguments import check_choices, names, tool_text
+from bench.api.arguments import names
 from bench.api.catalogue import DatasetLike, loaded
 from bench.api.results import Result
 from bench.api.tables import pandas_module
@@ -20,10 +20,11 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import ResultError, UsageError
 from bench.evaluation.external import score_command, score_run_file
-from bench.evaluation.plan import EvaluatedSplit, Plan
+from bench.evaluation.plan import Plan
 from bench.evaluation.runfile import RunLine
 from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
+from bench.results.settings import EvaluatedSplit, checked_setting
 from bench.search.topk import top_k
 from bench.specs.spec import Spec
 from bench.storage.paths import expanded, read_once, results_folder
@@ -82,8 +83,7 @@ def score(
         >>> bench.score(perfect, dataset, name="perfect").mean("recall@10")
         1.0
     """
-    check_choices(split=split)
-    template = tool_text(template)
+    split, template = checked_setting("split", split), checked_setting("template", template)
     data = loaded(dataset)
     if isinstance(run, str | Path):
         path = expanded(run)

@@ -15,7 +15,7 @@ from bench.cli import PluggedGroup
 from bench.cli.bars import progress
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
-from bench.cli.options import complete_datasets, json_option, source_options, template_option
+from bench.cli.options import complete_datasets, json_option, settings_options, source_options
 from bench.cli.output import console, number, plain_table, print_field, print_json, say, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.origins import count_origins, from_traces, synthetic
@@ -349,7 +349,7 @@ def _print_ceilings(best: Ceilings) -> None:
     show_default=True,
     help="BEIR files, Parquet tables, or a Hugging Face datasets folder (load_from_disk).",
 )
-@template_option
+@settings_options("template")
 @source_options
 @json_option
 def export(

@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 from bench.data.tables import TEMPLATES
 from bench.data.template import read_template
 from bench.errors import UsageError
+from bench.results.settings import Setting, known_settings, option
 from bench.session import session
 from bench.storage.paths import results_folder
 from bench.text import one_line
@@ -90,24 +91,31 @@ class _TemplateType(click.ParamType[str]):
         return named or [CompletionItem(incomplete, type="file")]
 
 
-def template_option(function: F) -> F:
-    """`--template`: the text of a tool."""
-    return click.option(
-        "--template",
-        type=_TemplateType(),
-        default=None,
-        help="Template of the indexed tool text [default: the dataset's].",
-    )(function)
+def settings_options(*names: str) -> Callable[[F], F]:
+    """Options for settings of a run (`bench.results.settings`): those of these names, or all."""
+
+    def decorated(function: F) -> F:
+        for name, setting in reversed(known_settings().items()):
+            if not names or name in names:
+                usual = f" [default: {setting.usual}]" if setting.usual else ""
+                function = click.option(
+                    option(name),
+                    type=_type_of(setting),
+                    default=None,
+                    metavar=setting.metavar,
+                    help=f"{setting.help}{usual}.",
+                )(function)
+        return function
+
+    return decorated
 
 
-def split_option(function: F) -> F:
-    """`--split`: which queries are evaluated."""
-    return click.option(
-        "--split",
-        type=click.Choice(["train", "dev", "test", "all"]),
-        default=None,
-        help="Queries to evaluate; methods never learn from them [default: test].",
-    )(function)
+def _type_of(setting: Setting) -> click.ParamType[Any]:
+    if setting.read is not None:
+        return _TemplateType()
+    if setting.choices:
+        return click.Choice(setting.choices)
+    return click.IntRange(setting.least, setting.most) if setting.kind is int else click.FLOAT
 
 
 def use_session(*, offline: bool | None = None, cache: bool | None = None, mirror: Path | None = None) -> None:

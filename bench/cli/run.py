@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,23 +15,20 @@ from bench.cli.options import (
     complete_methods,
     json_option,
     results_option,
+    settings_options,
     source_options,
-    split_option,
-    template_option,
     use_session,
 )
 from bench.cli.output import print_comparison, print_json, print_result, result_json
 from bench.errors import BenchError, UsageError
 from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
-from bench.evaluation.plan import CutKind, EvaluatedSplit, Plan
+from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
 from bench.metrics import parse_metrics
-from bench.metrics.measure import DEFAULT_DEPTH
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
-from bench.results.manifest import MOST_REPEATS
 from bench.results.store import Result
 from bench.specs.spec import Value, parse, parse_value
 from bench.storage.paths import results_folder
@@ -49,30 +47,12 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 @click.option(
     "-s",
     "--set",
-    "settings",
+    "parameters",
     multiple=True,
     metavar="NAME=VALUE",
     help="Set a parameter of the method (requires a single --method).",
 )
-@split_option
-@click.option("--limit", type=click.IntRange(min=1), help="Evaluate only N queries, sampled evenly over the split.")
-@click.option(
-    "--depth", type=click.IntRange(min=1), help=f"Maximum number of tools per query [default: {DEFAULT_DEPTH}]."
-)
-@template_option
-@click.option(
-    "--cut",
-    type=click.Choice(["none", "size", "threshold", "gap"]),
-    help="Cut the ranking to a set [default: none].",
-)
-@click.option("--cut-at", type=float, metavar="VALUE", help="Size or score to cut at [default: learnt on train/dev].")
-@click.option(
-    "--repeats",
-    type=click.IntRange(min=1, max=MOST_REPEATS),
-    metavar="K",
-    help="Run methods in which chance has a part, such as those with a language model, K times, and average "
-    "[default: 1].",
-)
+@settings_options()
 @click.option("--metric", "metrics", multiple=True, help="Additional metric, such as ndcg@7; repeatable.")
 @click.option(
     "--overwrite",
@@ -92,14 +72,7 @@ def command(
     experiment: Path | None,
     methods: tuple[str, ...],
     datasets: tuple[str, ...],
-    settings: tuple[str, ...],
-    split: EvaluatedSplit | None,
-    limit: int | None,
-    depth: int | None,
-    template: str | None,
-    cut: CutKind | None,
-    cut_at: float | None,
-    repeats: int | None,
+    parameters: tuple[str, ...],
     metrics: tuple[str, ...],
     overwrite: Overwrite,
     jobs: int,
@@ -108,6 +81,7 @@ def command(
     results: Path | None,
     quiet: bool,
     as_json: bool,
+    **settings: Any,
 ) -> None:
     """Run methods on datasets and store the results.
 
@@ -117,23 +91,17 @@ def command(
     """
     use_session(cache=False if no_cache else None)
     if experiment is not None:
-        given = [methods, datasets, settings, split, limit, depth, template, cut, cut_at, repeats, metrics]
+        given = [methods, datasets, parameters, metrics, *settings.values()]
         if any(value not in (None, ()) for value in given):
             raise UsageError(f"{experiment} defines the run; remove the options that repeat it.")
         chosen = read_experiment(experiment)
     else:
         chosen = Experiment.model_validate(
             {
-                "methods": list(_with_settings(methods or (_DEFAULT_METHOD,), settings)),
+                "methods": list(_with_parameters(methods or (_DEFAULT_METHOD,), parameters)),
                 "datasets": list(datasets or (_DEFAULT_DATASET,)),
-                "split": split,
-                "limit": limit,
-                "depth": depth or DEFAULT_DEPTH,
-                "template": template,
-                "cut": cut or "none",
-                "cut_at": cut_at,
-                "repeats": repeats or 1,
                 "metrics": list(metrics),
+                **{name: value for name, value in settings.items() if value is not None},
             }
         )
     bars = progress(quiet)
@@ -170,17 +138,17 @@ def command(
         raise problems[0]
 
 
-def _with_settings(methods: tuple[str, ...], settings: tuple[str, ...]) -> tuple[str, ...]:
+def _with_parameters(methods: tuple[str, ...], parameters: tuple[str, ...]) -> tuple[str, ...]:
     """Lay `--set NAME=VALUE` over the method's spec."""
-    if not settings:
+    if not parameters:
         return methods
     if len(methods) != 1:
         raise UsageError("--set goes with one method; with several write 'dense(similarity=l2)'.")
     values: dict[str, Value] = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
+    for parameter in parameters:
+        name, equals, value = parameter.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"--set {setting!r} is not of the form NAME=VALUE.")
+            raise UsageError(f"--set {parameter!r} is not of the form NAME=VALUE.")
         values[name.strip()] = parse_value(value)
     return (str(parse(methods[0]).with_arguments(values)),)
 

@@ -13,17 +13,16 @@ from bench.cli.options import (
     complete_datasets,
     json_option,
     results_option,
+    settings_options,
     source_options,
-    split_option,
-    template_option,
 )
 from bench.cli.output import print_json, print_result, result_json
 from bench.data.tables import Template
 from bench.errors import ResultError
 from bench.evaluation.external import score_command, score_run_file
-from bench.evaluation.plan import EvaluatedSplit
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
+from bench.results.settings import EvaluatedSplit
 from bench.storage.paths import read_once, results_folder
 
 
@@ -33,8 +32,7 @@ from bench.storage.paths import read_once, results_folder
     "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset that the system was run on."
 )
 @click.option("--name", help="Name of the system [default: the file's name].")
-@split_option
-@template_option
+@settings_options("split", "template")
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
 @results_option
 @source_options

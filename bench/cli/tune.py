@@ -10,8 +10,8 @@ from bench.cli.options import (
     complete_datasets,
     complete_methods,
     json_option,
+    settings_options,
     source_options,
-    template_option,
 )
 from bench.cli.output import console, plain_table, print_json
 from bench.data.tables import Template
@@ -40,7 +40,7 @@ _SHOWN = 10
     help="Values to try for a parameter; repeat for more parameters.",
 )
 @click.option("--metric", default="recall@5", show_default=True, help="Metric to maximise.")
-@template_option
+@settings_options("template")
 @executor_options
 @source_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")

@@ -29,7 +29,7 @@ from bench.protocol.parts import reveal
 from bench.protocol.ranking import Scores, validate
 
 if TYPE_CHECKING:
-    from bench.evaluation.plan import CutKind
+    from bench.results.settings import CutKind
 
 _LARGEST_SIZE = 20
 _THRESHOLDS = 200

@@ -14,53 +14,47 @@ metrics = ["ndcg@7"]
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, create_model
 
-from bench.data.template import read_template
 from bench.errors import UsageError
-from bench.evaluation.plan import CutKind, EvaluatedSplit, Plan
-from bench.metrics.measure import DEFAULT_DEPTH
-from bench.results.manifest import MOST_REPEATS
+from bench.evaluation.plan import Plan
+from bench.results.settings import RunSettings, Setting, known_settings
 from bench.specs.spec import parse
 from bench.storage.records import StrictRecord, read_toml
 
 
-class Experiment(StrictRecord):
+class _Listed(StrictRecord):
     """Every method on every dataset, with the same settings."""
 
     methods: list[str] = Field(min_length=1)
     datasets: list[str] = Field(min_length=1)
-    split: EvaluatedSplit | None = None
-    limit: int | None = Field(None, ge=1)
-    depth: int = Field(DEFAULT_DEPTH, ge=1)
-    template: Annotated[str, AfterValidator(read_template)] | None = None
-    cut: CutKind = "none"
-    cut_at: float | None = None
-    repeats: int = Field(1, ge=1, le=MOST_REPEATS)
     metrics: list[str] = []
 
     def plans(self) -> list[Plan]:
         """One plan for each pair, dataset by dataset."""
-        return [
-            Plan(
-                parse(dataset),
-                parse(method),
-                split=self.split,
-                limit=self.limit,
-                depth=self.depth,
-                template=self.template,
-                cut=self.cut,
-                cut_at=self.cut_at,
-                repeats=self.repeats,
-            )
-            for dataset in self.datasets
-            for method in self.methods
-        ]
+        settings = {name: getattr(self, name) for name in known_settings()}
+        return [Plan(parse(dataset), parse(method), **settings) for dataset in self.datasets for method in self.methods]
 
 
-def read_experiment(path: Path) -> Experiment:
+def _field(name: str, setting: Setting) -> tuple[Any, Any]:
+    """A setting as a field of a record."""
+    hint = get_type_hints(RunSettings)[name]
+    if setting.read is not None:
+        hint = Annotated[str, AfterValidator(setting.read)] | None
+    return hint, Field(setting.default, ge=setting.least, le=setting.most, description=setting.help)
+
+
+Experiment: type[_Listed] = create_model(
+    "Experiment",
+    __base__=_Listed,
+    __doc__=_Listed.__doc__,
+    **{name: _field(name, setting) for name, setting in known_settings().items()},
+)
+
+
+def read_experiment(path: Path) -> _Listed:
     """An experiment out of a TOML file.
 
     Raises:

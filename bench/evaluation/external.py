@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.evaluation.plan import EvaluatedSplit, Plan
+from bench.evaluation.plan import Plan
 from bench.evaluation.runfile import parse_run
 from bench.evaluation.runner import dataset_identity, environment
 from bench.evaluation.scoring import score, scoring_code
@@ -18,6 +18,7 @@ from bench.metrics import Metric
 from bench.protocol import version_for
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, MethodIdentity
+from bench.results.settings import EvaluatedSplit
 from bench.results.store import Result, result_folder, result_lock, write_result
 from bench.specs.spec import Spec
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,38 +13,17 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.errors import UsageError
 from bench.identity.result import Asked
-from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.manifest import MOST_REPEATS
+from bench.results.settings import EvaluatedSplit, RunSettings, option
 from bench.specs.spec import Spec
-
-EvaluatedSplit = Literal["train", "dev", "test", "all"]
-CutKind = Literal["none", "size", "threshold", "gap"]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """One run.
-
-    Attributes:
-        dataset, method: specs.
-        split: which queries are asked; None for the dataset's default.
-        limit: at most this many queries, spread evenly over the split; None for all.
-        depth: the most tools a query gets.
-        template: the text of a tool; None for the dataset's default.
-        cut: how a set is cut from the ranking of a method that recommends none.
-        cut_at: where; None to learn it from past queries.
-        repeats: how often a method in which chance has a part answers every query.
-    """
+class Plan(RunSettings):
+    """One run: its settings, and the specs of the dataset and the method."""
 
     dataset: Spec
     method: Spec
-    split: EvaluatedSplit | None = None
-    limit: int | None = None
-    depth: int = DEFAULT_DEPTH
-    template: Template | None = None
-    cut: CutKind = "none"
-    repeats: int = 1
-    cut_at: float | None = None
 
     def normal(self, dataset: Dataset) -> Plan:
         """The same plan without a limit that limits nothing.
@@ -77,18 +55,8 @@ class Plan:
     def command(self) -> str:
         """The command that makes this result and no other."""
         words = ["bench", "run", "--method", str(self.method), "--dataset", str(self.dataset)]
-        for name in ("split", "limit", "template"):
-            value = getattr(self, name)
-            if value is not None:
-                words += [f"--{name}", str(value)]
-        if self.depth != DEFAULT_DEPTH:
-            words += ["--depth", str(self.depth)]
-        if self.cut != "none":
-            words += ["--cut", self.cut]
-        if self.cut_at is not None:
-            words += ["--cut-at", repr(self.cut_at)]
-        if self.repeats > 1:
-            words += ["--repeats", str(self.repeats)]
+        for name, value in self.chosen().items():
+            words += [option(name), str(value)]
         return shlex.join(words)
 
     def evaluated_split(self, dataset: Dataset) -> EvaluatedSplit:

@@ -22,6 +22,7 @@ from bench.protocol.parts import revisions
 from bench.registry import build_method
 from bench.registry.methods import is_registered
 from bench.results.manifest import Manifest
+from bench.results.settings import known_settings, option
 from bench.session import session
 from bench.specs.spec import Spec, parse
 from bench.storage.records import Record
@@ -32,7 +33,7 @@ SAME_METHODS = Path(__file__).with_name("same_methods.json")
 _LONGEST = 4000
 _SHA256 = re.compile("[0-9a-f]{64}")
 #: Options of `bench run` that are a part of what is asked.
-_OPTIONS = ("--method", "--dataset", "--split", "--limit", "--template", "--depth", "--cut", "--cut-at", "--repeats")
+_OPTIONS = ("--method", "--dataset", *map(option, known_settings()))
 
 
 class SameMethods(Record):

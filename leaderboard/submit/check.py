@@ -336,7 +336,8 @@ def _content_faults(
     try:
         if data.limit is not None and data.limit < 1:
             raise UsageError(f"the limit of {data.limit} queries leaves none.")
-        plan = Plan(Spec.of(data.spec), Spec.of("m"), data.split, data.limit, max(1, manifest.depth), data.template)
+        asked = {"split": data.split, "limit": data.limit, "template": data.template, "depth": max(1, manifest.depth)}
+        plan = Plan(Spec.of(data.spec), Spec.of("m"), **asked)
         rows = plan.rows(dataset)
         plan = plan.normal(dataset)
     except UsageError as error:

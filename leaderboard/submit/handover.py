@@ -22,9 +22,9 @@ from bench.data.arrowtables import SCHEMAS, arrow_tables, rows_from
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.data.tables import Template
-from bench.evaluation.plan import CutKind
 from bench.protocol import History, Library, Queries, Ranking, ToolSets
 from bench.protocol.ranking import validate, validate_sets
+from bench.results.settings import CutKind
 from bench.storage import arrow
 from bench.storage.records import StrictRecord
 

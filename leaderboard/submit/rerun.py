@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.evaluation.answers import Answers, asking_order
-from bench.evaluation.plan import CutKind, Plan
+from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import stored_answers
 from bench.evaluation.runner import views
 from bench.leaderboard.submit.archive import quoted
@@ -34,6 +34,7 @@ from bench.protocol import Queries, Ranking, ToolSets
 from bench.protocol.ranking import PAD, Violation
 from bench.registry import method_names
 from bench.results.manifest import Manifest, Metrics
+from bench.results.settings import CutKind
 from bench.results.store import RUN, Result
 from bench.specs.spec import parse
 

@@ -16,9 +16,9 @@ from bench.data.gold import Gold
 from bench.data.tables import SPLITS, Tool
 from bench.errors import UsageError
 from bench.evaluation.cut import Cut, learn_cut
-from bench.evaluation.plan import CutKind
 from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.registry import build_method
+from bench.results.settings import CutKind
 from bench.results.store import Result
 from bench.specs.parameters import ParameterSet
 

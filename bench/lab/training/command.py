@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from bench.cli.bars import progress
-from bench.cli.options import complete_datasets, json_option, source_options, template_option
+from bench.cli.options import complete_datasets, json_option, settings_options, source_options
 from bench.cli.output import console, plain_table, print_json
 from bench.data.tables import Template
 from bench.errors import UsageError
@@ -35,7 +35,7 @@ from bench.specs.spec import Spec, Value, parse_value
     metavar="ADDRESS",
     help="Mine negatives on the Ray cluster at this address; `local` starts one on this machine.",
 )
-@template_option
+@settings_options("template")
 @source_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option

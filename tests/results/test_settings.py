@@ -1,0 +1,91 @@
+"""Settings of a run are said once: what commands, the API, files and plans know of them is made of one record."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import shlex
+from typing import Any, get_type_hints
+
+import click
+import numpy as np
+import pytest
+
+import bench
+from bench.cli.run import command
+from bench.errors import UsageError
+from bench.evaluation.experiment import Experiment
+from bench.evaluation.plan import Plan
+from bench.results.settings import Keywords, RunSettings, checked_settings, known_settings, option
+from bench.results.today import _OPTIONS
+from bench.specs.spec import parse
+
+NAMES = [item.name for item in dataclasses.fields(RunSettings)]
+#: A value of each that is not its default; a new setting needs one here.
+OTHERS: dict[str, Any] = {
+    "split": "all",
+    "limit": 7,
+    "template": "name_description",
+    "depth": 50,
+    "cut": "size",
+    "cut_at": 3.0,
+    "repeats": 2,
+}
+
+
+def test_type_checkers_are_told_the_same() -> None:
+    own, told = get_type_hints(RunSettings), get_type_hints(Keywords)
+    assert list(own.items()) == list(told.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_setting_is_an_option_a_keyword_a_key_of_a_file_and_a_part_of_the_command(name: str) -> None:
+    value = OTHERS[name]
+    assert value != known_settings()[name].default
+    (there,) = [part for part in command.params if part.name == name]
+    assert isinstance(there, click.Option)
+    assert there.opts == [option(name)]
+    assert (there.help or "").startswith(known_settings()[name].help)
+    assert there.default is None
+    for function in (bench.run, bench.run_all):
+        assert inspect.signature(function).parameters["settings"].kind is inspect.Parameter.VAR_KEYWORD
+    given = {"methods": ["bm25"], "datasets": ["starter"], name: value}
+    (plan,) = Experiment.model_validate(given).plans()
+    assert plan == Plan(parse("starter"), parse("bm25"), **vars(checked_settings({name: value})))
+    assert getattr(plan, name) == value
+    assert name in Experiment.model_json_schema()["properties"]
+    words = shlex.split(plan.command())
+    assert words[-2:] == [option(name), str(value)]
+    # What reads the command again knows the option.
+    assert option(name) in _OPTIONS
+
+
+def test_defaults_are_left_out_of_the_command() -> None:
+    plan = Plan(parse("starter"), parse("bm25"))
+    assert plan.command() == "bench run --method bm25 --dataset starter"
+    assert plan.chosen() == {}
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    found = checked_settings({"limit": np.int64(3), "cut_at": np.float32(2.0), "depth": np.int8(5)})
+    assert [(type(value), value) for value in (found.limit, found.cut_at, found.depth)] == [
+        *((int, 3), (float, 2.0), (int, 5)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"limit": 0}, "limit is 0; it must be a whole number of 1 or more."),
+        ({"limit": 2.5}, "limit is 2.5; it must be a whole number of 1 or more."),
+        ({"depth": None}, "depth is None; it must be a whole number of 1 or more."),
+        ({"cut": None}, "cut is None; it must be none, size, threshold or gap."),
+        ({"cut_at": "x"}, "cut_at is 'x'; it must be a number."),
+        ({"template": 3}, "template is 3; it must be a name or the path of a Jinja file, as a string."),
+        ({"colour": 1}, "there is no setting 'colour' of a run; there are split, limit, template, depth, cut, cut_at"),
+    ],
+)
+def test_what_a_setting_cannot_be_is_a_sentence(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        checked_settings(given)
+    assert str(caught.value).startswith(sentence)
