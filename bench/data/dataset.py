@@ -60,6 +60,13 @@ class Dataset:
     unknown_gold: tuple[tuple[str, str], ...] = ()
     remarks: tuple[tuple[str, str], ...] = ()
 
+    def __repr__(self) -> str:
+        # A line: the rows of one of the small datasets have 300,000 characters.
+        counts = {split: sum(query.split == split for query in self.queries) for split in SPLITS}
+        splits = ", ".join(f"{count} {split}" for split, count in counts.items() if count)
+        queries = f"{len(self.queries)} queries" + (f" ({splits})" if splits else "")
+        return f"<Dataset {one_line(self.spec, 80)}: {len(self.tools)} tools, {queries}>"
+
     @staticmethod
     def build(spec: str, card: Card, tables: Tables) -> Dataset:
         """Check, sort and encode a loader's rows.

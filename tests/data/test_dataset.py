@@ -387,3 +387,11 @@ def test_remarks_of_an_import_are_kept_and_not_hashed() -> None:
     made = Dataset.build("made", CARD, replace(TABLES, remarks=remarks))
     assert (made.remarks, made.rows_again().remarks) == (remarks, remarks)
     assert made.content_hash == build().content_hash
+
+
+def test_a_dataset_is_shown_in_a_line() -> None:
+    tools = [Tool("a", "a", "", "", ""), Tool("b", "b", "", "", "")]
+    queries = [Query(f"q{i}", "text", {"a": 1}, "test" if i else "train") for i in range(3)]
+    card = Card(id="x", title="X", summary="", licence="CC0-1.0", redistribution=True, template="description")
+    made = Dataset.build("x\x1b(y=1)", card, Tables(tools, queries))
+    assert repr(made) == "<Dataset x\N{REPLACEMENT CHARACTER}(y=1): 2 tools, 3 queries (1 train, 2 test)>"
