@@ -46,12 +46,8 @@ def _field(name: str, setting: Setting) -> tuple[Any, Any]:
     return hint, Field(setting.default, ge=setting.least, le=setting.most, description=setting.help)
 
 
-Experiment: type[_Listed] = create_model(
-    "Experiment",
-    __base__=_Listed,
-    __doc__=_Listed.__doc__,
-    **{name: _field(name, setting) for name, setting in known_settings().items()},
-)
+_FIELDS: dict[str, Any] = {name: _field(name, setting) for name, setting in known_settings().items()}
+Experiment = create_model("Experiment", __base__=_Listed, __doc__=_Listed.__doc__, **_FIELDS)
 
 
 def read_experiment(path: Path) -> _Listed:

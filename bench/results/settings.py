@@ -114,7 +114,7 @@ class Setting:
 
 
 @cache
-def known_settings() -> Mapping[str, Setting]:
+def known_settings() -> dict[str, Setting]:
     """Every setting by its name, in order."""
     hints = get_type_hints(RunSettings)
     found = {}

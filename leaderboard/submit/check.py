@@ -43,6 +43,7 @@ from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION, History, OracleMe
 from bench.registry import method_class, method_names
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Metrics, is_intact
+from bench.results.settings import RunSettings
 from bench.results.store import (
     MANIFEST,
     METRICS,
@@ -336,8 +337,9 @@ def _content_faults(
     try:
         if data.limit is not None and data.limit < 1:
             raise UsageError(f"the limit of {data.limit} queries leaves none.")
-        asked = {"split": data.split, "limit": data.limit, "template": data.template, "depth": max(1, manifest.depth)}
-        plan = Plan(Spec.of(data.spec), Spec.of("m"), **asked)
+        depth = max(1, manifest.depth)
+        settings = RunSettings(split=data.split, limit=data.limit, template=data.template, depth=depth)
+        plan = Plan(Spec.of(data.spec), Spec.of("m"), **vars(settings))
         rows = plan.rows(dataset)
         plan = plan.normal(dataset)
     except UsageError as error:
