@@ -20,10 +20,10 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import distributions, entry_points
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from bench.errors import BenchError, UnavailableError
 from bench.leaderboard.submit.archive import quoted
 from bench.leaderboard.submit.handover import BEGUN
 from bench.session import current_session
-from bench.storage.paths import cache_folder, data_folder, results_folder
+from bench.storage.paths import cache_folder, data_folder, expanded, results_folder
 
 #: The first version that can forbid further user namespaces and limit the size of a folder in memory.
 _VERSION = (0, 8)
@@ -367,13 +367,13 @@ def _masked(seen: list[Path]) -> list[Path]:
     places = [Path(place) / "datasets" for place in bench.__path__]
     for point in entry_points(group="bench.datasets"):
         places += _package_folders(point.value)
-    for folder in (cache_folder, data_folder, results_folder):
+    mirror, journal = current_session().mirror, os.environ.get("BENCH_LLM_JOURNAL")
+    named = [mirror, Path(journal).parent if journal else None]
+    folders: list[Callable[[], Path]] = [cache_folder, data_folder, results_folder]
+    folders += [partial(expanded, path) for path in named if path]
+    for folder in folders:
         with suppress(BenchError):
             places.append(folder())
-    if (mirror := current_session().mirror) is not None:
-        places.append(mirror)
-    if journal := os.environ.get("BENCH_LLM_JOURNAL"):
-        places.append(Path(journal).parent)
     packages = _packages()
     for root in seen:
         for pattern in ("*-packages", "python*/*-packages", "lib/python*/*-packages"):

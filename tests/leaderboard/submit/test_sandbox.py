@@ -200,6 +200,15 @@ def test_a_second_installation_and_what_no_package_has_put_there_are_not_shown(
     assert folder in _masked([tmp_path / "lib"])
 
 
+def test_folders_of_the_users_are_hidden_by_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("mirror", "journals"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("BENCH_MIRROR", "~/mirror")
+    monkeypatch.setenv("BENCH_LLM_JOURNAL", "~/journals/j.jsonl")
+    assert {tmp_path / "mirror", tmp_path / "journals"} <= set(_masked([tmp_path]))
+
+
 def test_noise_signals_and_children_left_behind_change_nothing(attack: Attack, tmp_path: Path) -> None:
     marker = f"left-behind-{os.getpid()}-{tmp_path.name}"
     body = f"""
