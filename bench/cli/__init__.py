@@ -90,10 +90,8 @@ class _LazyGroup(PluggedGroup):
 
     def _lines(self) -> dict[str, str]:
         """Verb -> its line of help."""
-        plugged = {name: verb.help for name, verb in verbs().items()}
-        return {name: text for name, (_, text) in _VERBS.items()} | {
-            name: text for name, text in plugged.items() if name not in _VERBS
-        }
+        own = {name: text for name, (_, text) in _VERBS.items()}
+        return own | {name: verb.help for name, verb in verbs().items() if name not in own}
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):

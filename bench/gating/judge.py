@@ -29,7 +29,7 @@ from bench.gating.report import (
 from bench.metrics import parse_metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.catalogues import CatalogueChange
-from bench.results.comparing import Scored, differences, metric_difference, other_packages
+from bench.results.comparing import Scored, differences, metric_difference, other_packages, told_packages
 from bench.results.intervals import difference_span
 from bench.results.manifest import Mark, MethodIdentity
 from bench.results.slices import NO_VALUE, slice_values
@@ -196,7 +196,7 @@ def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) ->
             _same_method(baseline.method, known=bool(candidate.packages and baseline.packages), other=bool(other))
         )
     if other:
-        told = ", ".join(f"{name} {now} now, {then} blessed" for name, (now, then) in other.items())
+        told = told_packages(other, "{} {} now, {} blessed")
         found.append(f"the packages differ: {told}; a small difference may come from there")
     levels = [rule.level for rule in rules if rule.level is not None]
     if len(levels) > 1:

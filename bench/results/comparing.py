@@ -24,6 +24,7 @@ from bench.metrics.measure import DEFAULT_DEPTH
 from bench.protocol import CURRENT_VERSIONS
 from bench.registry import method_class, method_names
 from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode
+from bench.text import one_line
 
 #: Versions of the scoring code that are known to give the same numbers, made by
 #: `python -m bench.evaluation.samescoring`.
@@ -62,6 +63,8 @@ S = TypeVar("S", bound=Stored)
 #: Means that differ by less are equal: rounding alone puts them apart.
 _SAME = 1e-12
 _MOST_NAMED = 3
+#: Signs that are told of the name of a package and of a version.
+_LONGEST_TOLD = 40
 #: The text of the mark of the kind `gold`.
 ORDER_DEPENDS_ON_GOLD = "order depends on gold"
 
@@ -361,10 +364,20 @@ def numeric_packages(packages: Mapping[str, str]) -> dict[str, str]:
 
 
 def other_packages(own: Mapping[str, str], others: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Package -> its two versions, of those that both results depend on and that differ."""
+    """Package -> its two versions, of those that both results depend on and that differ: texts of a line."""
     one, other = numeric_packages(own), numeric_packages(others)
     shared = sorted(one.keys() & other.keys())
-    return {name: (one[name], other[name]) for name in shared if one[name] != other[name]}
+    differing = [name for name in shared if one[name] != other[name]]
+    return {_short(name): (_short(one[name]), _short(other[name])) for name in differing}
+
+
+def _short(text: str) -> str:
+    return one_line(text, _LONGEST_TOLD)
+
+
+def told_packages(other: Mapping[str, tuple[str, str]], form: str) -> str:
+    """Packages that differ, in words; `form` has a place for the name and for each of the two versions."""
+    return _listed([form.format(name, *versions) for name, versions in other.items()])
 
 
 def marks(result: Stored, usual: Usual) -> list[Mark]:
@@ -388,7 +401,7 @@ def marks(result: Stored, usual: Usual) -> list[Mark]:
         why = f"its tools are indexed as {manifest.dataset.tool_text}; most rows have {template_name(usual.template)}"
         found.append(Mark(kind="text", text=f"text: {manifest.dataset.tool_text}", why=why))
     if other := other_packages(manifest.environment.packages, usual.packages):
-        told = ", ".join(f"{name} {own} (most rows: {most})" for name, (own, most) in other.items())
+        told = told_packages(other, "{} {} (most rows: {})")
         why = f"made with other versions of packages: {told}; a small difference may come from there"
         found.append(Mark(kind="packages", text="other packages", why=why))
     return found

@@ -140,20 +140,30 @@ def test_nobody_can_name_a_thing_by_the_file_of_another(text: str) -> None:
     assert taken == text or unique_slug(taken) != taken
 
 
-@pytest.mark.parametrize("last", ["make_board", "pages", "finish"])
-def test_what_a_killed_build_left_is_mended_and_cleared_by_the_next(
-    last: str, few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(params=["make_board", "pages", "finish"])
+def killed(request: pytest.FixtureRequest, build: Callable[..., Any]) -> Callable[[], None]:
+    """Begins a build that ends as if it were killed, early or late."""
+
     class Killed(BaseException):
         pass
 
     def kill(*_: object, **__: object) -> None:
         raise Killed
 
-    with monkeypatch.context() as patch:
-        patch.setattr({"make_board": boardjobs, "pages": site_module, "finish": writer_module.Writer}[last], last, kill)
-        with pytest.raises(Killed):
-            build()
+    def begin() -> None:
+        place = {"make_board": boardjobs, "pages": site_module, "finish": writer_module.Writer}[request.param]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(place, request.param, kill)
+            with pytest.raises(Killed):
+                build()
+
+    return begin
+
+
+def test_what_a_killed_build_left_is_mended_and_cleared_by_the_next(
+    killed: Callable[[], None], few: Path, build: Callable[..., Any]
+) -> None:
+    killed()
     shutil.rmtree(folder_of(few, "random"))
     site = build()
     (site.folder / "r" / ".half.html.4711.tmp").write_text("half")
@@ -161,25 +171,14 @@ def test_what_a_killed_build_left_is_mended_and_cleared_by_the_next(
     assert site.bytes() == build("fresh").bytes()
 
 
-@pytest.mark.parametrize("last", ["make_board", "pages", "finish"])
 def test_a_build_after_a_killed_one_has_the_bytes_of_one_alone(
-    last: str, few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    killed: Callable[[], None], few: Path, build: Callable[..., Any]
 ) -> None:
     """Also where the results are again what they were before: then the list of files is of the build before."""
-
-    class Killed(BaseException):
-        pass
-
-    def kill(*_: object, **__: object) -> None:
-        raise Killed
-
     build()
     late = folder_of(few, "random")
     shutil.move(late, few / "away")
-    with monkeypatch.context() as patch:
-        patch.setattr({"make_board": boardjobs, "pages": site_module, "finish": writer_module.Writer}[last], last, kill)
-        with pytest.raises(Killed):
-            build()
+    killed()
     shutil.move(few / "away", late)
     site = build()
     for name in ("d", "s", "e"):
