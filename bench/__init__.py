@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from bench.api.results import Result, Results, load_result
     from bench.api.running import run, run_all
     from bench.api.scoring import score
+    from bench.base.errors import BenchError
+    from bench.base.parameters import MethodSpec, ParameterSet
     from bench.data.dataset import Dataset
-    from bench.errors import BenchError
+    from bench.importing.traces.traces import Traffic, read_traffic
+    from bench.interface.method import Context, EmbeddingMethod, Method, OracleMethod, RecommendingMethod, ScoringMethod
+    from bench.interface.ranking import Ranking, ToolSets
+    from bench.interface.views import History, Library, Queries
     from bench.metrics.goldranks import GoldRanks
     from bench.metrics.measure import Measure, SetSizes
-    from bench.protocol.method import Context, EmbeddingMethod, Method, OracleMethod, RecommendingMethod, ScoringMethod
-    from bench.protocol.ranking import Ranking, ToolSets
-    from bench.protocol.views import History, Library, Queries
     from bench.results.settings import RunSettings
     from bench.search.topk import top_k
-    from bench.specs.parameters import MethodSpec, ParameterSet
-    from bench.traffic.traffic import Traffic, read_traffic
 
 __version__ = "0.3.0"
 
@@ -47,8 +47,8 @@ _EXPORTS: dict[str, str] = {
     "list_metrics": "bench.api.catalogue",
     "load_dataset": "bench.api.catalogue",
     "import_tools": "bench.api.catalogue",
-    "read_traffic": "bench.traffic.traffic",
-    "Traffic": "bench.traffic.traffic",
+    "read_traffic": "bench.importing.traces.traces",
+    "Traffic": "bench.importing.traces.traces",
     "build_method": "bench.api.catalogue",
     # Measure
     "run": "bench.api.running",
@@ -64,19 +64,19 @@ _EXPORTS: dict[str, str] = {
     "gate": "bench.api.gating",
     "GateResult": "bench.api.gating",
     # Write a method
-    "Method": "bench.protocol.method",
-    "OracleMethod": "bench.protocol.method",
-    "RecommendingMethod": "bench.protocol.method",
-    "ScoringMethod": "bench.protocol.method",
-    "EmbeddingMethod": "bench.protocol.method",
-    "Context": "bench.protocol.method",
-    "ParameterSet": "bench.specs.parameters",
-    "MethodSpec": "bench.specs.parameters",
-    "Library": "bench.protocol.views",
-    "Queries": "bench.protocol.views",
-    "History": "bench.protocol.views",
-    "Ranking": "bench.protocol.ranking",
-    "ToolSets": "bench.protocol.ranking",
+    "Method": "bench.interface.method",
+    "OracleMethod": "bench.interface.method",
+    "RecommendingMethod": "bench.interface.method",
+    "ScoringMethod": "bench.interface.method",
+    "EmbeddingMethod": "bench.interface.method",
+    "Context": "bench.interface.method",
+    "ParameterSet": "bench.base.parameters",
+    "MethodSpec": "bench.base.parameters",
+    "Library": "bench.interface.views",
+    "Queries": "bench.interface.views",
+    "History": "bench.interface.views",
+    "Ranking": "bench.interface.ranking",
+    "ToolSets": "bench.interface.ranking",
     "top_k": "bench.search.topk",
     # Write a metric
     "Measure": "bench.metrics.measure",
@@ -84,7 +84,7 @@ _EXPORTS: dict[str, str] = {
     "SetSizes": "bench.metrics.measure",
     # Common to all
     "Dataset": "bench.data.dataset",
-    "BenchError": "bench.errors",
+    "BenchError": "bench.base.errors",
 }
 
 __all__ = [

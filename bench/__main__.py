@@ -8,10 +8,10 @@ import io
 import os
 import sys
 
-from bench.errors import EXIT_CODES, INTERNAL, INTERRUPTED, BenchError, StorageError
-from bench.secrets import masked
-from bench.storage.paths import env_flag
-from bench.text import told
+from bench.base.errors import EXIT_CODES, INTERNAL, INTERRUPTED, BenchError, StorageError
+from bench.base.paths import env_flag
+from bench.base.secrets import masked
+from bench.base.text import told
 
 #: After so many new objects Python looks for garbage. At its own number, 700, a third of the time in which thousands of
 #: results are read goes into looking where there is none.
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns its exit code (`bench.errors.EXIT_CODES`)."""
+    """Run one command; returns its exit code (`bench.base.errors.EXIT_CODES`)."""
     import click
 
     from bench.cli import cli

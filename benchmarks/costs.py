@@ -27,11 +27,11 @@ from typing import Any
 
 import numpy as np
 
+from bench.base.config import session
 from bench.data.dataset import Dataset
+from bench.interface import Library
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import Library
 from bench.registry import load_dataset
-from bench.session import session
 
 #: The texts that encoding is timed on, and the small cells.
 TEXTS = "github-mcp"

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from bench.base.errors import BenchError, UsageError
+from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
-from bench.errors import BenchError, UsageError
+from bench.interface import History, Library, Queries
 from bench.lab.graph.agreement import densities
 from bench.methods.tgr.sources import GraphSource
 from bench.metrics import evaluate, parse_metrics
-from bench.protocol import History, Library, Queries
 from bench.registry import build_method, load_dataset
 from bench.results.units import numbered
-from bench.specs.spec import Spec, parse
 from bench.stats.bootstrap import bca_intervals
 
 I1 = ["toolbench-i1-inst", "toolbench-i1-tool", "toolbench-i1-cat"]

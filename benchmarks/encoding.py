@@ -24,11 +24,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from mteb_peer import static_encoder
 
+from bench.base.config import session
+from bench.interface import Library
 from bench.models.compiled import Backend
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import Library
 from bench.registry import load_dataset
-from bench.session import session
 
 BACKENDS: tuple[Backend, ...] = ("torch", "openvino", "openvino-bf16")
 

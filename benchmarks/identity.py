@@ -50,10 +50,10 @@ def answer(folder, methods, ranked, lines):
     import hashlib
     from bench.data.dataset import Dataset
     from bench.data.tables import Tables
-    from bench.identity.result import method_hash
-    from bench.protocol import History, Library, Queries
+    from bench.results.ids import method_hash
+    from bench.interface import History, Library, Queries
     from bench.registry import build_method, load_dataset
-    from bench.session import session
+    from bench.base.config import session
     import bench, time
     assert bench.__file__.startswith(folder), bench.__file__
     whole = load_dataset("starter")
@@ -317,8 +317,8 @@ GROWTH: dict[str, tuple[tuple[str, str | None, str], ...]] = {
     "another word in an error": (("bench/search/topk.py", '"scored NaN"', '"gave no number"'),),
     "another word in a description": (("methods/bm25.py", "term-frequency saturation (k1)", "saturation"),),
     "another explanation": (("methods/dense.py", "how its text begins", "its first words"),),
-    "a function in errors": (("bench/errors.py", None, "\n\ndef unused() -> None:\n    pass\n"),),
-    "a function in text": (("bench/text.py", None, "\n\ndef unused() -> None:\n    pass\n"),),
+    "a function in errors": (("bench/base/errors.py", None, "\n\ndef unused() -> None:\n    pass\n"),),
+    "a function in text": (("bench/base/text.py", None, "\n\ndef unused() -> None:\n    pass\n"),),
     "a field of a measure": (("bench/metrics/measures.py", "import math\n", "import math\nimport json\n"),),
 }
 

@@ -19,7 +19,7 @@ import numpy as np
 from rank_bm25 import BM25Okapi
 
 from bench.data.tables import Tool
-from bench.protocol import Library, Method, Queries
+from bench.interface import Library, Method, Queries
 from bench.registry import build_method
 
 

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.interface import Library
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import Library
 from bench.registry import load_dataset
 
 TOOLS, QUERIES, WORDS = 44_453, 7_961, 4_000

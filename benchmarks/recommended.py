@@ -19,14 +19,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import BenchError
+from bench.base.spec import parse
 from bench.data.dataset import Dataset
 from bench.data.tables import SPLITS
-from bench.errors import BenchError
+from bench.interface import History, Library, Queries
 from bench.metrics import evaluate, parse_metrics
-from bench.protocol import History, Library, Queries
 from bench.registry import build_method, load_dataset
 from bench.results.units import numbered
-from bench.specs.spec import parse
 from bench.stats.macro import macro_intervals
 
 DATASETS = [

@@ -12,12 +12,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from bench.base.progress import QUIET
+from bench.base.spec import Spec, Value
 from bench.lab.training.train import train_model
 from bench.models.encoders import EMBEDDED
 from bench.models.trainingcard import TrainingCard, read_card
-from bench.progress import QUIET
 from bench.registry import load_dataset
-from bench.specs.spec import Spec, Value
 
 #: What all share: the settings of the recipe in `bench reproduce train unseen-reranker`.
 SHARED: dict[str, Value] = {"learning_rate": 0.0002, "positives": 2, "hard_negatives": 4}

@@ -31,13 +31,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from kit.models import untrained_bert  # noqa: E402
 
-from bench.identity.versions import method_code, template_hash  # noqa: E402
+from bench.base.paths import write_text  # noqa: E402
 from bench.methods.tgr.edges import LABELS  # noqa: E402
 from bench.models.encoders import EMBEDDED, Encoder  # noqa: E402
 from bench.registry import build_method  # noqa: E402
+from bench.results.code_versions import method_code, template_hash  # noqa: E402
+from bench.results.current import SAME_METHODS, SameMethods, same_methods  # noqa: E402
 from bench.results.store import PER_QUERY, RUN, Result, find_results  # noqa: E402
-from bench.results.today import SAME_METHODS, SameMethods, same_methods  # noqa: E402
-from bench.storage.paths import write_text  # noqa: E402
 
 RESULTS = ROOT / "board" / "results"
 BUILD = ROOT / "build" / "samemethods"

@@ -37,12 +37,12 @@ from lexical import indexed, texts
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.evaluation.answers import Answers
+from bench.evaluation.checkpoints import Answers
 from bench.evaluation.machine import peak_memory_mib, reset_peak_memory
 from bench.evaluation.scoring import score
+from bench.interface import Library, Queries, Ranking
+from bench.interface.ranking import validate
 from bench.metrics.ties import Beyond
-from bench.protocol import Library, Queries, Ranking
-from bench.protocol.ranking import validate
 from bench.registry import load_dataset
 
 DEPTH = 100

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.models.vectorcache import VectorCache, text_key
 from bench.search.dense import VectorIndex
-from bench.storage.vectorcache import VectorCache, text_key
 
 SIZE, DEPTH = 384, 100
 

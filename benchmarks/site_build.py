@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.__main__ import NEW_OBJECTS
+from bench.base.paths import sha256_of
+from bench.interface import PROTOCOL_VERSION
 from bench.metrics import DEFAULT_METRICS, parse_metric
-from bench.protocol import PROTOCOL_VERSION
 from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity, Metrics, MetricValue
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA, to_json
-from bench.storage.paths import sha256_of
 
 VARIANTS = 16
 TOOLS = 5000

@@ -17,11 +17,11 @@ import numpy as np
 from density import per_query
 from numpy.typing import NDArray
 
+from bench.base.errors import BenchError
+from bench.base.spec import parse
 from bench.data.dataset import Dataset
-from bench.errors import BenchError
 from bench.registry import load_dataset
 from bench.results.units import numbered
-from bench.specs.spec import parse
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.multiple import holm
 from bench.stats.paired import compare

@@ -21,14 +21,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
 
+from bench.base.errors import EXIT_CODES
+from bench.base.spec import Spec, format_value
 from bench.cli import cli
 from bench.data.card import Card
 from bench.data.units import unit_name
-from bench.errors import EXIT_CODES
+from bench.interface import OracleMethod, RecommendingMethod
 from bench.metrics import DEFAULT_METRICS, measures
-from bench.protocol import OracleMethod, RecommendingMethod
 from bench.registry import dataset_entries, method_class, method_names
-from bench.specs.spec import Spec, format_value
 
 ROOT = Path(__file__).resolve().parent.parent
 #: `[text](target#anchor)`.

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.errors import ResultError
+from bench.base.errors import ResultError
 from bench.leaderboard.boards.board import (
     RANKED,
     Board,

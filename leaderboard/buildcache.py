@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bench
-from bench.errors import StorageError
-from bench.storage.paths import cache_folder, replacing
+from bench.base.errors import StorageError
+from bench.base.paths import cache_folder, replacing
 
 _CHECKSUM = 32
 _FOLDER_OF = "site.txt"

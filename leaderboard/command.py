@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 import click
 
+from bench.base.errors import UnavailableError
+from bench.base.paths import results_folder
 from bench.cli.bars import progress
 from bench.cli.options import FOLDER, json_option, results_option
 from bench.cli.output import print_json, say
-from bench.errors import UnavailableError
 from bench.leaderboard.pages.registry import pages
 from bench.leaderboard.serve import open_server, state_of, watch
 from bench.leaderboard.site import Site, build_site
-from bench.storage.paths import results_folder
 
 _REPORT = click.Path(path_type=Path, dir_okay=False)
 _baselines_option = click.option(

@@ -8,7 +8,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from bench.errors import BenchError, StorageError
+from bench.base.errors import BenchError, StorageError
 from bench.results.store import MANIFEST
 
 State = frozenset[tuple[str, int, int]]

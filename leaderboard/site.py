@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.base.locks import locked
+from bench.base.progress import QUIET, Progress
+from bench.base.text import unique_slug
 from bench.leaderboard.boardjobs import Job, carried_out
 from bench.leaderboard.boards.board import RANKED, Board, Rejected, family_of, read_results, slug_of
 from bench.leaderboard.boards.gates import gate_histories, read_gates
@@ -28,11 +31,8 @@ from bench.leaderboard.pages.registry import Content, pages
 from bench.leaderboard.pages.rendering import static_files
 from bench.leaderboard.pages.result import ENDINGS, download_lines
 from bench.leaderboard.writer import Writer, Written
-from bench.progress import QUIET, Progress
+from bench.results.current import Built, is_of_today
 from bench.results.store import RUN, Result
-from bench.results.today import Built, is_of_today
-from bench.storage.locks import locked
-from bench.text import unique_slug
 
 #: Folders of a site.
 FOLDERS = frozenset({"c", "d", "e", "h", "l", "m", "n", "r", "s", "static", "t", "tables"})

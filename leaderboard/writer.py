@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.storage.paths import storage_errors
+from bench.base.paths import storage_errors
 
 #: The list of a site's files, next to its pages.
 LISTING = "files.json"

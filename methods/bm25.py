@@ -9,11 +9,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.protocol import Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation
+from bench.base.parameters import ParameterSet
+from bench.interface import Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation
 from bench.search.lexical import Counts, LexicalIndex
 from bench.search.words import whitespace, words
-from bench.specs.parameters import ParameterSet
 
 
 class BM25(Method):
@@ -43,7 +43,7 @@ class BM25(Method):
         return self._index.rank(self._index.counts(map(self._split, queries.texts)), depth, shared=True)
 
     def explain(self, case: Case) -> Explanation:
-        from bench.search.explain_words import explain_words
+        from bench.search.explanation import explain_words
 
         return explain_words(self, case, self._split)
 

@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.errors import UsageError
+from bench.base.parameters import ParameterSet
 from bench.data.tables import Tool
-from bench.errors import UsageError
-from bench.protocol import Context, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation
+from bench.interface import Context, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation
 from bench.search.lexical import LexicalIndex, count_matrix
 from bench.search.names import name_words
 from bench.search.words import words
-from bench.specs.parameters import ParameterSet
 
 
 def _of_parameters(tool: Tool) -> list[str]:
@@ -93,7 +93,7 @@ class BM25Fields(Method):
 
     def explain(self, case: Case) -> Explanation:
         """What each shared word adds, and how many words of the query are in each field."""
-        from bench.search.explain_words import explain_words
+        from bench.search.explanation import explain_words
 
         counted = tuple(self._weights())
         found = {field: [FIELDS[field](tool) for tool in case.library.tools] for field in counted}

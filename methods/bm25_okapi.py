@@ -9,12 +9,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.protocol import Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation
+from bench.base.parameters import ParameterSet
+from bench.interface import Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation
 from bench.search.lexical import LexicalIndex, count_matrix
 from bench.search.topk import top_k
 from bench.search.words import whitespace, words
-from bench.specs.parameters import ParameterSet
 
 
 class BM25Okapi(Method):
@@ -65,6 +65,6 @@ class BM25Okapi(Method):
         return self._index.rank(self._index.counts(map(self._split, queries.texts)), depth, shared=False)
 
     def explain(self, case: Case) -> Explanation:
-        from bench.search.explain_words import explain_words
+        from bench.search.explanation import explain_words
 
         return explain_words(self, case, self._split)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from pydantic import Field
 
-from bench.errors import UsageError
-from bench.protocol import History, Library, Method, Queries, Ranking
-from bench.protocol.method import Context
+from bench.base.errors import UsageError
+from bench.base.parameters import ParameterSet
+from bench.interface import History, Library, Method, Queries, Ranking
+from bench.interface.method import Context
 from bench.remote.answers import AnswerReader
 from bench.remote.asking import Asking, Reply
 from bench.remote.catalogue import as_lines
 from bench.remote.process import ProcessClient
-from bench.specs.parameters import ParameterSet
 
 
 class Command(Method):

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.protocol import Context, History, Library, Method, Queries, Ranking, ToolSets
-from bench.protocol.explanation import Case, Explanation, Reason, number
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.spec import Spec
+from bench.interface import Context, History, Library, Method, Queries, Ranking, ToolSets
+from bench.interface.explanation import Case, Explanation, Reason, number
 from bench.search.lexical import Counts
 from bench.search.words import words
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
 
 
 class Coverage(Method):

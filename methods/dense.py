@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.errors import require
+from bench.base.errors import require
+from bench.base.parameters import ParameterSet
+from bench.interface import Context, History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
+from bench.interface.method import Similarity
 from bench.models.compiled import Backend
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
-from bench.protocol.method import Similarity
 from bench.search.approximate import GraphIndex
 from bench.search.dense import VectorIndex, similarities
-from bench.specs.parameters import ParameterSet
 
 #: How much of a tool's text a reason holds.
 _MOST_TEXT = 200

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.spec import Spec
+from bench.interface import Context, History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation, Reason
 from bench.methods.tgr.sources import GraphSource
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation, Reason
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
 
 #: The dataset's edges where it has any, else those of the rules.
 AUTO = "auto"

@@ -7,16 +7,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from bench.errors import UnavailableError, UsageError
-from bench.protocol import History, Library, Method, Queries, Ranking
-from bench.protocol.method import Context
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.parameters import ParameterSet
+from bench.base.secrets import masked
+from bench.base.text import one_line
+from bench.interface import History, Library, Method, Queries, Ranking
+from bench.interface.method import Context
 from bench.remote.answers import AnswerReader, Unusable
 from bench.remote.asking import Asking, Reply
 from bench.remote.catalogue import catalogue
 from bench.remote.web import Web, WebClient, checked_url
-from bench.secrets import masked
-from bench.specs.parameters import ParameterSet
-from bench.text import one_line
 
 
 class Http(Method):

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.parameters import ParameterSet
+from bench.interface import Context, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Contribution, Explanation, Reason, number
 from bench.models.encoders import EMBEDDED
 from bench.models.tokenvectors import TokenEncoder, Tokens
-from bench.protocol import Context, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Contribution, Explanation, Reason, number
 from bench.search.topk import BLOCK, top_k
-from bench.specs.parameters import ParameterSet
 
 #: Texts that are encoded at once while their vectors are in single precision.
 _TEXTS = 256

@@ -6,20 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.errors import UsageError
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.spec import Spec
 from bench.data.gold import Gold
-from bench.errors import UsageError
+from bench.interface import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
+from bench.interface.learning import learns
+from bench.interface.method import Similarity
+from bench.interface.parts import methods_of
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import ndcg
-from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
-from bench.protocol.learning import learns
-from bench.protocol.method import Similarity
-from bench.protocol.parts import methods_of
 from bench.search.dense import VectorIndex, normalized, similarities
 from bench.search.holdout import held_out, text_key
 from bench.search.topk import top_k
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
 
 #: More past queries do not make the choice of the penalty better, only slower.
 _MOST_HELD_OUT = 300

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from bench.errors import UnavailableError, UsageError
-from bench.protocol import History, Library, Method, Queries, Ranking
-from bench.protocol.method import Context
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.parameters import ParameterSet
+from bench.base.secrets import keep, masked, masked_json
+from bench.base.text import one_line
+from bench.interface import History, Library, Method, Queries, Ranking
+from bench.interface.method import Context
 from bench.remote.answers import AnswerReader, Unusable
 from bench.remote.asking import Asking, Reply
 from bench.remote.mcp import McpClient
 from bench.remote.servers import server_at
-from bench.secrets import keep, masked, masked_json
-from bench.specs.parameters import ParameterSet
-from bench.text import one_line
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

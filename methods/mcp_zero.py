@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.llm.rules import RULES, RULES_MARK, language_model
+from bench.base.parameters import ParameterSet
+from bench.interface import Context, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import Context, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
+from bench.models.llm.rules import RULES, RULES_MARK, language_model
 from bench.search.clauses import clauses
 from bench.search.dense import VectorIndex
 from bench.search.servers import servers_of
 from bench.search.topk import top_k
-from bench.specs.parameters import ParameterSet
 
 _TOKENS_OF_A_BLOCK = 128
 #: Scores are in [-1, 1]: those of tools outside of the chosen servers are moved below.
@@ -123,7 +123,7 @@ class McpZero(Method):
         if self._model is None:
             found = [_Wanted(tuple((text, clause) for clause in clauses(text)[:most] or [text])) for text in distinct]
         else:
-            from bench.llm.client import Failure, Message, Request
+            from bench.models.llm.client import Failure, Message, Request
 
             prompts = [_PROMPT.format(blocks=most, request=" ".join(text.split())) for text in distinct]
             replies = self._model.complete(

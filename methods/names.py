@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.protocol import Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Contribution, Explanation, Reason, listed, number
+from bench.base.parameters import ParameterSet
+from bench.interface import Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Contribution, Explanation, Reason, listed, number
 from bench.search.lexical import Counts
 from bench.search.names import name_parts, singular
 from bench.search.topk import top_k
-from bench.specs.parameters import ParameterSet
 
 #: Shorter beginnings agree by chance: `in`, `to`, `a`.
 _LEAST_PREFIX = 3

@@ -9,12 +9,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.parameters import ParameterSet
+from bench.interface import Context, History, Library, Method, Queries, Ranking, ToolSets
+from bench.interface.explanation import Case, Contribution, Explanation, Reason, excerpt, number
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import Context, History, Library, Method, Queries, Ranking, ToolSets
-from bench.protocol.explanation import Case, Contribution, Explanation, Reason, excerpt, number
 from bench.search.dense import VectorIndex
 from bench.search.topk import top_k
-from bench.specs.parameters import ParameterSet
 
 #: A past query on the other side of the space still votes, but with next to nothing.
 _LEAST_VOTE = 1e-6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bench.data.gold import Gold
-from bench.protocol import Library, OracleMethod, Queries, Ranking, ToolSets
+from bench.interface import Library, OracleMethod, Queries, Ranking, ToolSets
 
 
 class Oracle(OracleMethod):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.protocol import History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation, Reason
+from bench.interface import History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation, Reason
 from bench.search.topk import top_k
 
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.errors import UsageError
-from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
+from bench.base.errors import UsageError
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.spec import Spec
+from bench.interface import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
 from bench.search.dense import normalized
 from bench.search.progressive import progressive_search
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
 
 #: How much of a tool's text a reason holds.
 _MOST_TEXT = 200

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.protocol import Library, Method, Queries, Ranking
-from bench.session import repeat_seed
-from bench.specs.parameters import ParameterSet
+from bench.base.config import repeat_seed
+from bench.base.parameters import ParameterSet
+from bench.interface import Library, Method, Queries, Ranking
 
 
 class Random(Method):

@@ -6,9 +6,9 @@ import hashlib
 
 from pydantic import Field
 
-from bench.protocol import History, Library, Method, Queries, Ranking, ToolSets
-from bench.session import repeat_seed
-from bench.specs.parameters import ParameterSet
+from bench.base.config import repeat_seed
+from bench.base.parameters import ParameterSet
+from bench.interface import History, Library, Method, Queries, Ranking, ToolSets
 
 
 class RandomBundle(Method):

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from pydantic import Field
 
-from bench.errors import UsageError
-from bench.llm.client import Failure, LanguageModel, Message, Request
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation, Reason
-from bench.protocol.ranking import PAD
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
+from bench.base.errors import UsageError
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.spec import Spec
+from bench.interface import Context, History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation, Reason
+from bench.interface.ranking import PAD
+from bench.models.llm.client import Failure, LanguageModel, Message, Request
 
 #: A text longer than this is cut in prompts: some upstream texts run to thousands of words.
 _TEXT = 600

@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.llm.replies import text_lines
-from bench.llm.rules import RULES, RULES_MARK, language_model
+from bench.base.parameters import ParameterSet
+from bench.interface import Context, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation, Reason, excerpt
 from bench.methods.query_generation.prompts import query_prompt
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import Context, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation, Reason, excerpt
-from bench.search.asked import write_queries
+from bench.models.llm.replies import text_lines
+from bench.models.llm.rules import RULES, RULES_MARK, language_model
 from bench.search.clauses import clauses
 from bench.search.dense import VectorIndex
-from bench.specs.parameters import ParameterSet
+from bench.search.generated_queries import write_queries
 
 _MOST_TOKENS = 256
 
@@ -109,7 +109,7 @@ class ReInvoke(Method):
         if self._model is None:
             found = [_Intents(tuple(clauses(text)[:most]) or (text,)) for text in distinct]
         else:
-            from bench.llm.client import Failure, Message, Request
+            from bench.models.llm.client import Failure, Message, Request
 
             requests = [
                 Request((Message("user", query_prompt("intent", text, most)),), max_tokens=_MOST_TOKENS)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench.protocol import Context, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation
-from bench.specs.parameters import ParameterSet
-from bench.specs.spec import parse
+from bench.base.parameters import ParameterSet
+from bench.base.spec import parse
+from bench.interface import Context, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation
 
 #: Words of the names, words of the fields, and meaning: 0.2 names + 0.8 (0.4 bm25-fields + 0.6 dense), each part scaled
 #: to [0, 1] per query. Chosen on dev and train queries alone: `benchmarks/recommended.py`.

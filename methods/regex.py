@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.errors import require
+from bench.base.parameters import ParameterSet
 from bench.data.tables import Tool
-from bench.errors import require
-from bench.llm.replies import text_lines
-from bench.llm.rules import RULES, RULES_MARK, language_model
-from bench.protocol import Context, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Contribution, Explanation, Reason, excerpt, listed
+from bench.interface import Context, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Contribution, Explanation, Reason, excerpt, listed
+from bench.models.llm.replies import text_lines
+from bench.models.llm.rules import RULES, RULES_MARK, language_model
 from bench.search.names import singular
 from bench.search.topk import top_k
 from bench.search.words import words
-from bench.specs.parameters import ParameterSet
 
 #: Characters of a pattern; hosted tool search refuses longer ones.
 LONGEST = 200
@@ -127,7 +127,7 @@ class Regex(Method):
         if self._model is None:
             found = [_usable(_of_words(text)) for text in distinct]
         else:
-            from bench.llm.client import Failure, Message, Request
+            from bench.models.llm.client import Failure, Message, Request
 
             most = self.parameters.patterns
             prompts = [_PROMPT.format(patterns=most, longest=LONGEST, request=" ".join(t.split())) for t in distinct]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.spec import Spec
+from bench.interface import Context, History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation, Reason, number
+from bench.interface.ranking import PAD
 from bench.models.compiled import Backend
 from bench.models.crossencoders import CrossEncoder, probability
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation, Reason, number
-from bench.protocol.ranking import PAD
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
 
 
 class Rerank(Method):

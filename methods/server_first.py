@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.errors import UsageError
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation, Reason
-from bench.protocol.parts import needs_history
+from bench.base.errors import UsageError
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.spec import Spec
+from bench.interface import Context, History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation, Reason
+from bench.interface.parts import needs_history
 from bench.search.servers import servers_of
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
 
 
 class ServerFirst(Method):

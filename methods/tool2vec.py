@@ -12,16 +12,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.parameters import ParameterSet
+from bench.interface import Context, History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
+from bench.interface.method import Similarity
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation, Reason, excerpt, number
-from bench.protocol.method import Similarity
-from bench.search.asked import write_queries
 from bench.search.dense import VectorIndex, similarities
-from bench.specs.parameters import ParameterSet
+from bench.search.generated_queries import write_queries
 
 if TYPE_CHECKING:
-    from bench.llm.client import LanguageModel
+    from bench.models.llm.client import LanguageModel
 
 #: Where the vector of a tool comes from.
 PAST, WRITTEN, TEXT = "past queries", "written queries", "its text"
@@ -51,7 +51,7 @@ class Tool2Vec(Method):
         self._encoder = self.include(Encoder(parameters.encoder, progress=context.progress))
         self._model: LanguageModel | None = None
         if parameters.llm:
-            from bench.llm.client import LanguageModel
+            from bench.models.llm.client import LanguageModel
 
             self._model = self.include(LanguageModel(parameters.llm, progress=context.progress))
         self.needs_history = self._model is None

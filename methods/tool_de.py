@@ -11,16 +11,16 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
+from bench.base.errors import UsageError
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.spec import Spec
 from bench.data.tables import Tool
-from bench.errors import UsageError
-from bench.llm.replies import json_object
-from bench.llm.rules import RULES, RULES_MARK, language_model
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation
-from bench.search.asked import documented
+from bench.interface import Context, History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation
+from bench.models.llm.replies import json_object
+from bench.models.llm.rules import RULES, RULES_MARK, language_model
+from bench.search.generated_queries import documented
 from bench.search.names import name_parts
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
 
 Fields = Literal["function_description", "when_to_use", "limitations", "tags"]
 FIELDS: tuple[Fields, ...] = get_args(Fields)
@@ -88,7 +88,7 @@ class ToolDe(Method):
 
     def _written(self, tools: Sequence[Tool]) -> list[dict[str, Any]]:
         """The fields of each tool as the model wrote them; empty without a usable reply."""
-        from bench.llm.client import Failure, Message, Request
+        from bench.models.llm.client import Failure, Message, Request
 
         assert self._model is not None
         requests = [

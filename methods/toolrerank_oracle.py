@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
+from bench.interface import OracleMethod, Queries
 from bench.methods.toolrerank.method import HierarchyAwareReranker
 from bench.methods.toolrerank.parameters import ToolRerankParameters
-from bench.protocol import OracleMethod, Queries
 
 
 class ToolRerankOracle(HierarchyAwareReranker, OracleMethod):

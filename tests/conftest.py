@@ -142,7 +142,7 @@ def starter_results(once: Once, shared_cache: Path) -> Path:
 @pytest.fixture
 def ready(starter_results: Path, isolated: None) -> Path:
     """A copy of `starter_results`, as this test's own results."""
-    from bench.storage.paths import results_folder
+    from bench.base.paths import results_folder
 
     shutil.copytree(starter_results, results_folder(), ignore=LOCKS)
     return results_folder()
@@ -202,7 +202,7 @@ def chat_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, isolated: None)
     """An endpoint on loopback (`chatserver.py`), named in the environment, with a journal of this test."""
     from kit.chatserver import ChatServer
 
-    from bench.llm import transport
+    from bench.models.llm import transport
 
     server = ChatServer()
     monkeypatch.setenv("BENCH_LLM_URL", server.url)

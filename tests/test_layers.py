@@ -31,14 +31,14 @@ def layers(text: str) -> dict[str, int]:
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module by its name; `bench/__init__.py`, the public face, is not among them."""
+    """Every module by its name; not `bench` and `bench.__main__`, the public face and the entry point."""
     found = {}
     for top in ("bench", *BESIDE):
         for path in (ROOT / top).rglob("*.py"):
             parts = path.relative_to(ROOT).with_suffix("").parts
             name = ".".join(parts if top == "bench" else ("bench", *parts)).removesuffix(".__init__")
             found[name] = path
-    del found["bench"]
+    del found["bench"], found["bench.__main__"]
     return found
 
 

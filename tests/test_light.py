@@ -23,7 +23,8 @@ from kit.interpreter import Interpreter
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bench.errors import EXTRAS, PACKAGES, UnavailableError
+from bench.base.errors import EXTRAS, PACKAGES, UnavailableError
+from bench.base.spec import Spec
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore
 from bench.evaluation.runner import Runner
@@ -31,7 +32,6 @@ from bench.gating.example import write_example
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
-from bench.specs.spec import Spec
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -130,7 +130,7 @@ Bench = Callable[..., list[Said]]
 
 
 def test_none_of_the_extras_is_in_it(light_python: Light) -> None:
-    done = light_python("from bench.errors import EXTRAS, installed; print(*filter(installed, EXTRAS))")
+    done = light_python("from bench.base.errors import EXTRAS, installed; print(*filter(installed, EXTRAS))")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ""
 

@@ -10,8 +10,8 @@ import pytest
 
 import bench
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib
-from bench.identity.versions import method_packages
 from bench.registry import build_method
+from bench.results.code_versions import method_packages
 
 
 @pytest.fixture

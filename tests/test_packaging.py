@@ -151,7 +151,7 @@ def test_a_wheel_holds_every_source_and_data_file_below_bench_and_nothing_else(w
         ("bench/datasets/*/card.toml", 7),
         ("bench/datasets/*/edges.tsv", 2),
         ("bench/datasets/starter/*.jsonl", 2),
-        ("bench/schemas/*.json", 5),
+        ("bench/cli/schemas/*.json", 5),
         ("bench/methods/*.py", 10),
         ("bench/methods/*/*.py", 4),
         ("bench/leaderboard/pages/templates/*.j2", 10),

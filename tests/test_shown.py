@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from bench.base.spec import parse
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
-from bench.specs.spec import parse
 
 pytestmark = pytest.mark.slow("real data")
 

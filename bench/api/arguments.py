@@ -6,9 +6,9 @@ import operator
 from collections.abc import Sequence
 from typing import get_args
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.comparison.report import Correction
 from bench.evaluation.runner import Overwrite
-from bench.evidence.report import Correction
 
 #: The values that an argument of each of these names may have, as its type says.
 _CHOICES = {

@@ -10,16 +10,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bench.catalogues.forms import FORMS, Form
+from bench.base.config import session
+from bench.base.errors import UsageError
+from bench.base.paths import expanded
+from bench.base.spec import Spec, Value, parse
 from bench.data.dataset import Dataset
 from bench.data.units import parse_unit
-from bench.errors import UsageError
+from bench.importing.tools.forms import FORMS, Form
+from bench.interface.method import Method
 from bench.metrics import measures
-from bench.protocol.method import Method
 from bench.registry import datasets, methods
-from bench.session import session
-from bench.specs.spec import Spec, Value, parse
-from bench.storage.paths import expanded
 
 #: A method as the API takes it: a spec, a class, an instance, of which the name and the parameters are used, or a
 #: search function (`bench.registry.functions`).
@@ -123,7 +123,7 @@ def import_tools(
         >>> bench.import_tools("mine", tools, queries, replace=True).tools[0].tool_id
         'forecast'
     """
-    from bench.registry.importing import import_sources, import_values
+    from bench.registry.catalogues import import_sources, import_values
 
     if form is not None and form not in FORMS:
         raise UsageError(f"form is {form!r}; it must be {', '.join(FORMS[:-1])} or {FORMS[-1]}.")

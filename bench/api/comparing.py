@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Literal
 from bench.api.arguments import check_choices, names, whole_number
 from bench.api.results import Result, opened
 from bench.api.tables import frame, html_table, text_table
+from bench.base.config import session
+from bench.base.errors import BenchError, UsageError
+from bench.base.text import clean
+from bench.comparison import render
+from bench.comparison.compare import Question, compared
+from bench.comparison.report import Comparison as Report
+from bench.comparison.report import Correction, MetricReport
+from bench.comparison.systems import across_catalogues, by_dataset
 from bench.data.dataset import Dataset
-from bench.errors import BenchError, UsageError
-from bench.evidence import render
-from bench.evidence.compare import Question, compared
-from bench.evidence.contestants import across_catalogues, by_dataset
-from bench.evidence.report import Comparison as Report
-from bench.evidence.report import Correction, MetricReport
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
 from bench.results.manifest import DatasetIdentity
 from bench.results.units import sample
-from bench.session import session
-from bench.text import clean
 
 if TYPE_CHECKING:
     import pandas

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bench.api.results import Result, opened
 from bench.api.tables import frame, html_table
+from bench.base.paths import expanded
 from bench.gating import wording
 from bench.gating.baseline import read_baseline
 from bench.gating.candidate import Candidate, Search
@@ -15,7 +16,6 @@ from bench.gating.judge import judge
 from bench.gating.policy import read_policy
 from bench.gating.report import GateReport, Outcome, RuleReport
 from bench.gating.search_function import dataset_loader, gate_search
-from bench.storage.paths import expanded
 
 if TYPE_CHECKING:
     import pandas

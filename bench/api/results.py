@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, overload
 
 from bench.api.arguments import whole_number
 from bench.api.tables import SHOWN, frame, html_table, interval, number, pandas_module, text_table
-from bench.errors import BenchError, UsageError
-from bench.evidence.contestants import open_result
-from bench.evidence.tools import FIRST, counted, tools_report
+from bench.base.errors import BenchError, UsageError
+from bench.base.paths import expanded, results_folder
+from bench.base.text import clean
+from bench.comparison.systems import open_result
+from bench.comparison.tool_report import FIRST, counted, tools_report
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result as StoredResult
 from bench.results.units import judged_sample
-from bench.storage.paths import expanded, results_folder
-from bench.text import clean
 
 if TYPE_CHECKING:
     import pandas

@@ -9,15 +9,15 @@ from typing import Unpack
 from bench.api.arguments import check_choices, names
 from bench.api.catalogue import DatasetLike, MethodLike, dataset_spec, load_dataset, method_spec
 from bench.api.results import Result, Results
+from bench.base.errors import BenchError, UsageError
+from bench.base.paths import expanded, results_folder
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.errors import BenchError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
 from bench.metrics import parse_metrics
 from bench.registry import methods as registered
 from bench.results.settings import Keywords, checked_settings
-from bench.specs.spec import Spec
-from bench.storage.paths import expanded, results_folder
 
 
 def run(

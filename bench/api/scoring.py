@@ -16,18 +16,18 @@ from bench.api.arguments import names
 from bench.api.catalogue import DatasetLike, loaded
 from bench.api.results import Result
 from bench.api.tables import pandas_module
+from bench.base.errors import ResultError, UsageError
+from bench.base.paths import expanded, read_once, results_folder
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.errors import ResultError, UsageError
 from bench.evaluation.external import score_command, score_run_file
 from bench.evaluation.plan import Plan
-from bench.evaluation.runfile import RunLine
+from bench.evaluation.run_files import RunLine
 from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.settings import EvaluatedSplit, checked_setting
 from bench.search.topk import top_k
-from bench.specs.spec import Spec
-from bench.storage.paths import expanded, read_once, results_folder
 
 if TYPE_CHECKING:
     import pandas

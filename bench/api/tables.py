@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from bench.errors import require
-from bench.text import clean
+from bench.base.errors import require
+from bench.base.text import clean
 
 if TYPE_CHECKING:
     import pandas

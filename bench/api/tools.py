@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from bench.api.tables import frame, html_table, text_table
-from bench.evidence.tools import Confusion, ToolRow
-from bench.evidence.tools import ToolsReport as Report
-from bench.text import clean
+from bench.base.text import clean
+from bench.comparison.tool_report import Confusion, ToolRow
+from bench.comparison.tool_report import ToolsReport as Report
 
 if TYPE_CHECKING:
     import pandas

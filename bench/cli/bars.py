@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from bench.progress import QUIET, Progress, Stage
-from bench.secrets import masked
-from bench.text import told
+from bench.base.progress import QUIET, Progress, Stage
+from bench.base.secrets import masked
+from bench.base.text import told
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

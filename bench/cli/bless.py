@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
+from bench.base.errors import UsageError
+from bench.base.paths import results_folder
+from bench.base.text import one_line
 from bench.cli.bars import progress
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import print_json
-from bench.errors import UsageError
-from bench.evidence.contestants import open_result
+from bench.comparison.systems import open_result
 from bench.gating.baseline import Baseline
 from bench.gating.bless import Blessed, bless
 from bench.metrics import parse_metrics
-from bench.storage.paths import results_folder
-from bench.text import one_line
 
 
 @click.command("bless")

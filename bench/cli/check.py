@@ -6,14 +6,14 @@ import dataclasses
 
 import click
 
-from bench.checks.method import check_method
+from bench.base.errors import CheckFailed
+from bench.base.secrets import masked
+from bench.base.text import told
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, complete_methods, json_option, source_options
 from bench.cli.output import print_json, whoever_reads
-from bench.errors import CheckFailed
 from bench.registry import build_method, load_dataset
-from bench.secrets import masked
-from bench.text import told
+from bench.validation.method import check_method
 
 
 @click.group("check")

@@ -8,15 +8,16 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from bench.base.config import session
+from bench.base.errors import BenchError
+from bench.base.paths import results_folder, write_text
+from bench.base.text import one_line
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, complete_results, results_option, source_options
 from bench.cli.output import console, plain_table, print_json
-from bench.data.dataset import Dataset
-from bench.errors import BenchError
-from bench.evidence.compare import Question, compared
-from bench.evidence.contestants import across_catalogues, by_dataset, open_result
-from bench.evidence.pictures import draw
-from bench.evidence.render import (
+from bench.comparison.compare import Question, compared
+from bench.comparison.figures import draw
+from bench.comparison.render import (
     FEW_DATASETS,
     INDEPENDENT,
     LONGEST_TEXT,
@@ -36,15 +37,14 @@ from bench.evidence.render import (
     reversed_orders,
     tool_lines,
 )
-from bench.evidence.report import Comparison, Correction, DatasetReport, Difference, MetricReport
+from bench.comparison.report import Comparison, Correction, DatasetReport, Difference, MetricReport
+from bench.comparison.systems import across_catalogues, by_dataset, open_result
+from bench.data.dataset import Dataset
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
 from bench.results.manifest import DatasetIdentity
 from bench.results.units import sample
-from bench.session import session
-from bench.storage.paths import results_folder, write_text
-from bench.text import one_line
 
 _FORMS = ("table", "markdown", "json", "csv", "latex")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
 
 
 @click.command("completion")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from bench.base.paths import results_folder, write_text
 from bench.cli.options import json_option, results_option
 from bench.cli.output import console, mean_cell, plain_table, print_json
-from bench.storage.paths import results_folder, write_text
 
 
 @click.command("curve")
@@ -31,12 +31,12 @@ def command(
     `bench run EXPERIMENT` makes the results, and this command reads them. Intervals are 95% intervals over groups of
     dependent queries.
     """
+    from bench.base.text import one_line
+    from bench.comparison.library_sizes import draw, library_sizes, markdown
     from bench.evaluation.experiment import read_experiment
-    from bench.evidence.librarysize import draw, library_sizes, markdown
     from bench.metrics import parse_metrics
     from bench.results.store import Result, find_results
     from bench.results.units import sample
-    from bench.text import one_line
 
     (name,) = (str(each) for each in parse_metrics([metric]))
     plans = read_experiment(experiment).plans()

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.base.errors import CheckFailed, UsageError, install_command, require
+from bench.base.locks import locked, replaced_folder
+from bench.base.paths import cache_folder, storage_errors
 from bench.cli import PluggedGroup
 from bench.cli.bars import progress
 from bench.cli.data_from_traffic import command as from_traffic
@@ -22,14 +25,11 @@ from bench.data.origins import count_origins, from_traces, synthetic
 from bench.data.parents import parent_of
 from bench.data.tables import SPLITS, Template
 from bench.data.units import judged_units, parse_unit, unit_name, unit_sizes
-from bench.errors import CheckFailed, UsageError, install_command, require
 from bench.registry import broken_datasets, build_method, dataset_entries, load_dataset
 from bench.registry.datasets import DatasetEntry, resolve
-from bench.storage.locks import locked, replaced_folder
-from bench.storage.paths import cache_folder, storage_errors
 
 if TYPE_CHECKING:
-    from bench.checks.ceilings import Ceilings
+    from bench.validation.ceilings import Ceilings
 
 #: The methods whose answers the audit compares: they need no model and no past queries.
 _CHEAP = ("bm25", "tfidf")
@@ -260,10 +260,10 @@ def stats(dataset: str, as_json: bool) -> None:
 @json_option
 def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
     """Report problems of a dataset: duplicates, leaks, contradictions, ceilings, and which queries are dependent."""
-    from bench.checks.ceilings import ceilings
-    from bench.checks.dataset import audit as run_audit
-    from bench.checks.dataset import audit_against
-    from bench.checks.units import audit_units
+    from bench.validation.ceilings import ceilings
+    from bench.validation.dataset import audit as run_audit
+    from bench.validation.dataset import audit_against
+    from bench.validation.units import audit_units
 
     bars = progress()
     loaded = load_dataset(dataset, bars)
@@ -319,7 +319,7 @@ def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
 
 
 def _print_ceilings(best: Ceilings) -> None:
-    from bench.checks.ceilings import CUTOFFS
+    from bench.validation.ceilings import CUTOFFS
 
     out = console()
     causes = {

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.base.errors import UsageError
+from bench.base.paths import storage_errors
+from bench.base.text import one_line
 from bench.cli.options import json_option
 from bench.cli.output import print_json, say
-from bench.errors import UsageError
-from bench.storage.paths import storage_errors
-from bench.text import one_line
 
 if TYPE_CHECKING:
-    from bench.traffic.traffic import Traffic
+    from bench.importing.traces.traces import Traffic
 
-#: The forms of `bench.traffic.forms`, which `--help` does not wait for.
+#: The forms of `bench.importing.traces.forms`, which `--help` does not wait for.
 _FORMS = ("otel", "openai", "langfuse", "langsmith", "mcp")
 _SHOWN = 5
 _NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "keys"), "[number]": ("long number", "")}
@@ -64,7 +64,7 @@ def command(
 
     E-mail addresses, keys, tokens and long numbers are masked. Names of people are not.
     """
-    from bench.traffic.traffic import read_traffic
+    from bench.importing.traces.traces import read_traffic
 
     with storage_errors(str(output)):
         if output.is_dir():

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
+from bench.base.errors import UsageError
+from bench.base.text import one_line
 from bench.cli.options import json_option
 from bench.cli.output import print_json, say
 from bench.data.units import parse_unit
-from bench.errors import UsageError
-from bench.text import one_line
 
-#: The forms of `bench.catalogues.forms`, which `--help` does not wait for.
+#: The forms of `bench.importing.tools.forms`, which `--help` does not wait for.
 _FORMS = ("mcp", "openai", "anthropic", "gemini", "openapi")
 _SHOWN = 5
 
@@ -63,7 +63,7 @@ def command(
 
     Without --queries, the dataset is a library without queries: for audits, and to import again with queries.
     """
-    from bench.registry.importing import import_sources
+    from bench.registry.catalogues import import_sources
     from bench.remote.servers import server_of, servers_in
 
     live = [server_of(text) for text in mcp] + [server for file in mcp_config for server in servers_in(file)]

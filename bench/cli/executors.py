@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import click
 
+from bench.base.errors import UsageError
+from bench.base.spec import Spec
 from bench.cli.options import F
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
 from bench.evaluation.executors import Executor, Processes
-from bench.specs.spec import Spec
 
 
 def executor_options(function: F) -> F:
@@ -41,7 +41,7 @@ def chosen_executor(jobs: int, address: str | None, load: Callable[[Spec], Datas
         return Processes(jobs) if jobs > 1 else None
     if jobs > 1:
         raise UsageError("--ray takes as many cells at a time as the cluster has room for: give no --jobs with it.")
-    from bench.evaluation.cluster import Cluster, import_ray  # most runs have no cluster
+    from bench.evaluation.ray_cluster import Cluster, import_ray  # most runs have no cluster
 
     import_ray()
     return Cluster(address, load)

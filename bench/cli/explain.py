@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.base.paths import results_folder
+from bench.base.text import one_line
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, number, plain_table, print_json
-from bench.storage.paths import results_folder
-from bench.text import one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bench.evidence.explain import Explained, ShownTool
-    from bench.protocol.explanation import Cell, ExplainedAnswer, Explanation, Reason
+    from bench.comparison.explain import Explained, ShownTool
+    from bench.interface.explanation import Cell, ExplainedAnswer, Explanation, Reason
 
 #: Metrics shown of the query.
 _METRICS = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "mmrr@100", "tracc")
@@ -66,9 +66,9 @@ def command(
     queries for methods that learn from them, truncation and reranking for rerankers.
     """
     from bench.cli.bars import progress
-    from bench.evidence.contestants import open_result
-    from bench.evidence.explain import check_same_data, explain, query_named
-    from bench.evidence.explain_json import explained_json
+    from bench.comparison.explain import check_same_data, explain, query_named
+    from bench.comparison.explain_json import explained_json
+    from bench.comparison.systems import open_result
     from bench.registry import load_dataset
 
     folder, bars = results or results_folder(), progress()
@@ -357,7 +357,7 @@ def _gold_beside(both: tuple[Explained, Explained], names: list[str]) -> Table:
 
 
 def _head(explained: Explained) -> Iterator[ShownTool]:
-    from bench.evidence.explain import FIRST
+    from bench.comparison.explain import FIRST
 
     return (item for item in explained.shown if item.position.rank is not None and item.position.rank <= FIRST)
 

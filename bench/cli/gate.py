@@ -11,11 +11,14 @@ from typing import Any
 
 import click
 
+from bench.base.errors import BenchError
+from bench.base.paths import results_folder, write_text
+from bench.base.secrets import masked
+from bench.base.text import told
 from bench.cli.bars import progress
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import harmless_json
-from bench.errors import BenchError
-from bench.evidence.contestants import open_result
+from bench.comparison.systems import open_result
 from bench.gating.baseline import read_baseline
 from bench.gating.candidate import Candidate
 from bench.gating.forms import junit, markdown, quoted_for_github, workflow_commands
@@ -25,9 +28,6 @@ from bench.gating.report import EXIT_CODES, GateReport, Side, not_judged
 from bench.gating.search_function import dataset_loader
 from bench.gating.wording import text
 from bench.results.store import to_json
-from bench.secrets import masked
-from bench.storage.paths import results_folder, write_text
-from bench.text import told
 
 _NOT_RUN = EXIT_CODES["not run"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from bench.base.paths import results_folder
 from bench.cli.options import json_option, results_option
 from bench.cli.output import console, number, plain_table, print_json, say
-from bench.storage.paths import results_folder
 
 
 @click.group("list")
@@ -22,7 +22,7 @@ def command() -> None:
 @json_option
 def methods(as_json: bool) -> None:
     """List methods with parameters and defaults."""
-    from bench.protocol import OracleMethod
+    from bench.interface import OracleMethod
     from bench.registry import method_class, method_names
 
     rows = []
@@ -56,7 +56,7 @@ def methods(as_json: bool) -> None:
 
 def _as_written(value: Any) -> str:
     """A default as one would write it after `--set`; methods inside a list need no parentheses."""
-    from bench.specs.spec import Spec, format_value
+    from bench.base.spec import Spec, format_value
 
     if isinstance(value, tuple) and all(isinstance(item, Spec) for item in value):
         return f"[{', '.join(map(str, value))}]"
@@ -64,7 +64,7 @@ def _as_written(value: Any) -> str:
 
 
 def _default(value: object) -> Any:
-    from bench.specs.spec import Spec
+    from bench.base.spec import Spec
 
     if isinstance(value, Spec):
         return str(value)
@@ -103,9 +103,9 @@ def metrics(ctx: click.Context, as_json: bool) -> None:
 @json_option
 def results(results: Path | None, stale: bool, as_json: bool) -> None:
     """List stored results."""
-    from bench.results.comparing import usual_template
+    from bench.results.comparability import usual_template
+    from bench.results.current import Built, command, is_of_today
     from bench.results.store import Result, find_results, latest, settings
-    from bench.results.today import Built, command, is_of_today
 
     folder = results or results_folder()
     found = list(find_results(folder))

@@ -10,13 +10,13 @@ from typing import Any, TypeVar, cast
 import click
 from click.shell_completion import CompletionItem
 
+from bench.base.config import session
+from bench.base.errors import UsageError
+from bench.base.paths import results_folder
+from bench.base.text import one_line
 from bench.data.tables import TEMPLATES
 from bench.data.template import read_template
-from bench.errors import UsageError
 from bench.results.settings import Setting, known_settings, option
-from bench.session import session
-from bench.storage.paths import results_folder
-from bench.text import one_line
 
 F = TypeVar("F", bound=Callable[..., Any])
 

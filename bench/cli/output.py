@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.results.comparing import Usual, comparable, doubtful_leads, marks, ordered, usual
+from bench.base.secrets import masked
+from bench.base.text import clean, told
+from bench.results.comparability import Usual, comparable, doubtful_leads, marks, ordered, usual
 from bench.results.manifest import Mark, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result
 from bench.results.units import judged_sample
-from bench.secrets import masked
-from bench.text import clean, told
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType

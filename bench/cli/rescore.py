@@ -7,16 +7,16 @@ from pathlib import Path
 
 import click
 
+from bench.base.errors import BenchError, CheckFailed, ResultError
+from bench.base.paths import results_folder
 from bench.cli.bars import progress
 from bench.cli.options import json_option, results_option, source_options
 from bench.cli.output import console, plain_table, print_json
 from bench.data.dataset import Dataset
-from bench.errors import BenchError, CheckFailed, ResultError
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.registry import load_dataset
+from bench.results.current import Built, adopted
 from bench.results.store import Result, find_result, find_results, renamed, result_lock
-from bench.results.today import Built, adopted
-from bench.storage.paths import results_folder
 
 
 @click.command("rescore")

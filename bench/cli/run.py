@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from bench.base.errors import BenchError, UsageError
+from bench.base.paths import results_folder
+from bench.base.spec import Value, parse, parse_value
 from bench.cli.bars import progress
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.options import (
@@ -20,7 +23,6 @@ from bench.cli.options import (
     use_session,
 )
 from bench.cli.output import print_comparison, print_json, print_result, result_json
-from bench.errors import BenchError, UsageError
 from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import Plan
@@ -30,8 +32,6 @@ from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.results.store import Result
-from bench.specs.spec import Value, parse, parse_value
-from bench.storage.paths import results_folder
 
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 

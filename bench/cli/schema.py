@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from bench.base.errors import UsageError
+from bench.base.parameters import suggestion
 from bench.cli.output import print_json
-from bench.errors import UsageError
-from bench.schemas import schema_files, shipped_schema
-from bench.specs.parameters import suggestion
+from bench.cli.schemas import schema_files, shipped_schema
 
 
 @click.command("schema")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from bench.base.errors import ResultError
+from bench.base.paths import read_once, results_folder
 from bench.cli.bars import progress
 from bench.cli.options import (
     complete_datasets,
@@ -18,12 +20,10 @@ from bench.cli.options import (
 )
 from bench.cli.output import print_json, print_result, result_json
 from bench.data.tables import Template
-from bench.errors import ResultError
 from bench.evaluation.external import score_command, score_run_file
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
 from bench.results.settings import EvaluatedSplit
-from bench.storage.paths import read_once, results_folder
 
 
 @click.command("score")

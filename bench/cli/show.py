@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from bench.base.errors import UsageError
+from bench.base.paths import results_folder
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import (
     HEADLINE,
@@ -19,9 +21,7 @@ from bench.cli.output import (
     say,
     set_metrics,
 )
-from bench.errors import UsageError
 from bench.results.store import Result, find_result, settings
-from bench.storage.paths import results_folder
 
 
 @click.command("show")
@@ -79,7 +79,7 @@ def command(
     elif as_json or form == "json":
         print_json(result_json(found))
     elif form in {"trec", "jsonl"}:
-        from bench.evaluation.runfile import write_jsonl, write_trec
+        from bench.evaluation.run_files import write_jsonl, write_trec
 
         if found.manifest.repeats > 1 and repeat is None:
             say(f"this is repeat 1 of {found.manifest.repeats}; --repeat N chooses another")

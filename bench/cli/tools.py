@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bench.base.errors import UsageError
+from bench.base.paths import results_folder, write_text
+from bench.base.plugins import function
+from bench.base.text import one_line
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, number, plain_table, print_json
-from bench.errors import UsageError
-from bench.plugins import function
-from bench.storage.paths import results_folder, write_text
-from bench.text import one_line
 
 if TYPE_CHECKING:
-    from bench.evidence.tools import Confusion, ToolDetail, ToolRow, ToolsReport
+    from bench.comparison.tool_report import Confusion, ToolDetail, ToolRow, ToolsReport
 
 #: Rows of the table, and of how many of them the pair is explained.
 _MOST_ROWS, _MOST_WHYS = 15, 8
@@ -65,8 +65,8 @@ def command(
     possible, the texts of the tools are compared with the query. --json has all tools of the library.
     """
     from bench.cli.bars import progress
-    from bench.evidence.contestants import open_result
-    from bench.evidence.tools import counted, tools_report
+    from bench.comparison.systems import open_result
+    from bench.comparison.tool_report import counted, tools_report
     from bench.registry import load_dataset
 
     if tool is not None and html is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from bench.base.errors import UsageError
+from bench.base.spec import Value, format_value, parse, parse_value
 from bench.cli.bars import progress
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.options import (
@@ -15,11 +17,9 @@ from bench.cli.options import (
 )
 from bench.cli.output import console, plain_table, print_json
 from bench.data.tables import Template
-from bench.errors import UsageError
 from bench.evaluation.tune import tune
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
-from bench.specs.spec import Value, format_value, parse, parse_value
 
 #: Points that the table shows; JSON has them all.
 _SHOWN = 10

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bench.base import arrow
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
-from bench.storage import arrow
 
 SLICE_PREFIX = "slice_"
 

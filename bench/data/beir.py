@@ -15,13 +15,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
+from bench.base.errors import DataError
+from bench.base.paths import read_regular, write_text
+from bench.base.records import Record, StrictRecord, faults, first_fault
 from bench.data.card import DEFAULT_UNIT, DatasetId, Unit
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS, read_edges
 from bench.data.tables import SPLITS, Edge, NamedTemplate, Parameter, Query, Split, Tables, Template, Tool
-from bench.errors import DataError
-from bench.storage.paths import read_regular, write_text
-from bench.storage.records import Record, StrictRecord, faults, first_fault
 
 CORPUS, QUERIES, QRELS, EDGES, ABOUT = "corpus.jsonl", "queries.jsonl", "qrels", "edges.tsv", "about.json"
 _HEADER = "query-id\tcorpus-id\tscore"

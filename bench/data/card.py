@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 
+from bench.base.errors import DataError
+from bench.base.records import StrictRecord, faults, toml_table
 from bench.data.tables import NamedTemplate
-from bench.errors import DataError
-from bench.storage.records import StrictRecord, faults, toml_table
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"

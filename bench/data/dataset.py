@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import DataError, require
+from bench.base.text import one_line
 from bench.data.card import Card
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.data.tables import SPLITS, Edge, Query, Tables, Tool
 from bench.data.units import unit_codes, unit_name
-from bench.errors import DataError, require
-from bench.text import one_line
 
 if TYPE_CHECKING:
     import pandas

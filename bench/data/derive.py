@@ -17,11 +17,11 @@ from typing import Literal
 
 from pydantic import Field
 
+from bench.base.errors import DataError
+from bench.base.parameters import ParameterSet
 from bench.data.novelty import with_parent_slice, with_slice
 from bench.data.parents import parent_of
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import DataError
-from bench.specs.parameters import ParameterSet
 
 #: What the query-generation paper keeps (section 4.1): descriptions by length in words, queries by gold tools.
 FEWEST_WORDS, MOST_WORDS, MOST_GOLD = 5, 50, 3

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.base.errors import DataError
+from bench.base.paths import read_regular
+from bench.base.text import one_line
 from bench.data.tables import Edge
-from bench.errors import DataError
-from bench.storage.paths import read_regular
-from bench.text import one_line
 
 COLUMNS = ("dependent", "prerequisite", "reason", "note")
 _LARGEST = 256 << 20

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from bench.errors import DataError
-from bench.storage.paths import read_regular
-from bench.storage.records import faults
+from bench.base.errors import DataError
+from bench.base.paths import read_regular
+from bench.base.records import faults
 
 T = TypeVar("T")
 

@@ -18,14 +18,14 @@ from typing import Any, Literal
 
 from pydantic import Field, create_model
 
+from bench.base.errors import DataError, UsageError
+from bench.base.parameters import ParameterSet
+from bench.base.text import one_line
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.derive import shuffled
 from bench.data.duplicates import near_duplicates
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import DataError, UsageError
-from bench.specs.parameters import ParameterSet
-from bench.text import one_line
 
 Duplicates = Literal["drop", "right", "keep"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from bench.base.text import one_line
 from bench.data.tables import Query
-from bench.text import one_line
 
 #: The origin of queries that were taken from traffic.
 TRACES = "traces"

@@ -16,13 +16,13 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.base.errors import DataError
+from bench.base.paths import read_regular, replacing, write_text
+from bench.base.records import Record
+from bench.base.text import one_line
 from bench.data.arrowtables import SCHEMAS, SLICE_PREFIX, arrow_tables, rows_from
 from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.errors import DataError
-from bench.storage.paths import read_regular, replacing, write_text
-from bench.storage.records import Record
-from bench.text import one_line
 
 FORMAT_VERSION = 1
 MANIFEST = "dataset.json"

@@ -8,11 +8,11 @@ from typing import Literal
 
 from pydantic import Field
 
+from bench.base.errors import UsageError
+from bench.base.parameters import ParameterSet
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query
-from bench.errors import UsageError
-from bench.specs.parameters import ParameterSet
 
 View = Literal["request", "conversation", "search", "searches"]
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from bench.errors import DataError, UnavailableError
-from bench.progress import QUIET, Progress
-from bench.session import current_session
-from bench.storage.locks import locked
-from bench.storage.paths import cache_folder, expanded, sha256_of, storage_errors
+from bench.base.config import current_session
+from bench.base.errors import DataError, UnavailableError
+from bench.base.locks import locked
+from bench.base.paths import cache_folder, expanded, sha256_of, storage_errors
+from bench.base.progress import QUIET, Progress
 
 if TYPE_CHECKING:
     import httpx

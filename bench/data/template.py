@@ -13,10 +13,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.base.errors import UsageError
+from bench.base.paths import expanded
+from bench.base.text import one_line
 from bench.data.tables import TEMPLATES, Template, Tool
-from bench.errors import UsageError
-from bench.storage.paths import expanded
-from bench.text import one_line
 
 if TYPE_CHECKING:
     import jinja2

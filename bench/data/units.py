@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import UsageError
 from bench.data.card import RELATIONS, Relation, UnitSizes
 from bench.data.parents import parent_codes
-from bench.errors import UsageError
 from bench.stats.units import effective_units
 
 if TYPE_CHECKING:

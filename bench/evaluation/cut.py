@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import UsageError
 from bench.data.gold import Gold
 from bench.data.tables import SPLITS
-from bench.errors import UsageError
+from bench.interface import History, Library, Method, Queries, Ranking, ToolSets
+from bench.interface.parts import reveal
+from bench.interface.ranking import Scores, validate
 from bench.metrics.evaluate import set_sizes
 from bench.metrics.measures import tracc
-from bench.protocol import History, Library, Method, Queries, Ranking, ToolSets
-from bench.protocol.parts import reveal
-from bench.protocol.ranking import Scores, validate
 
 if TYPE_CHECKING:
     from bench.results.settings import CutKind

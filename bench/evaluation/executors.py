@@ -19,18 +19,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from bench.errors import BenchError, MethodError
-from bench.evaluation.guard import checked_marks
+from bench.base.config import current_session
+from bench.base.errors import BenchError, MethodError
+from bench.base.paths import storage_errors
+from bench.base.progress import Progress, Stage
 from bench.evaluation.machine import cores
+from bench.evaluation.method_errors import checked_marks
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.evaluation.worker import Advanced, Begun, Cell, Ended, Message, Noted
-from bench.progress import Progress, Stage
-from bench.protocol import Method
-from bench.protocol.parts import methods_of, models, needs_llm
+from bench.interface import Method
+from bench.interface.parts import methods_of, models, needs_llm
 from bench.results.store import Result
-from bench.session import current_session
-from bench.storage.paths import storage_errors
 
 #: What the libraries of linear algebra, torch and numba take their number of threads from, once, when they are loaded.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

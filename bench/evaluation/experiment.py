@@ -18,11 +18,11 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import AfterValidator, Field, create_model
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.base.records import StrictRecord, read_toml
+from bench.base.spec import parse
 from bench.evaluation.plan import Plan
 from bench.results.settings import RunSettings, Setting, known_settings
-from bench.specs.spec import parse
-from bench.storage.records import StrictRecord, read_toml
 
 
 class _Listed(StrictRecord):

@@ -7,20 +7,20 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.evaluation.plan import Plan
-from bench.evaluation.runfile import parse_run
+from bench.evaluation.run_files import parse_run
 from bench.evaluation.runner import dataset_identity, environment
 from bench.evaluation.scoring import score, scoring_code
-from bench.identity.result import RANKING_RULES
+from bench.interface import version_for
 from bench.metrics import Metric
-from bench.protocol import version_for
+from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, MethodIdentity
 from bench.results.settings import EvaluatedSplit
 from bench.results.store import Result, result_folder, result_lock, write_result
-from bench.specs.spec import Spec
 
 
 def score_run_file(

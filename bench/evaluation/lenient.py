@@ -16,11 +16,11 @@ from bench.data.alternatives import readings, with_alternatives
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
-from bench.evaluation.pertool import per_tool
-from bench.identity.versions import lenient_hash
+from bench.evaluation.tool_cache import per_tool
+from bench.interface import Ranking
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate_groups, mean
-from bench.protocol import Ranking
+from bench.results.code_versions import lenient_hash
 from bench.results.manifest import Lenient
 from bench.stats.repeats import repeat_means
 

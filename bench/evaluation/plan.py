@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import UsageError
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.errors import UsageError
-from bench.identity.result import Asked
+from bench.results.ids import Asked
 from bench.results.manifest import MOST_REPEATS
 from bench.results.settings import EvaluatedSplit, RunSettings, option
-from bench.specs.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench.base.errors import ResultError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.origins import count_origins
 from bench.data.repeatedgold import repeated_gold
-from bench.errors import ResultError, UsageError
-from bench.evaluation.answers import Answers
+from bench.evaluation.checkpoints import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
 from bench.evaluation.scoring import Scored, score_repeats, scoring_code, unit_names
-from bench.identity.versions import lenient_hash
+from bench.interface import Ranking, ToolSets, version_for
 from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond
 from bench.models.tokens import can_count_tokens
-from bench.protocol import Ranking, ToolSets, version_for
-from bench.results.comparing import code_of, interval_code, lenient_code, token_code
+from bench.results.code_versions import lenient_hash
+from bench.results.comparability import code_of, interval_code, lenient_code, token_code
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import DatasetIdentity, Metrics
 from bench.results.repeats import variations

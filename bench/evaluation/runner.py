@@ -16,34 +16,34 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.config import Meter, current_session, metered, session, uncached_queries
+from bench.base.errors import BenchError, MethodError, ResultError, UsageError
+from bench.base.locks import recover
+from bench.base.paths import write_text
+from bench.base.progress import QUIET, Progress
+from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.data.origins import count_origins
 from bench.data.repeatedgold import repeated_gold
-from bench.errors import BenchError, MethodError, ResultError, UsageError
-from bench.evaluation.answers import Answers, ask, asking_order, forget
+from bench.evaluation.checkpoints import Answers, ask, asking_order, forget
+from bench.evaluation.contamination import training_leaks
 from bench.evaluation.cut import Cut, learn_cut, split_history
-from bench.evaluation.guard import check_parts, checked_facts, checked_marks, checked_revisions, method_errors
-from bench.evaluation.leaks import training_leaks
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
+from bench.evaluation.method_errors import check_parts, checked_facts, checked_marks, checked_revisions, method_errors
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.evaluation.scoring import score_repeats, scoring_code
-from bench.identity.result import method_hash, result_id
-from bench.identity.versions import method_code, method_packages
+from bench.interface import History, Library, Method, Queries, RecommendingMethod, version_for
+from bench.interface.learning import learns
+from bench.interface.parts import has_chance, is_oracle, methods_of, models, needs_history, needs_llm, preflight, reveal
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.progress import QUIET, Progress
-from bench.protocol import History, Library, Method, Queries, RecommendingMethod, version_for
-from bench.protocol.learning import learns
-from bench.protocol.parts import has_chance, is_oracle, methods_of, models, needs_history, needs_llm, preflight, reveal
+from bench.results.code_versions import method_code, method_packages
+from bench.results.ids import method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, Mark, MethodIdentity, ModelUse
 from bench.results.store import Result, check_writable, is_complete, result_folder, result_lock, write_result
 from bench.results.units import unit_counts
-from bench.session import Meter, current_session, metered, session, uncached_queries
-from bench.specs.spec import Spec, parse
-from bench.storage.locks import recover
-from bench.storage.paths import write_text
 
 Overwrite = Literal["never", "missing", "remote", "always"]
 

@@ -10,22 +10,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench.base import arrow
 from bench.data.dataset import Dataset
 from bench.data.tables import NamedTemplate, Template
-from bench.evaluation.answers import Answers
+from bench.evaluation.checkpoints import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
-from bench.evaluation.pertool import per_tool
-from bench.identity.versions import interval_hash, measure_hash, token_hash
+from bench.evaluation.tool_cache import per_tool
+from bench.interface import Ranking
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, evaluate, parse_metrics
 from bench.metrics.ties import TieBand, tie_band
 from bench.models.tokens import can_count_tokens, count_tokens, tokeniser
-from bench.protocol import Ranking
+from bench.results.code_versions import interval_hash, measure_hash, token_hash
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Metrics, Repeats, ScoringCode
 from bench.results.repeats import variations
 from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
 from bench.stats.repeats import repeat_means
-from bench.storage import arrow
 
 #: A tool as the API of a model takes it, with its schema: what it costs to give a model the tool.
 DEFINITION: NamedTemplate = "full"

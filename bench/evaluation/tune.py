@@ -11,20 +11,20 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.base.errors import BenchError, UsageError
+from bench.base.progress import QUIET, Progress
+from bench.base.spec import Spec, Value, parse
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.errors import BenchError, UsageError
-from bench.evaluation.answers import ask
+from bench.evaluation.checkpoints import ask
 from bench.evaluation.executors import Executor, side_by_side
-from bench.evaluation.guard import check_parts, method_errors
+from bench.evaluation.method_errors import check_parts, method_errors
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
+from bench.interface import History, Library, Method
+from bench.interface.parts import is_oracle, needs_history, preflight
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate
-from bench.progress import QUIET, Progress
-from bench.protocol import History, Library, Method
-from bench.protocol.parts import is_oracle, needs_history, preflight
-from bench.specs.spec import Spec, Value, parse
 
 #: More points than this are a mistake more often than a wish.
 _MOST_POINTS = 10_000

@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from bench.base.config import session
+from bench.base.errors import INTERRUPTED, BenchError, MethodError
+from bench.base.progress import Progress, Stage
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.errors import INTERRUPTED, BenchError, MethodError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
 from bench.metrics import parse_metrics
-from bench.progress import Progress, Stage
 from bench.registry import build_method, load_dataset
-from bench.session import session
-from bench.specs.spec import Spec
 
 
 @dataclass(frozen=True)

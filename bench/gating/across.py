@@ -11,7 +11,7 @@ from bench.data.dataset import Dataset
 from bench.gating.baseline import Baseline
 from bench.gating.candidate import Candidate
 from bench.gating.report import MOST_NAMED, ToolMove
-from bench.results.catalogues import (
+from bench.results.across_catalogues import (
     CatalogueChange,
     MovedTool,
     Ranked,

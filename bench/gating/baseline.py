@@ -18,15 +18,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
-from bench.errors import ResultError
-from bench.results.catalogues import Asked, Ranked, gold_ranks
-from bench.results.comparing import without_code
+from bench.base.errors import ResultError
+from bench.base.paths import read_regular, write_text
+from bench.base.records import Sparing, StrictRecord, first_fault
+from bench.base.text import slug
+from bench.results.across_catalogues import Asked, Ranked, gold_ranks
+from bench.results.comparability import without_code
 from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity, ScoringCode
 from bench.results.store import Result
-from bench.storage.paths import read_regular, write_text
-from bench.storage.records import Sparing, StrictRecord, first_fault
-from bench.text import slug
 
 BASELINE_VERSION = 2
 

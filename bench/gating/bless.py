@@ -11,16 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import bench
-from bench.errors import BenchError, ResultError, UsageError
+from bench.base.config import session
+from bench.base.errors import BenchError, ResultError, UsageError
+from bench.base.locks import locked
+from bench.base.paths import cache_folder, read_regular
+from bench.base.progress import QUIET, Progress
 from bench.gating.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
-from bench.progress import QUIET, Progress
 from bench.registry.versions import is_added, load_version
-from bench.results.catalogues import Asked, asked_of
-from bench.results.comparing import code_of
+from bench.results.across_catalogues import Asked, asked_of
+from bench.results.comparability import code_of
 from bench.results.store import Result
-from bench.session import session
-from bench.storage.locks import locked
-from bench.storage.paths import cache_folder, read_regular
 
 FIRST = "first blessing"
 

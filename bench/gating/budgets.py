@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bench.errors import install_command
+from bench.base.errors import install_command
 from bench.gating.baseline import Baseline
 from bench.gating.candidate import Candidate
 from bench.gating.policy import Policy
 from bench.gating.report import RuleReport, RuleVerdict
-from bench.results.comparing import token_difference
+from bench.results.comparability import token_difference
 from bench.results.manifest import Latency
 
 #: What makes two machines as fast as one another, as far as a manifest knows. Every manifest has these...

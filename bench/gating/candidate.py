@@ -12,25 +12,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench.base.errors import MethodError
+from bench.base.parameters import suggestion
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.queryviews import merged
-from bench.errors import MethodError
-from bench.evaluation.answers import Answers, asking_order
+from bench.evaluation.checkpoints import Answers, asking_order
 from bench.evaluation.machine import hardware, package_versions
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity
 from bench.evaluation.scoring import score, scoring_code
 from bench.gating.baseline import Baseline, answers_digest, in_order, label_of
+from bench.interface import Ranking, version_for
 from bench.metrics import Metric
 from bench.metrics.ties import Beyond
-from bench.protocol import Ranking, version_for
-from bench.results.catalogues import Asked
-from bench.results.comparing import without_code
+from bench.results.across_catalogues import Asked
+from bench.results.comparability import without_code
 from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, ScoringCode
 from bench.results.store import Result
-from bench.specs.parameters import suggestion
-from bench.specs.spec import Spec
 
 #: What a project's own search is: the text of a query in, ids of tools out, best first.
 Search = Callable[[str], Iterable[str]]

@@ -7,8 +7,8 @@ import secrets
 from pathlib import Path
 
 import bench
-from bench.errors import UsageError
-from bench.storage.paths import storage_errors
+from bench.base.errors import UsageError
+from bench.base.paths import storage_errors
 
 _SOURCES = Path(__file__).with_name("example_files")
 #: Where a file goes -> what it is called in the package, which has no hidden files.

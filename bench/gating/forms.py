@@ -9,6 +9,7 @@ import hashlib
 import re
 import xml.etree.ElementTree as ElementTree
 
+from bench.base.text import clean, one_line
 from bench.gating.report import GateReport, RuleReport
 from bench.gating.wording import (
     HEADINGS,
@@ -26,7 +27,6 @@ from bench.gating.wording import (
     tool_words,
     tools_of,
 )
-from bench.text import clean, one_line
 
 #: Bytes; a comment on GitHub has at most 65,536 characters.
 _LARGEST_COMMENT = 60_000

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import BenchError
 from bench.data.dataset import Dataset
-from bench.errors import BenchError
 from bench.gating.across import Across, Moves, across_catalogues, first_tools
 from bench.gating.baseline import DECIMALS, Baseline, rounded_values
 from bench.gating.budgets import latency_rules, token_rules
@@ -28,8 +28,8 @@ from bench.gating.report import (
 )
 from bench.metrics import parse_metric
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.results.catalogues import CatalogueChange
-from bench.results.comparing import Scored, differences, metric_difference, other_packages, told_packages
+from bench.results.across_catalogues import CatalogueChange
+from bench.results.comparability import Scored, differences, metric_difference, other_packages, told_packages
 from bench.results.intervals import difference_span
 from bench.results.manifest import Mark, MethodIdentity
 from bench.results.slices import NO_VALUE, slice_values

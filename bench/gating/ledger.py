@@ -12,9 +12,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.errors import ResultError
+from bench.base.errors import ResultError
+from bench.base.paths import read_regular
 from bench.gating.baseline import Baseline, parse_baseline, read_baseline
-from bench.storage.paths import read_regular
 
 #: Versions of a file that are read, the newest.
 MOST_VERSIONS = 100

@@ -32,10 +32,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.base.parameters import suggestion
+from bench.base.records import StrictRecord, faults, toml_table
 from bench.metrics import parse_metric
-from bench.specs.parameters import suggestion
-from bench.storage.records import StrictRecord, faults, toml_table
 
 
 def _canonical(text: str) -> str:

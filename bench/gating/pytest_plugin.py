@@ -59,7 +59,7 @@ class Gate:
         Returns:
             The report, where all is kept.
         """
-        from bench.errors import BenchError
+        from bench.base.errors import BenchError
         from bench.gating.search_function import gate_search
         from bench.gating.wording import text
 

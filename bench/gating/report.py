@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bench.results.catalogues import CatalogueChange, MovedTool
-from bench.storage.records import Record
+from bench.base.records import Record
+from bench.results.across_catalogues import CatalogueChange, MovedTool
 
 RuleVerdict = Literal["pass", "regression", "inconclusive", "not run"]
 Outcome = Literal["pass", "regression", "inconclusive", "not comparable", "not run"]

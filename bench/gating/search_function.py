@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from bench.base.config import session
+from bench.base.errors import UsageError
+from bench.base.progress import QUIET, Progress
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
 from bench.evaluation.scoring import scoring_code
 from bench.gating.baseline import Baseline, read_baseline
 from bench.gating.candidate import Search, ask_search
 from bench.gating.judge import Loader, baseline_side, judge, not_comparable
 from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
+from bench.interface import version_for
 from bench.metrics import parse_metrics
-from bench.progress import QUIET, Progress
-from bench.protocol import version_for
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
 from bench.results.manifest import DatasetIdentity, ScoringCode
-from bench.session import session
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.base.text import one_line
 from bench.gating.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleReport, Side, ToolMove
 from bench.stats.noninferiority import FEWEST_UNITS
-from bench.text import one_line
 
 HEADINGS = ("verdict", "rule", "limit", "baseline", "candidate", "difference", "one-sided bounds", "detectable", "n")
 #: Longest text of a query in a report.

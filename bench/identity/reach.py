@@ -16,10 +16,10 @@ from some roots and follows
 
 Where a name is computed (`getattr(x, name)`, `vars(x)`, a module passed on as a value), the whole module counts.
 
-What counts of a definition is its syntax tree, without docstrings, annotations of functions, and the texts of raised
-errors and of parameters' descriptions; and for each name that it uses, which definition that is. Where a definition
-lies, and in which order, does not count. Of other packages, the names count and not the code: their versions are in the
-manifest. Sources are read, never run.
+What counts of a definition is its syntax tree, without docstrings, annotations of functions, the texts of raised errors
+and of parameters' descriptions, and the names of local variables; and for each name that it uses, which definition that
+is. Where a definition lies, in which order, and where it is imported, does not count. Of other packages, the names
+count and not the code: their versions are in the manifest. Sources are read, never run.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -42,14 +43,16 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from bench.errors import BenchError
+from bench.base.errors import BenchError
+from bench.base.paths import cache_folder, replacing, sha256_of
 from bench.identity.sources import compiled_file, is_own, source_file
 from bench.identity.syntax import syntax_tree
-from bench.storage.paths import cache_folder, replacing, sha256_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _Import = ast.Import | ast.ImportFrom
+#: What binds a name inside a function that code outside may see, or that an import brings.
+_KeepsName = _Import | _Function | ast.ClassDef
 #: Fields of the tree that say nothing of what a definition does.
 _IGNORED = {"ctx", "kind", "type_comment", "type_params", "lineno", "col_offset", "end_lineno", "end_col_offset"}
 #: Decorators under which a function is called by its name alone, and never asked for its annotations.
@@ -406,6 +409,7 @@ class _Sources:
                     # A module that is imported counts as a whole where it is used as a whole.
                     if not isinstance(target, _Whole) or chain in piece.chains:
                         targets.append(target)
+                    if chain in piece.chains:
                         texts.append(f"{'.'.join(chain)} = {self._label(target)}")
             for name, inner in piece.members.items():
                 members[name] = any(member.always for member in inner) or self._is_open(item)
@@ -716,7 +720,8 @@ def _piece(module: _Module, node: ast.stmt) -> _Piece:
         if part[1] != "*"
     )
     outside = _uses(node) | {alias for _, _, alias in imports}
-    piece = _Piece(hashlib.sha256(_written(node).encode("utf-8", "surrogatepass")).hexdigest()[:32], imports=imports)
+    written = _written(_Unnamed().visit(deepcopy(node)))
+    piece = _Piece(hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:32], imports=imports)
     chains, words, texts, bases = set(), set(), set(), set()
     for child in ast.walk(node):
         if isinstance(child, ast.Attribute):
@@ -807,6 +812,121 @@ class _Plain(ast.NodeTransformer):
         if _chain(node.func)[-1] == "Field":
             node.keywords = [item for item in node.keywords if item.arg != "description"]
         return self.generic_visit(node)
+
+
+class _Unnamed(ast.NodeTransformer):
+    """Gives local variables numbers for names, in the order in which they are bound, and leaves out imports.
+
+    What an import brings counts where it is used. Parameters, and functions, classes and imports inside a function,
+    keep their names, and so does all in a function that may ask for variables by name (`locals`, `eval`, ...).
+    """
+
+    def __init__(self) -> None:
+        self._number = 0
+        #: From the outermost scope to the innermost: name -> what stands for it.
+        self._scopes: list[dict[str, str]] = []
+
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        return None
+
+    visit_ImportFrom = visit_Import  # noqa: N815
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        node.id = self._name(node.id)
+        return node
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar) -> ast.AST:
+        node.name = node.name and self._name(node.name)
+        return self.generic_visit(node)
+
+    visit_MatchAs = visit_MatchStar = visit_ExceptHandler  # noqa: N815
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:
+        node.rest = node.rest and self._name(node.rest)
+        return self.generic_visit(node)
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
+        node.names = [self._name(name) for name in node.names]
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        # Decorators, and defaults of parameters, are evaluated outside.
+        node.decorator_list = [self.visit(item) for item in node.decorator_list]
+        node.args = self.visit(node.args)
+        return self._inside(node, node.body)
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        node.args = self.visit(node.args)
+        return self._inside(node, [node.body])
+
+    def _inside(self, node: _Function | ast.Lambda, body: list[ast.stmt] | list[ast.expr]) -> ast.AST:
+        here = [child for statement in body for child in _same_scope(statement)]
+        named = {name for child in here if isinstance(child, ast.Global | ast.Nonlocal) for name in child.names}
+        kept = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+        kept |= {name for child in here if isinstance(child, ast.Global) for name in child.names}
+        # Of other functions' variables (`nonlocal`) the outer scope says the name.
+        bound = [name for child in here for name in _bound_here(child) if name not in named]
+        by_name = {name for child in here if isinstance(child, _KeepsName) for name in _bound_here(child)}
+        if any(isinstance(child, ast.Call) and _asks_for_names(child) for child in ast.walk(node)):
+            by_name |= set(bound)
+        self._enter(bound, kept | by_name)
+        if isinstance(node, ast.Lambda):
+            node.body = self.visit(node.body)
+        else:
+            node.body = [new for child in node.body if (new := self.visit(child)) is not None]
+        self._scopes.pop()
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        for field_name in ("decorator_list", "bases", "keywords"):
+            setattr(node, field_name, [self.visit(item) for item in getattr(node, field_name)])
+        bound = {name for child in node.body for part in _same_scope(child) for name in _bound_here(part)}
+        body = []
+        for child in node.body:
+            # Functions of a class do not see its names.
+            own = {} if isinstance(child, _Function) else {name: name for name in bound}
+            self._scopes.append(own)
+            if (new := self.visit(child)) is not None:
+                body.append(new)
+            self._scopes.pop()
+        node.body = body
+        return node
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> ast.AST:
+        first = node.generators[0]
+        first.iter = self.visit(first.iter)
+        targets = [part.target for part in node.generators]
+        self._enter([name for target in targets for child in ast.walk(target) for name in _bound_here(child)], set())
+        for part in node.generators:
+            part.target = self.visit(part.target)
+            if part is not first:
+                part.iter = self.visit(part.iter)
+            part.ifs = [self.visit(item) for item in part.ifs]
+        if isinstance(node, ast.DictComp):
+            node.key, node.value = self.visit(node.key), self.visit(node.value)
+        else:
+            node.elt = self.visit(node.elt)
+        self._scopes.pop()
+        return node
+
+    visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_ListComp  # noqa: N815
+
+    def _enter(self, bound: Iterable[str], kept: set[str]) -> None:
+        scope = {name: name for name in kept}
+        for name in bound:
+            if name not in scope:
+                scope[name] = f"variable {self._number}"
+                self._number += 1
+        self._scopes.append(scope)
+
+    def _name(self, name: str) -> str:
+        return next((scope[name] for scope in reversed(self._scopes) if name in scope), name)
+
+
+def _asks_for_names(call: ast.Call) -> bool:
+    return _chain(call.func)[-1] in {"vars", "locals", "eval", "exec", "dir"}
 
 
 def _is_text(node: ast.expr) -> bool:

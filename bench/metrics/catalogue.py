@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.base.parameters import suggestion
 from bench.metrics.measure import DEFAULT_DEPTH, LARGEST_CUTOFF, Cutoff, Measure, Metric
 from bench.metrics.measures import MEASURES
-from bench.specs.parameters import suggestion
 
 #: What every run computes. Set metrics join when the method recommends sets.
 DEFAULT_METRICS: tuple[str, ...] = (

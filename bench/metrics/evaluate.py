@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
+from bench.interface.ranking import ToolSets
 from bench.metrics.goldranks import MISSING, GoldRanks, any_of
 from bench.metrics.measure import Confidence, Metric, SetSizes
-from bench.protocol.ranking import ToolSets
 
 
 @dataclass(frozen=True)

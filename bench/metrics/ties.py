@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
+from bench.interface.ranking import Scores
 from bench.metrics.evaluate import score_ranks
 from bench.metrics.goldranks import MISSING, GoldRanks, locate, met
 from bench.metrics.measure import Metric
-from bench.protocol.ranking import Scores
 
 #: Random orders of the ties that the expected value is averaged over.
 DRAWS = 100

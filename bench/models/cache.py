@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError
+from bench.base.config import Session, bound_session
+from bench.base.errors import UnavailableError
+from bench.base.progress import QUIET, Progress
 from bench.models.shards import active_spreader
-from bench.progress import QUIET, Progress
-from bench.session import Session, bound_session
-from bench.storage.vectorcache import VectorCache
+from bench.models.vectorcache import VectorCache
 
 Input = TypeVar("Input")
 Loaded = TypeVar("Loaded")
@@ -27,7 +27,7 @@ _LOADING = threading.Lock()
 class CachedModel(ABC, Generic[Input]):
     """Turns inputs into rows of numbers, through the cache.
 
-    While latencies are measured (`bench.session.uncached_queries`), a loaded model does not use the cache, and
+    While latencies are measured (`bench.base.config.uncached_queries`), a loaded model does not use the cache, and
     nothing is counted.
 
     Attributes:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.errors import UnavailableError
+from bench.base.errors import UnavailableError
+from bench.base.progress import QUIET, Progress
 from bench.models.batches import token_batches
 from bench.models.files import folder_revision, model_folder, quiet_transformers
-from bench.progress import QUIET, Progress
 
 if TYPE_CHECKING:
     import torch

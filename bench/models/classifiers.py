@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError
+from bench.base.errors import UnavailableError
+from bench.base.progress import QUIET, Progress
 from bench.models.batches import token_batches
 from bench.models.cache import CachedModel, Row, loaded_model
 from bench.models.compiled import Backend, Run, compiled, computed_by, require_backend
 from bench.models.files import folder_revision, model_folder, quiet_transformers
-from bench.progress import QUIET, Progress
-from bench.storage.vectorcache import text_key
+from bench.models.vectorcache import text_key
 
 #: Tokens that are computed at once, padding included: more is not faster on a CPU, and takes memory.
 _BUDGET = 2048

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError
+from bench.base.errors import UnavailableError
 
 #: What computes a model: torch; OpenVINO in float32; OpenVINO in bfloat16. They differ in the last digits.
 Backend = Literal["torch", "openvino", "openvino-bf16"]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError, UsageError
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.progress import QUIET, Progress
 from bench.models.classifiers import SequenceModel
 from bench.models.compiled import Backend
-from bench.progress import QUIET, Progress
 
 
 class CrossEncoder:

@@ -14,10 +14,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bench.errors import DataError
+from bench.base.config import current_session
+from bench.base.errors import DataError
+from bench.base.records import StrictRecord, toml_table, validated
 from bench.models.files import EMBEDDED, embedded_model
-from bench.session import current_session
-from bench.storage.records import StrictRecord, toml_table, validated
 
 #: A model card that is larger is not read.
 _MOST_BYTES = 1 << 20

@@ -17,15 +17,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError, UsageError
+from bench.base.config import bound_session
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.progress import QUIET, Progress
 from bench.models.batches import token_batches
 from bench.models.cache import CachedModel, Row, loaded_model
 from bench.models.compiled import Backend, compiled, computed_by, require_backend
 from bench.models.endpoints import PREFIX, EndpointModel
 from bench.models.files import EMBEDDED, embedded_model, folder_revision, model_folder, quiet_transformers
-from bench.progress import QUIET, Progress
-from bench.session import bound_session
-from bench.storage.vectorcache import text_key
+from bench.models.vectorcache import text_key
 
 __all__ = ["EMBEDDED", "Encoder", "embedded_model"]
 

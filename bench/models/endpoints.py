@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError, require
-from bench.llm.budget import Held
-from bench.llm.journal import JournalLine, journal_at
-from bench.llm.messages import cleaned
-from bench.llm.settings import OFFLINE, Settings, embedding_settings
-from bench.llm.transport import GaveUp, Malformed, Refused, Transport
-from bench.session import bound_session
+from bench.base.config import bound_session
+from bench.base.errors import UnavailableError, require
+from bench.models.llm.budget import Held
+from bench.models.llm.journal import JournalLine, journal_at
+from bench.models.llm.messages import cleaned
+from bench.models.llm.settings import OFFLINE, Settings, embedding_settings
+from bench.models.llm.transport import GaveUp, Malformed, Refused, Transport
 
 #: Names of encoders that are behind an endpoint begin so: `openai:text-embedding-3-small`.
 PREFIX = "openai:"

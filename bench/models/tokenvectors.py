@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError
+from bench.base.errors import UnavailableError
+from bench.base.progress import Progress
 from bench.models.cache import CachedModel, Row, loaded_model
 from bench.models.endpoints import PREFIX
 from bench.models.files import folder_revision, model_folder, quiet_transformers
-from bench.progress import Progress
-from bench.storage.vectorcache import text_key
+from bench.models.vectorcache import text_key
 
 #: Packages, other than the model, whose code affects the vectors.
 _PACKAGES = ("sentence-transformers", "transformers", "tokenizers")

@@ -13,10 +13,10 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from bench.base.errors import DataError
+from bench.base.paths import write_text
+from bench.base.records import Record, first_fault
 from bench.data.tables import Tool
-from bench.errors import DataError
-from bench.storage.paths import write_text
-from bench.storage.records import Record, first_fault
 
 CARD = "training.json"
 Kind = Literal["retriever", "reranker", "classifier", "discriminator", "generator"]

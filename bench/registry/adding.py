@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
+from bench.base.locks import locked, recover, replaced_folder
+from bench.base.paths import data_folder
 from bench.data.beir import import_beir, read_about
 from bench.data.card import ID_PATTERN, Card, Relation, Unit, cards_from
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, read_dataset, write_dataset
 from bench.data.tables import Tables
-from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.registry.datasets import DatasetEntry, installed_entries
 from bench.registry.versions import keep_earlier
-from bench.storage.locks import locked, recover, replaced_folder
-from bench.storage.paths import data_folder
 
 
 def add_datasets(

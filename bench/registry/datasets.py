@@ -27,6 +27,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import bench
+from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
+from bench.base.locks import standing
+from bench.base.parameters import ParameterSet, check_parameters, short_spec, suggestion
+from bench.base.paths import cache_folder, data_folder
+from bench.base.progress import QUIET, Progress
+from bench.base.spec import Spec, parse
 from bench.data.card import Card, UnitSizes, cards_from, read_cards
 from bench.data.dataset import Dataset
 from bench.data.files import Files
@@ -37,13 +43,7 @@ from bench.data.queryviews import ViewOptions, with_view
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
 from bench.data.units import judged_units, unit_sizes
-from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.identity.reach import reach_modules
-from bench.progress import QUIET, Progress
-from bench.specs.parameters import ParameterSet, check_parameters, short_spec, suggestion
-from bench.specs.spec import Spec, parse
-from bench.storage.locks import standing
-from bench.storage.paths import cache_folder, data_folder
 
 #: What makes a dataset of a loader's tables, and stores it.
 _STORING = ("bench.data.dataset", "bench.data.parquet")

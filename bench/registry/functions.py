@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from bench.errors import MethodError
-from bench.protocol.method import Method
-from bench.protocol.ranking import Ranking
-from bench.protocol.views import Library, Queries
+from bench.base.errors import MethodError
+from bench.base.text import one_line
+from bench.interface.method import Method
+from bench.interface.ranking import Ranking
+from bench.interface.views import Library, Queries
 from bench.remote.answers import AnswerReader, Unusable
-from bench.text import one_line
 
 #: Text of a query, and the number of tools if the function takes it, to tools: the best first.
 Search = Callable[..., Any]

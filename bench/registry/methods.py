@@ -15,13 +15,13 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import bench
-from bench.errors import BenchError, MethodError, UsageError
-from bench.progress import QUIET, Progress
-from bench.protocol.method import Context, Method
+from bench.base.config import joined_session
+from bench.base.errors import BenchError, MethodError, UsageError
+from bench.base.parameters import check_parameters, full_spec, short_spec, suggestion
+from bench.base.progress import QUIET, Progress
+from bench.base.spec import Spec, Value, parse
+from bench.interface.method import Context, Method
 from bench.registry.functions import function_method
-from bench.session import joined_session
-from bench.specs.parameters import check_parameters, full_spec, short_spec, suggestion
-from bench.specs.spec import Spec, Value, parse
 
 
 @cache
@@ -114,7 +114,7 @@ def _class_in(module_name: str, name: str) -> type[Method]:
 
 def _checked(value: object, name: str) -> type[Method]:
     if not (inspect.isclass(value) and issubclass(value, Method)):
-        raise MethodError(f"{name} is not a method: it must be a subclass of bench.protocol.Method.")
+        raise MethodError(f"{name} is not a method: it must be a subclass of bench.interface.Method.")
     if inspect.isabstract(value):
         raise MethodError(f"the method {name} lacks {', '.join(sorted(value.__abstractmethods__))}.")
     if not isinstance(value.batch_size, int) or value.batch_size < 1:

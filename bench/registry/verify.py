@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bench.base.errors import DataError
+from bench.base.progress import QUIET, Progress
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, read_dataset
 from bench.data.sources import Sources
-from bench.errors import DataError
-from bench.progress import QUIET, Progress
 from bench.registry.datasets import build_dataset, check_brought, resolve, stored_folder
 
 

@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from bench.base.errors import BenchError, UnavailableError
+from bench.base.locks import replaced_folder
+from bench.base.parameters import check_parameters
+from bench.base.paths import data_folder
+from bench.base.progress import QUIET, Progress
+from bench.base.spec import parse
+from bench.base.text import one_line
 from bench.data.card import ID_PATTERN
 from bench.data.dataset import Dataset
 from bench.data.libraries import LibraryOptions, is_drawn, with_library_options
 from bench.data.parquet import MANIFEST, read_dataset
 from bench.data.queryviews import ViewOptions, with_view
-from bench.errors import BenchError, UnavailableError
-from bench.progress import QUIET, Progress
 from bench.registry.datasets import checked, drawn, load_dataset
-from bench.specs.parameters import check_parameters
-from bench.specs.spec import parse
-from bench.storage.locks import replaced_folder
-from bench.storage.paths import data_folder
-from bench.text import one_line
 
 #: Earlier contents that are kept of a dataset.
 MOST_EARLIER = 10

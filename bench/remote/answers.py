@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.base.errors import UsageError, require
+from bench.base.secrets import masked, masked_json, masked_so_far
+from bench.base.text import one_line
 from bench.data.tables import Tool
-from bench.errors import UsageError, require
-from bench.secrets import masked, masked_json, masked_so_far
-from bench.text import one_line
 
 LISTS = ("tools", "results", "hits", "matches", "items", "data")
 IDS = ("tool_id", "id", "name", "tool")

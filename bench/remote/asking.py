@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from bench.errors import UnavailableError
-from bench.protocol import Ranking
+from bench.base.config import current_session
+from bench.base.errors import UnavailableError
+from bench.interface import Ranking
 from bench.remote.answers import AnswerReader, Found, Unusable
-from bench.session import current_session
 from bench.stats.percentiles import percentiles
 
 #: Failures one after another after which a run ends: the retriever is down, and every query would fail.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bench.protocol import Library
+from bench.interface import Library
 
 
 def catalogue(library: Library) -> list[dict[str, Any]]:

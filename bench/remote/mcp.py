@@ -42,14 +42,14 @@ from anyio.from_thread import start_blocking_portal
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 import bench
-from bench.catalogues.reading import MOST_BYTES
-from bench.errors import UnavailableError, require
+from bench.base.config import current_session
+from bench.base.errors import UnavailableError, require
+from bench.base.secrets import masked, masked_json
+from bench.base.text import one_line
+from bench.importing.reading import MOST_BYTES
 from bench.remote.answers import KEPT, Unusable, last_words
 from bench.remote.servers import Server
 from bench.remote.web import local
-from bench.secrets import masked, masked_json
-from bench.session import current_session
-from bench.text import one_line
 
 if TYPE_CHECKING:
     import httpx2

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from bench.errors import UnavailableError, UsageError
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.secrets import masked
+from bench.base.text import one_line
 from bench.remote.answers import KEPT, Unusable, last_words
-from bench.secrets import masked
-from bench.text import one_line
 
 #: The longest line that is read, in bytes.
 LONGEST = 8 << 20

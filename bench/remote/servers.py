@@ -11,13 +11,13 @@ from typing import Any
 
 import httpx
 
-from bench.catalogues.reading import Budget, parsed
-from bench.catalogues.tools import name_fault
-from bench.errors import DataError, UsageError
+from bench.base.errors import DataError, UsageError
+from bench.base.paths import expanded
+from bench.base.secrets import keep
+from bench.base.text import label, one_line
+from bench.importing.reading import Budget, parsed
+from bench.importing.tools.tool import name_fault
 from bench.remote.web import checked_url
-from bench.secrets import keep
-from bench.storage.paths import expanded
-from bench.text import label, one_line
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 #: `SERVER=` before a command or URL: no white space, so that an `=` among the arguments of a command is none.

@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 import httpx
 
-from bench.errors import UnavailableError, UsageError
-from bench.exchange import Answered, BrokenOff, Exchange, TooLong
+from bench.base.config import current_session
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.http import Answered, BrokenOff, Exchange, TooLong
+from bench.base.secrets import keep, masked, masked_bytes
+from bench.base.text import one_line
 from bench.remote.answers import Unusable
-from bench.secrets import keep, masked, masked_bytes
-from bench.session import current_session
-from bench.text import one_line
 
 #: The largest answer that is read, in bytes.
 LARGEST = 8 << 20

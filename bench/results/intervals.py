@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import ResultError, UsageError
+from bench.base.errors import ResultError, UsageError
 from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.evaluate import mean
 from bench.results.manifest import MetricValue

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
+from bench.base.records import Record, Sparing
 from bench.data.origins import from_traces, synthetic
 from bench.data.template import template_name, valid_template
 from bench.stats.percentiles import percentiles
-from bench.storage.records import Record, Sparing
 
 SCHEMA_VERSION = 1
 
@@ -142,7 +142,7 @@ class MethodIdentity(Record, Sparing):
     #: How a set was cut from the ranking, when the method recommends none: `size=3`, `threshold=0.41`, ...
     cut: str | None = None
     #: The hash of the code that made the ranking, where that is older: `code` is known to give the same, and the result
-    #: was renamed (`bench.results.today.adopted`).
+    #: was renamed (`bench.results.current.adopted`).
     ranked_by: str = ""
 
 

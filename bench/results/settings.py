@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
+from bench.base.errors import UsageError
 from bench.data.tables import Template
 from bench.data.template import read_template
-from bench.errors import UsageError
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.manifest import MOST_REPEATS
 

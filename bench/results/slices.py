@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import ResultError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.novelty import NOVELTY, novelty
 from bench.data.parents import parent_of
-from bench.errors import ResultError, UsageError
 from bench.metrics import Scores, parse_metric, parse_metrics
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import MetricValue

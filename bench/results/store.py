@@ -34,23 +34,23 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
+from bench.base.errors import BenchError, ResultError, UsageError
+from bench.base.locks import locked, replaced_folder, standing
+from bench.base.paths import read_regular, sha256_of, write_text
+from bench.base.progress import QUIET, Progress
+from bench.base.records import first_fault
+from bench.base.spec import parse
+from bench.base.text import one_line, shortened, slug
 from bench.data.dataset import Dataset
-from bench.errors import BenchError, ResultError, UsageError
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.progress import QUIET, Progress
 from bench.registry import method_names
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.registry.versions import current_content
-from bench.results.comparing import Question, without_code
+from bench.results.comparability import Question, without_code
+from bench.results.current import Built, adopted, command, is_of_today, today
 from bench.results.intervals import check_values
 from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics, is_intact
-from bench.results.today import Built, adopted, command, is_of_today, today
-from bench.specs.spec import parse
-from bench.storage.locks import locked, replaced_folder, standing
-from bench.storage.paths import read_regular, sha256_of, write_text
-from bench.storage.records import first_fault
-from bench.text import one_line, shortened, slug
 
 MANIFEST = "manifest.json"
 METRICS = "metrics.json"

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import require
-from bench.protocol.method import Similarity
-from bench.protocol.ranking import PAD, Ranking
+from bench.base.errors import require
+from bench.interface.method import Similarity
+from bench.interface.ranking import PAD, Ranking
 from bench.search.dense import VectorIndex, Vectors, normalized, similarities
 from bench.search.topk import top_k
 

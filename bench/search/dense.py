@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.interface.method import Similarity
+from bench.interface.ranking import Ranking
 from bench.models.shards import active_spreader
-from bench.protocol.method import Similarity
-from bench.protocol.ranking import Ranking
 from bench.search.topk import blocks, joined, top_k
 
 Vectors = NDArray[np.float32] | NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.tables import SPLITS
-from bench.protocol.views import History
+from bench.interface.views import History
 
 _SHARE = 0.2
 

@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bench.errors import installed
-from bench.protocol.ranking import Ranking
+from bench.base.errors import installed
+from bench.interface.ranking import Ranking
 from bench.search.topk import blocks, joined, top_k
 
 #: The words that are in most documents are scored by one dense product, the rest sparsely: a few dozen

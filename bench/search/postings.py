@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bench.protocol.ranking import PAD, Ranking, Violation
+from bench.interface.ranking import PAD, Ranking, Violation
 from bench.search.topk import threads
 
 #: Documents in a block. The postings of a block and a row of scores stay in a processor's cache for all queries of a

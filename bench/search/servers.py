@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.tables import Tool
-from bench.protocol.views import Library
+from bench.interface.views import Library
 
 
 def servers_of(library: Library) -> tuple[NDArray[np.int64], Library]:

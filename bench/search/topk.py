@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.protocol.ranking import Ranking, Violation
+from bench.interface.ranking import Ranking, Violation
 
 #: Score matrices are made and searched in blocks of about this many numbers.
 BLOCK = 1 << 22

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.base.errors import UnavailableError
 from bench.data.files import Files
 from bench.data.tables import Tables, Tool
-from bench.errors import UnavailableError
 
 from .loader import EDGES
 from .parsing import (

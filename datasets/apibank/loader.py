@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from bench.base.parameters import ParameterSet
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Tables
-from bench.specs.parameters import ParameterSet
 
 from .parsing import TOOL_TABLE, QueryView, dialogue_queries, edges, level_3_queries, script, table_tools
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from bench.base.errors import DataError
 from bench.data.files import Files
 from bench.data.tables import Edge, EdgeReason, Parameter, Query, Tool
-from bench.errors import DataError
 
 TOOL_TABLE = "api-bank/data/all_apis.csv"
 LEVEL_1 = "api-bank/lv1-lv2-samples/level-1-given-desc"

@@ -1,6 +1,6 @@
 """The tools of GitHub's MCP server, from the snapshots that its repository has of each tool, and queries of our own.
 
-`queries.jsonl` is a file of queries (see `bench.catalogues.queries`), `toolsets.tsv` the toolset of each tool. What the
+`queries.jsonl` is a file of queries (see `bench.importing.queries`), `toolsets.tsv` the toolset of each tool. What the
 review of the queries changed, and the second annotation, are in `review.jsonl`, which is not loaded.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 import csv
 from dataclasses import replace
 
-from bench.catalogues.catalogue import Source, read_catalogue
-from bench.catalogues.queries import read_queries
+from bench.base.errors import DataError
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.queryviews import ViewOptions
 from bench.data.tables import Query, Tables
-from bench.errors import DataError
+from bench.importing.queries import read_queries
+from bench.importing.tools.catalogue import Source, read_catalogue
 
 SNAPSHOTS = "pkg/github/__toolsnaps__"
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from bench.catalogues.catalogue import Source, read_catalogue
+from bench.base.errors import DataError
+from bench.base.parameters import ParameterSet
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Query, Tables
-from bench.errors import DataError
-from bench.specs.parameters import ParameterSet
+from bench.importing.tools.catalogue import Source, read_catalogue
 
 LIBRARY = "tools/LiveMCPTool/tools.json"
 TASKS = "annotated_data/all_annotations.json"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bench.catalogues.catalogue import Source, read_catalogue
+from bench.base.parameters import ParameterSet
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Tables
-from bench.specs.parameters import ParameterSet
+from bench.importing.tools.catalogue import Source, read_catalogue
 
 FOLDER = "mcp_servers"
 

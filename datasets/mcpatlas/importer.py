@@ -16,13 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.catalogues.catalogue import Source, read_catalogue
-from bench.catalogues.forms import NoCatalogueError, tools_of
-from bench.catalogues.reading import checked
-from bench.catalogues.tools import Found
+from bench.base.errors import DataError
+from bench.base.text import one_line
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import DataError
-from bench.text import one_line
+from bench.importing.reading import checked
+from bench.importing.tools.catalogue import Source, read_catalogue
+from bench.importing.tools.forms import NoCatalogueError, tools_of
+from bench.importing.tools.tool import Found
 
 TOOLS = "tools.json"
 _COLUMNS = ("TASK", "PROMPT", "ENABLED_TOOLS", "TRAJECTORY")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import csv
 import io
 
+from bench.base.errors import DataError
 from bench.data.card import Card
 from bench.data.derive import SplitOptions, with_splits
 from bench.data.files import Files
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import DataError
 
 QUERIES = "dataset/data/all_clean_data.csv"
 LIBRARY = "dataset/plugin_des.json"

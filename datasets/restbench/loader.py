@@ -9,11 +9,11 @@ import json
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bench.catalogues.catalogue import Source, read_catalogue
+from bench.base.parameters import ParameterSet
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Query, Tables
-from bench.specs.parameters import ParameterSet
+from bench.importing.tools.catalogue import Source, read_catalogue
 
 
 class _Record(BaseModel):

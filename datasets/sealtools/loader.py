@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from bench.base.errors import DataError
+from bench.base.parameters import ParameterSet
+from bench.base.records import first_fault
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Parameter, Query, Split, Tables, Tool
-from bench.errors import DataError
-from bench.specs.parameters import ParameterSet
-from bench.storage.records import first_fault
 
 FOLDER = "Seal-Tools_Dataset"
 LIBRARY = f"{FOLDER}/tool.jsonl"

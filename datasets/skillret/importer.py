@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.catalogues.reading import checked, open_regular
+from bench.base.errors import DataError
+from bench.base.text import one_line
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import DataError
-from bench.text import one_line
+from bench.importing.reading import checked, open_regular
 
 #: Bytes of one line: a skill with its text. Longer ones are refused.
 _LONGEST = 16 << 20

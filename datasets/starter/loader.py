@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from bench.base.parameters import ParameterSet
 from bench.data.card import Card
 from bench.data.edges import read_edges
 from bench.data.files import Files
 from bench.data.novelty import with_parent_slice
 from bench.data.origins import written_by
 from bench.data.tables import Parameter, Query, Tables, Tool
-from bench.specs.parameters import ParameterSet
 
 #: Who wrote the requests.
 _ORIGIN = written_by("Claude")

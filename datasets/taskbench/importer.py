@@ -20,10 +20,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.catalogues.reading import Budget, Document, checked, parsed
+from bench.base.errors import DataError
+from bench.base.text import one_line
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
-from bench.errors import DataError
-from bench.text import one_line
+from bench.importing.reading import Budget, Document, checked, parsed
 
 #: Card -> upstream's folder.
 PARTS = {

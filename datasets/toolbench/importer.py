@@ -17,9 +17,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.base.errors import DataError
 from bench.data.files import Files
 from bench.data.tables import Query, Split, Tables, Tool
-from bench.errors import DataError
 
 from .parsing import Library, queries_of, read_records, tool_of
 

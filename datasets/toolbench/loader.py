@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bench.base.parameters import ParameterSet
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Tables
-from bench.specs.parameters import ParameterSet
 
 from .parsing import Library, queries_of, read_records
 

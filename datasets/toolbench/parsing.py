@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.base.errors import DataError
 from bench.data.derive import bundle_id
 from bench.data.tables import Parameter, Query, Split, Tool
-from bench.errors import DataError
 
 Leaf = tuple[str, str, str]  # category, parent, name
 

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from bench.base.errors import DataError
+from bench.base.parameters import ParameterSet
+from bench.base.records import first_fault
 from bench.data.card import Card
 from bench.data.derive import DomainOptions, HoldOutOptions, hold_out, split_domains
 from bench.data.files import Files
 from bench.data.tables import Parameter, Query, Split, Tables, Tool
-from bench.errors import DataError
-from bench.specs.parameters import ParameterSet
-from bench.storage.records import first_fault
 
 FOLDER = "datasets/ToolLens"
 SPLIT_FILES: dict[Split, str] = {"train": f"{FOLDER}/qrels/train.tsv", "test": f"{FOLDER}/qrels/test.tsv"}

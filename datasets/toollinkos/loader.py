@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from bench.base.errors import DataError
+from bench.base.parameters import ParameterSet
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
-from bench.errors import DataError
-from bench.specs.parameters import ParameterSet
 
 LIBRARY = ("toollinkos/regular_tools.json", "toollinkos/core_tools.json")
 QUERIES = "toollinkos/instances.json"

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.catalogues.reading import parsed
-from bench.catalogues.schemas import parameters_of
+from bench.base.errors import DataError
+from bench.base.text import one_line
 from bench.data.tables import Parameter, Query, Tables, Tool
-from bench.errors import DataError
-from bench.text import one_line
+from bench.importing.reading import parsed
+from bench.importing.tools.schemas import parameters_of
 
 TOOLS = 44_453
 PLAIN, INSTRUCTED = "toolret", "toolret-instructed"

@@ -12,11 +12,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.catalogues.reading import Budget, parsed
-from bench.catalogues.schemas import parameters_of
+from bench.base.errors import DataError
+from bench.base.text import one_line
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import DataError
-from bench.text import one_line
+from bench.importing.reading import Budget, parsed
+from bench.importing.tools.schemas import parameters_of
 
 #: Card -> upstream's folder.
 PARTS = {"ultratool": "English-dataset", "ultratool-zh": "Chinese-dataset"}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bench.leaderboard.boards.board import RANKED
 from bench.leaderboard.boards.overall import Overall, OverallRow
 from bench.leaderboard.boards.traits import learns
-from bench.results.comparing import competes
+from bench.results.comparability import competes
 from bench.stats.noninferiority import LEVEL
 
 #: Seconds in which one query must be answered to be quick.

@@ -12,15 +12,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench.base.errors import ResultError
+from bench.base.text import label, one_line, unique_slug
 from bench.data.template import template_name
-from bench.errors import ResultError
+from bench.interface import CURRENT_VERSIONS
 from bench.leaderboard.boards.names import Title, apart, title_of
 from bench.leaderboard.boards.standings import RankedSystems, mean_errors, ranked_systems
 from bench.leaderboard.boards.tables import checked_values, read_columns
 from bench.leaderboard.numbers import count
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.protocol import CURRENT_VERSIONS
-from bench.results.comparing import (
+from bench.results.comparability import (
     Usual,
     comparable,
     competes,
@@ -32,11 +33,10 @@ from bench.results.comparing import (
     reversal_marks,
     usual,
 )
+from bench.results.current import command
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result, find_results, latest
-from bench.results.today import command
 from bench.results.units import numbered
-from bench.text import label, one_line, unique_slug
 
 #: Metrics that methods are ranked by, the first of them by default.
 RANKED = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10")

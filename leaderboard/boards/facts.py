@@ -9,16 +9,16 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import BenchError
+from bench.base.parameters import method_parameters
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.novelty import novelty
 from bench.data.parquet import MANIFEST, read_dataset
-from bench.errors import BenchError
-from bench.protocol.learning import learns
-from bench.protocol.method import OracleMethod
+from bench.interface.learning import learns
+from bench.interface.method import OracleMethod
 from bench.registry import method_class, method_names
 from bench.registry.datasets import dataset_entries, resolve, stored_folder
-from bench.specs.parameters import method_parameters
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.base.config import session
+from bench.base.errors import BenchError, UsageError
 from bench.data.dataset import Dataset
-from bench.errors import BenchError, UsageError
 from bench.gating.baseline import Baseline, label_of
 from bench.gating.candidate import Candidate
 from bench.gating.judge import baseline_side, judge, side_of
@@ -30,7 +31,6 @@ from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import Result
 from bench.results.units import numbered
-from bench.session import session
 
 #: The policy of a folder of baselines, where no other one is named.
 POLICY = "gate.toml"

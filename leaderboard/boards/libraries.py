@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.errors import UsageError
-from bench.evidence.librarysize import Point, without_size
+from bench.base.errors import UsageError
+from bench.base.spec import Spec, parse
+from bench.comparison.library_sizes import Point, without_size
 from bench.leaderboard.boards.board import RANKED, Board, Row, titles
 from bench.leaderboard.boards.tables import read_columns
-from bench.results.comparing import competes, metric_difference
+from bench.results.comparability import competes, metric_difference
 from bench.results.store import PER_QUERY
-from bench.specs.spec import Spec, parse
 
 #: What is drawn against the size: the metric that boards are ordered by.
 METRIC = RANKED[0]

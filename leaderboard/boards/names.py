@@ -12,12 +12,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from bench.errors import BenchError, UsageError
+from bench.base.errors import BenchError, UsageError
+from bench.base.records import StrictRecord, toml_table, validated
+from bench.base.spec import Spec, Value, format_value, parse
+from bench.base.text import label
 from bench.leaderboard.boards.facts import facts_of
 from bench.results.manifest import MethodIdentity
-from bench.specs.spec import Spec, Value, format_value, parse
-from bench.storage.records import StrictRecord, toml_table, validated
-from bench.text import label
 
 #: Where the names are declared.
 DECLARED = Path(__file__).with_name("names.toml")

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.errors import ResultError
+from bench.base.errors import ResultError
 from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
 from bench.leaderboard.boards.tables import read_columns
-from bench.results.comparing import competes
+from bench.results.comparability import competes
 from bench.results.store import PER_QUERY, Result
 from bench.results.units import numbered
 from bench.stats.noninferiority import FEWEST_UNITS

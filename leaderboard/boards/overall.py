@@ -21,7 +21,7 @@ from bench.leaderboard.boards.standings import (
     ranked_systems,
 )
 from bench.leaderboard.buildcache import BuildCache, Kept, key_of
-from bench.results.comparing import competes
+from bench.results.comparability import competes
 from bench.results.store import PER_QUERY
 from bench.results.units import numbered
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from pydantic import Field, model_validator
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.base.records import StrictRecord, read_toml
 from bench.leaderboard.boards.board import Board
 from bench.leaderboard.boards.libraries import standalone
-from bench.storage.records import StrictRecord, read_toml
 
 #: The set that boards are ranked by where no other is given.
 DECLARED = Path(__file__).with_name("ranking_set.toml")

@@ -16,7 +16,7 @@ from bench.leaderboard.boards.board import RANKED, Board, Row
 from bench.leaderboard.boards.facts import Data
 from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
 from bench.metrics import parse_metric
-from bench.results.comparing import competes
+from bench.results.comparability import competes
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.slices import slice_names, values_of
 from bench.results.units import numbered

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bench.errors import ResultError
+from bench.base.errors import ResultError
+from bench.base.paths import read_regular
+from bench.base.text import label
 from bench.results.store import PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, Result
-from bench.storage.paths import read_regular
-from bench.text import label
 
 _TOLERANCE = 1e-9
 _IDS = ("query_id", "tool_id")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.errors import BenchError
+from bench.base.errors import BenchError
+from bench.base.spec import Spec, Value, parse
 from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.numbers import count
 from bench.results.manifest import Manifest, Mark
-from bench.specs.spec import Spec, Value, parse
 
 
 def needs_llm(row: Row) -> bool:

@@ -6,11 +6,11 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
-from bench.errors import BenchError
+from bench.base.errors import BenchError
+from bench.base.spec import Spec, Value, parse
+from bench.base.text import one_line
 from bench.registry import dataset_entry, method_class, method_names
 from bench.results.store import Result
-from bench.specs.spec import Spec, Value, parse
-from bench.text import one_line
 
 _KEY = re.compile(r"@\w+\s*\{\s*([^\s,{}]+)\s*,")
 #: `Gao et al. 2025, "Tool Graph Retriever: ...".` as a module's docstring has it.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.base.text import label, one_line
 from bench.metrics import parse_metric
 from bench.results.store import Result
-from bench.text import label, one_line
 
 _SIGNS = {
     "\\": r"\textbackslash{}",

@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
+from bench.base.text import one_line
 from bench.leaderboard.boards.names import title_of
 from bench.results.costs import money_per_query
 from bench.results.store import Result
-from bench.text import one_line
 
 COLUMNS = (
     *("dataset", "split", "limit", "content_hash", "protocol", "template", "depth"),

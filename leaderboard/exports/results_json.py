@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
 from bench.leaderboard.exports.schema import Export, ExportedMetric
 from bench.metrics import parse_metric
 

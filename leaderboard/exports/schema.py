@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bench.base.records import Record
 from bench.results.manifest import Manifest, Metrics
-from bench.storage.records import Record
 
 
 class ExportedMetric(Record):

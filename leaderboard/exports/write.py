@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, slug_of
 from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.boards.overall import Overall
@@ -29,7 +30,6 @@ from bench.leaderboard.exports.schema import (
     ExportedRow,
     ExportedStanding,
 )
-from bench.protocol import PROTOCOL_VERSION
 from bench.results.costs import money_per_query
 from bench.results.store import Result
 

@@ -10,8 +10,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
+from bench.base.text import label
 from bench.leaderboard.numbers import fixed, interval
-from bench.text import label
 
 #: Two pictures stand side by side on a laptop, and on a phone the text of one can be read.
 WIDTH = 520

@@ -32,7 +32,7 @@ from bench.leaderboard.pages.explorer import Explorer, compared
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
-from bench.results.comparing import competes
+from bench.results.comparability import competes
 from bench.stats.noninferiority import FEWEST_UNITS, PairVerdict, pair_verdict
 
 #: Pairs that are on the page itself: the best method and those that follow.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from bench.checks.ceilings import CUTOFFS, ceilings
+from bench.base.text import label
 from bench.leaderboard import numbers
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row, variants
 from bench.leaderboard.boards.facts import Data
@@ -22,9 +22,9 @@ from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
-from bench.results.comparing import competes
+from bench.results.comparability import competes
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
-from bench.text import label
+from bench.validation.ceilings import CUTOFFS, ceilings
 
 #: Metrics that a board shows at first: quality and cost stand side by side on a laptop.
 _SHOWN = ("recall@5", "ndcg@5", "recall@10", "pass@10")

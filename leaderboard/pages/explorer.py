@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bench.base.text import clean, shortened
 from bench.data.dataset import Dataset
 from bench.leaderboard.boards.board import RANKED, Board, Row
 from bench.leaderboard.boards.facts import Data
@@ -23,7 +24,6 @@ from bench.leaderboard.boards.tables import read_columns, read_run
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.writer import Writer
 from bench.results.store import PER_QUERY, RUN
-from bench.text import clean, shortened
 
 #: Methods of one explorer: each family's best first. Ten tools of each are written for every query.
 MOST_METHODS = 12

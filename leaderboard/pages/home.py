@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard import numbers
 from bench.leaderboard.boards.answers import answers, latency_of, tokens_of
 from bench.leaderboard.boards.board import RANKED, Board, titles, variants
@@ -19,8 +20,7 @@ from bench.leaderboard.pages.nomatch import no_match_path
 from bench.leaderboard.pages.registry import Content, Page, pages
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
-from bench.protocol import PROTOCOL_VERSION
-from bench.results.comparing import competes
+from bench.results.comparability import competes
 from bench.stats.noninferiority import FEWEST_UNITS
 
 #: Rows of the first picture.

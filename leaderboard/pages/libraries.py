@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from bench.base.text import unique_slug
 from bench.leaderboard.boards.facts import card_of, data_of
 from bench.leaderboard.boards.libraries import METRIC, Curves, curves_of
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
-from bench.text import unique_slug
 
 
 def libraries_path(base: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from bench.base.text import label, unique_slug
 from bench.leaderboard.boards.board import RANKED, Board, Row, titles
 from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.names import name_of
@@ -14,7 +15,6 @@ from bench.leaderboard.exports.bibtex import method_bib
 from bench.leaderboard.pages.registry import Content, Page, pages
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
-from bench.text import label, unique_slug
 
 
 def _write(content: Content, writer: Writer) -> None:

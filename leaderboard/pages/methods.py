@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bench.base.text import label
 from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.libraries import base_of
 from bench.leaderboard.boards.names import name_of
@@ -10,7 +11,6 @@ from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
-from bench.text import label
 
 
 def _write(content: Content, writer: Writer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from bench.errors import ResultError
+from bench.base.errors import ResultError
 from bench.leaderboard.boards.board import Board, Rejected
 from bench.leaderboard.boards.nomatch import METRIC, NoMatch, columns_of, no_match
 from bench.leaderboard.pages.registry import Page

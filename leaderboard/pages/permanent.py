@@ -6,10 +6,10 @@ from a paper or a chat should not end with the next correction of a dataset.
 
 from __future__ import annotations
 
+from bench.base.text import unique_slug
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
-from bench.text import unique_slug
 
 
 def permanent_path(spec: str) -> str:

@@ -1,8 +1,8 @@
 """The kinds of pages of the site, found by what this folder and plug-ins hold.
 
-A module of this folder that has a `PAGE` is a kind of page, and so is one that a plug-in names (`bench.plugins`); its
-templates lie in `templates/` beside it. The build, the navigation and the browser tests take their lists from here, so
-a new page is a module with its template (and a test), and nothing else changes.
+A module of this folder that has a `PAGE` is a kind of page, and so is one that a plug-in names (`bench.base.plugins`);
+its templates lie in `templates/` beside it. The build, the navigation and the browser tests take their lists from here,
+so a new page is a module with its template (and a test), and nothing else changes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 
 from markupsafe import Markup
 
+from bench.base.plugins import plugins
 from bench.leaderboard.boards.board import Board, Rejected
 from bench.leaderboard.boards.gates import Gate
 from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.pairs import Pairs
 from bench.leaderboard.boards.rankingset import View, main_boards
 from bench.leaderboard.writer import Writer
-from bench.plugins import plugins
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from bench.base.text import clean, label, unique_slug
+from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard import numbers
 from bench.leaderboard.pages.registry import navigation, page_modules
-from bench.protocol import PROTOCOL_VERSION
 from bench.results.costs import money_per_query
 from bench.results.manifest import Manifest
-from bench.text import clean, label, unique_slug
 
 STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "compare.js", "icon.svg")
 

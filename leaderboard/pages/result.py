@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.errors import ResultError
-from bench.evaluation.runfile import write_trec
+from bench.base.errors import ResultError
+from bench.evaluation.run_files import write_trec
 from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.pages import charts
@@ -26,7 +26,7 @@ from bench.leaderboard.writer import Writer
 from bench.metrics import parse_metric
 from bench.results.costs import break_even
 from bench.results.repeats import chance_sentence, repeats_line
-from bench.results.riskcoverage import risk_coverage
+from bench.results.risk_coverage import risk_coverage
 from bench.results.store import PER_QUERY, RUN, Result
 from bench.results.units import numbered
 from bench.stats.noninferiority import FEWEST_UNITS

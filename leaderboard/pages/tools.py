@@ -9,16 +9,16 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
+from bench.base.errors import ResultError, UsageError
+from bench.base.progress import QUIET, Progress
+from bench.comparison.tool_report import Counted, ToolsReport, counted, tool_texts, tools_report
 from bench.data.nearcopies import COSINE
-from bench.errors import ResultError, UsageError
-from bench.evidence.tools import Counted, ToolsReport, counted, tool_texts, tools_report
 from bench.leaderboard.boards.board import Board, Rejected, Row
 from bench.leaderboard.boards.facts import Data
 from bench.leaderboard.pages.explorer import chosen
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import render, static_files
 from bench.leaderboard.writer import Writer
-from bench.progress import QUIET, Progress
 from bench.search.similar import TextVectors
 
 #: Tools of a page of the site, and of a page of its own; ids in a list.

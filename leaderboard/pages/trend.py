@@ -21,7 +21,7 @@ from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
 from bench.metrics import parse_metric
-from bench.results.comparing import metric_difference
+from bench.results.comparability import metric_difference
 from bench.results.intervals import difference_span
 from bench.results.manifest import MetricValue
 from bench.results.store import Result

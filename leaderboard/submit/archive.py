@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
-from bench.errors import ResultError
+from bench.base.errors import ResultError
 from bench.leaderboard.submit.code import FOLDER, LARGEST_CODE, LARGEST_FILE, MOST_FILES, is_code
 from bench.leaderboard.submit.submission import PARTS, SUBMISSION, Submission, parts_of
 from bench.results.manifest import Manifest

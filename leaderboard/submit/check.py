@@ -19,11 +19,15 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from bench.base.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
+from bench.base.records import faults as record_faults
+from bench.base.spec import Spec, parse
+from bench.base.text import one_line
 from bench.data.dataset import Dataset
 from bench.data.tables import TEMPLATES
-from bench.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity
+from bench.interface import CURRENT_VERSIONS, PROTOCOL_VERSION, History, OracleMethod, version_for
 from bench.leaderboard.submit.archive import quoted
 from bench.leaderboard.submit.code import is_code
 from bench.leaderboard.submit.numbers import in_memory, mean_faults, number_faults, wanted_metrics
@@ -39,7 +43,6 @@ from bench.leaderboard.submit.tables import (
     repeats_faults,
     run_faults,
 )
-from bench.protocol import CURRENT_VERSIONS, PROTOCOL_VERSION, History, OracleMethod, version_for
 from bench.registry import method_class, method_names
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Metrics, is_intact
@@ -56,9 +59,6 @@ from bench.results.store import (
     RUN_SCHEMA,
     fits_repeats,
 )
-from bench.specs.spec import Spec, parse
-from bench.storage.records import faults as record_faults
-from bench.text import one_line
 
 Outcome = Literal["accepted", "refused", "unreadable", "unavailable"]
 Load = Callable[[str], Dataset]

@@ -7,14 +7,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.errors import ResultError, UsageError
+from bench.base.errors import ResultError, UsageError
+from bench.base.spec import parse
 from bench.leaderboard.submit.archive import LARGEST, LARGEST_ARCHIVE, opened, quoted, read_bytes
 from bench.leaderboard.submit.check import CheckedSubmission, Load, check_members
 from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import PARTS
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, REPEATS, RUN, Result, question_of, result_folder
-from bench.specs.spec import parse
 
 _FILES = (*PARTS, REPEATS)
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.errors import ResultError, UsageError
-from bench.specs.spec import Spec, Value
-from bench.storage.paths import read_regular
+from bench.base.errors import ResultError, UsageError
+from bench.base.paths import read_regular
+from bench.base.spec import Spec, Value
 
 FOLDER = "code"
 MOST_FILES = 200

@@ -11,11 +11,14 @@ from typing import Any
 
 import click
 
+from bench.base.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError, UsageError
+from bench.base.paths import replacing, results_folder
+from bench.base.spec import parse
+from bench.base.text import one_line
 from bench.cli.bars import progress
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import print_json, whoever_reads
 from bench.data.dataset import Dataset
-from bench.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError, UsageError
 from bench.leaderboard.submit.archive import pack as packed
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import archive_name, beside_board, check_place
@@ -23,9 +26,6 @@ from bench.leaderboard.submit.code import source_files
 from bench.leaderboard.submit.sandbox import Limits, check_sandbox
 from bench.registry import load_dataset
 from bench.results.store import find_result, find_results
-from bench.specs.spec import parse
-from bench.storage.paths import replacing, results_folder
-from bench.text import one_line
 
 #: Datasets that are kept in memory while a folder is checked: its results lie side by side by dataset.
 _KEPT = 2

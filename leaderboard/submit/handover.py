@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
+from bench.base import arrow
+from bench.base.records import StrictRecord
 from bench.data.arrowtables import SCHEMAS, arrow_tables, rows_from
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.data.tables import Template
-from bench.protocol import History, Library, Queries, Ranking, ToolSets
-from bench.protocol.ranking import validate, validate_sets
+from bench.interface import History, Library, Queries, Ranking, ToolSets
+from bench.interface.ranking import validate, validate_sets
 from bench.results.settings import CutKind
-from bench.storage import arrow
-from bench.storage.records import StrictRecord
 
 _REQUEST = "request.json"
 _TOOLS, _EDGES, _HISTORY, _QUERIES = "tools.parquet", "edges.parquet", "history.parquet", "queries.parquet"

@@ -17,18 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.errors import BenchError, MethodError
+from bench.base.config import session
+from bench.base.errors import BenchError, MethodError
+from bench.base.spec import parse
 from bench.evaluation.cut import Cut, learn_cut
-from bench.evaluation.guard import check_parts, method_errors
-from bench.identity.result import method_hash
+from bench.evaluation.method_errors import check_parts, method_errors
+from bench.interface import Method, Queries, Ranking, RecommendingMethod, ToolSets
+from bench.interface.parts import is_oracle, needs_llm, preflight
+from bench.interface.ranking import validate, validate_sets
 from bench.leaderboard.submit.code import FOLDER
 from bench.leaderboard.submit.handover import BEGUN, Given, Reply, error_bytes, read_given, reply_bytes
-from bench.protocol import Method, Queries, Ranking, RecommendingMethod, ToolSets
-from bench.protocol.parts import is_oracle, needs_llm, preflight
-from bench.protocol.ranking import validate, validate_sets
 from bench.registry import build_method
-from bench.session import session
-from bench.specs.spec import parse
+from bench.results.ids import method_hash
 
 #: Processes and threads of this user, as far as the system counts them for the sandbox; the parent counts as well.
 _TASKS = 4096

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bench.errors import ResultError, UsageError
+from bench.base.errors import ResultError, UsageError
 from bench.evaluation.lenient import alternative_counts, lenient_gold
 from bench.evaluation.rescore import repeated_answers
 from bench.evaluation.scoring import score_repeats, scoring_code, unit_names
-from bench.identity.versions import lenient_hash
 from bench.leaderboard.submit.archive import quoted
 from bench.leaderboard.submit.tables import MOST_CELLS, Asked
 from bench.metrics import FURTHER_METRICS, Metric, Scores, parse_metric
-from bench.results.comparing import code_of, interval_code, lenient_code, token_code
+from bench.results.code_versions import lenient_hash
+from bench.results.comparability import code_of, interval_code, lenient_code, token_code
 from bench.results.intervals import check_values, means_and_intervals
 from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats
 from bench.results.repeats import variations

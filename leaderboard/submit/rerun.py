@@ -12,11 +12,14 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.spec import parse
 from bench.data.dataset import Dataset
-from bench.evaluation.answers import Answers, asking_order
+from bench.evaluation.checkpoints import Answers, asking_order
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import stored_answers
 from bench.evaluation.runner import views
+from bench.interface import Queries, Ranking, ToolSets
+from bench.interface.ranking import PAD, Violation
 from bench.leaderboard.submit.archive import quoted
 from bench.leaderboard.submit.code import is_code, names, plugins, values
 from bench.leaderboard.submit.handover import (
@@ -30,13 +33,10 @@ from bench.leaderboard.submit.handover import (
 )
 from bench.leaderboard.submit.sandbox import Limits, Stopped, run_confined
 from bench.leaderboard.submit.tables import MOST_CELLS
-from bench.protocol import Queries, Ranking, ToolSets
-from bench.protocol.ranking import PAD, Violation
 from bench.registry import method_names
 from bench.results.manifest import Manifest, Metrics
 from bench.results.settings import CutKind
 from bench.results.store import RUN, Result
-from bench.specs.spec import parse
 
 Verdict = Literal["made again", "differs", "could not run"]
 

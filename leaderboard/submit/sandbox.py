@@ -28,11 +28,11 @@ from importlib.metadata import distributions, entry_points
 from pathlib import Path
 
 import bench
-from bench.errors import BenchError, UnavailableError
+from bench.base.config import current_session
+from bench.base.errors import BenchError, UnavailableError
+from bench.base.paths import cache_folder, data_folder, expanded, results_folder
 from bench.leaderboard.submit.archive import quoted
 from bench.leaderboard.submit.handover import BEGUN
-from bench.session import current_session
-from bench.storage.paths import cache_folder, data_folder, expanded, results_folder
 
 #: The first version that can forbid further user namespaces and limit the size of a folder in memory.
 _VERSION = (0, 8)

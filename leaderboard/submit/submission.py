@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import StringConstraints, model_validator
 
+from bench.base.records import StrictRecord
 from bench.data.card import Sha256
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN
-from bench.storage.records import StrictRecord
 
 SUBMISSION = "submission.json"
 #: The files of a result without repeats.

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bench.base.errors import ResultError
 from bench.data.dataset import Dataset
-from bench.errors import ResultError
 from bench.leaderboard.submit.archive import quoted
 from bench.leaderboard.submit.reading import READ, REFUSED, read_apart
 from bench.results.manifest import Manifest, Metrics

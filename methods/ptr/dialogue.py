@@ -17,7 +17,7 @@ from bench.methods.ptr.coverage import FAILED, Assessment, Coverage, assess
 from bench.methods.ptr.replies import Reply, Sentence, read_reply
 
 if TYPE_CHECKING:
-    from bench.llm.client import LanguageModel, Request
+    from bench.models.llm.client import LanguageModel, Request
 
 #: A description longer than this is cut in prompts: some upstream texts run to thousands of words.
 _DESCRIPTION = 600
@@ -125,7 +125,7 @@ def ask_remainder(
 
 def request(prompt: str, *, temperature: float = 0.0, sample: int = 0) -> Request:
     """A prompt as a request of its own, without earlier turns."""
-    from bench.llm.client import Message, Request
+    from bench.models.llm.client import Message, Request
 
     messages = (Message("system", _SYSTEM), Message("user", prompt))
     return Request(messages, temperature=temperature, sample=sample)
@@ -209,7 +209,7 @@ class Dialogue:
         lists: Sequence[dict[str, int]] | None = None,
     ) -> list[R | None]:
         """The replies that parse; a failure ends its case, anything else that is no reply of the form is counted."""
-        from bench.llm.client import Failure
+        from bench.models.llm.client import Failure
 
         found: list[R | None] = []
         answers = self._model.complete([request(prompt) for prompt in prompts]) if prompts else []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.interface import Case, Explanation, Reason
+from bench.interface.explanation import excerpt
 from bench.methods.ptr.coverage import Recommendation
-from bench.protocol import Case, Explanation, Reason
-from bench.protocol.explanation import excerpt
 
 
 def explain_recommendation(case: Case, found: Recommendation, coverage: bool, clauses: Sequence[str]) -> Explanation:

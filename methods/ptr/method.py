@@ -12,9 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from bench.base.errors import UsageError
+from bench.base.parameters import MethodSpec, ParameterSet, check_parameters
+from bench.base.spec import Spec
 from bench.data.gold import Gold
-from bench.errors import UsageError
-from bench.llm.rules import RULES, RULES_MARK
+from bench.interface import (
+    Context,
+    History,
+    Library,
+    Method,
+    Queries,
+    Ranking,
+    RecommendingMethod,
+    ToolSets,
+)
+from bench.interface.explanation import Case, Explanation
+from bench.interface.parts import is_oracle, needs_history, needs_llm
 from bench.methods.nearest_bundle import NearestBundle
 from bench.methods.ptr.coverage import ASSESSMENTS, Coverage, Mapping, Recommendation
 from bench.methods.ptr.rules import (
@@ -32,26 +45,13 @@ from bench.methods.ptr.trained import Classifier, Evidence, learnt_weights_of
 from bench.methods.ptr.views import VIEWS, View, Views
 from bench.methods.random_bundle import RandomBundle
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import (
-    Context,
-    History,
-    Library,
-    Method,
-    Queries,
-    Ranking,
-    RecommendingMethod,
-    ToolSets,
-)
-from bench.protocol.explanation import Case, Explanation
-from bench.protocol.parts import is_oracle, needs_history, needs_llm
+from bench.models.llm.rules import RULES, RULES_MARK
 from bench.search.clauses import clauses
 from bench.search.dense import normalized
 from bench.search.topk import top_k
-from bench.specs.parameters import MethodSpec, ParameterSet, check_parameters
-from bench.specs.spec import Spec
 
 if TYPE_CHECKING:
-    from bench.llm.client import LanguageModel
+    from bench.models.llm.client import LanguageModel
 
 
 #: The value of `llm` that stands for a classifier learnt on past queries.
@@ -125,7 +125,7 @@ class PrecisionDrivenToolRecommendation(Method):
         self.needs_history = parameters.coverage and "history" in parameters.views
         self._model: LanguageModel | None = None
         if parameters.coverage and not self._ruled:
-            from bench.llm.client import LanguageModel
+            from bench.models.llm.client import LanguageModel
 
             self._model = self.include(LanguageModel(parameters.llm, progress=context.progress))
         self._history: History | None = None

@@ -26,7 +26,7 @@ def read_reply(form: type[R], text: str, context: dict[str, Any] | None = None) 
         text: what the model wrote; the object may be in a code fence or between words.
         context: what the form's validators need to know, such as how many tools were listed.
     """
-    from bench.llm.replies import json_object
+    from bench.models.llm.replies import json_object
 
     value = json_object(text)
     if value is None:

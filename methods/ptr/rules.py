@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.tables import SPLITS
+from bench.interface import History, ToolSets
 from bench.methods.ptr.coverage import Coverage
 from bench.metrics.evaluate import set_sizes
 from bench.metrics.measures import tracc
-from bench.protocol import History, ToolSets
 from bench.search.clauses import clauses
 from bench.search.dense import normalized
 

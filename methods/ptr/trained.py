@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.interface import History
 from bench.methods.ptr.rules import Encode, HeldOut, clause_vectors
-from bench.protocol import History
 from bench.search.clauses import clauses
 from bench.search.dense import normalized
 from bench.search.topk import top_k

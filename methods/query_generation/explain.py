@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.interface import Case, Explanation, Reason
+from bench.interface.explanation import excerpt
 from bench.methods.query_generation.interleaving import interleaved
-from bench.protocol import Case, Explanation, Reason
-from bench.protocol.explanation import excerpt
 
 Ranks = tuple[int | None, ...]
 

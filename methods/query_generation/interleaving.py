@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.protocol.method import Method
-from bench.protocol.ranking import PAD, Ranking, validate
-from bench.protocol.views import Queries
+from bench.interface.method import Method
+from bench.interface.ranking import PAD, Ranking, validate
+from bench.interface.views import Queries
 
 
 def interleaved(lists: Sequence[Sequence[int]], depth: int) -> list[int]:

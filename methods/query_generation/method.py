@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from bench.errors import UsageError
-from bench.llm.replies import text_lines
-from bench.llm.rules import RULES, RULES_MARK
+from bench.base.config import repeat_seed
+from bench.base.errors import UsageError
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.progress import Progress
+from bench.base.spec import Spec
+from bench.interface import Context, History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation
 from bench.methods.query_generation.interleaving import round_robin, search
 from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
 from bench.models.causal import CausalModel, Sampling, causal_revision, load_causal
-from bench.progress import Progress
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation
+from bench.models.llm.replies import text_lines
+from bench.models.llm.rules import RULES, RULES_MARK
 from bench.search.clauses import clauses
-from bench.session import repeat_seed
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
 
 if TYPE_CHECKING:
-    from bench.llm.client import LanguageModel
+    from bench.models.llm.client import LanguageModel
 
 LOCAL = "local:"
 
@@ -113,7 +113,7 @@ class QueryGeneration(Method):
             # Greedy decoding on one machine draws nothing.
             self.has_chance = parameters.temperature > 0
         elif parameters.llm != RULES:
-            from bench.llm.client import LanguageModel
+            from bench.models.llm.client import LanguageModel
 
             self._remote = self.include(LanguageModel(parameters.llm, progress=context.progress))
         self._outcomes: dict[str, _Written] = {}
@@ -167,7 +167,7 @@ class QueryGeneration(Method):
         return trained_prompt(trained) or "plain" if chosen == "auto" else chosen
 
     def _by_endpoint(self, texts: Sequence[str]) -> list[_Written]:
-        from bench.llm.client import Failure, Message, Request
+        from bench.models.llm.client import Failure, Message, Request
 
         assert self._remote is not None
         chosen = self.parameters

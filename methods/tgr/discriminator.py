@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.progress import QUIET, Progress
+from bench.base.records import Record
 from bench.data.tables import Tool
-from bench.errors import UnavailableError, UsageError
 from bench.methods.tgr.candidates import NEAREST, Pairs, Within, candidate_pairs
 from bench.methods.tgr.documents import document
 from bench.methods.tgr.edges import LABELS, NEITHER, Edges
 from bench.models.classifiers import SequenceModel
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.progress import QUIET, Progress
-from bench.storage.records import Record
 
 SETTINGS = "discriminator.json"
 

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import DataError
 from bench.data.tables import Edge
-from bench.errors import DataError
 
 #: (edges, 2) int32 codes [dependent, prerequisite].
 Edges = NDArray[np.int32]

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bench.interface import Case, Contribution, EmbeddingMethod, Explanation, Method, Reason, ScoringMethod
+from bench.interface.explanation import ExplainedAnswer, number, parts_of_sum
 from bench.methods.tgr.convolution import Direction
 from bench.methods.tgr.edges import Edges
-from bench.protocol import Case, Contribution, EmbeddingMethod, Explanation, Method, Reason, ScoringMethod
-from bench.protocol.explanation import ExplainedAnswer, number, parts_of_sum
 from bench.search.dense import normalized, similarities
 
 #: What a tool's share in its own smoothed vector is called.

@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.spec import Spec
+from bench.interface import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking, ScoringMethod
+from bench.interface.explanation import Case, Explanation
 from bench.methods.tgr.candidates import NEAREST, Within
 from bench.methods.tgr.convolution import Direction, propagation
 from bench.methods.tgr.edges import connected_share
 from bench.methods.tgr.sources import GraphSource
-from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking, ScoringMethod
-from bench.protocol.explanation import Case, Explanation
 from bench.search.dense import VectorIndex, normalized
 from bench.search.topk import top_k
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
 
 
 class ToolGraphRetriever(Method):

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from bench.base.errors import UsageError
+from bench.base.paths import expanded, sha256_of
+from bench.base.progress import QUIET, Progress
 from bench.data.edges import read_edges
-from bench.errors import UsageError
+from bench.interface import Library
 from bench.methods.tgr.candidates import NEAREST, Within
 from bench.methods.tgr.discriminator import Discriminator
 from bench.methods.tgr.edges import Edges, coded
 from bench.methods.tgr.rules import rule_edges
-from bench.progress import QUIET, Progress
-from bench.protocol import Library
-from bench.storage.paths import expanded, sha256_of
 
 #: What a graph is called where it is no file.
 GRAPHS = ("rules", "manual", "discriminator")

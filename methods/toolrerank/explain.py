@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.interface import Case, Explanation, Reason
+from bench.interface.explanation import Cell, ExplainedAnswer, number
 from bench.methods.toolrerank.hierarchy import Reranking
 from bench.methods.toolrerank.parameters import ToolRerankParameters
 from bench.models.crossencoders import probability
-from bench.protocol import Case, Explanation, Reason
-from bench.protocol.explanation import Cell, ExplainedAnswer, number
 
 _MOST_NAMED = 4
 

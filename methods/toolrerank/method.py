@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.errors import UnavailableError, UsageError
 from bench.data.parents import parent_codes
 from bench.data.tables import SPLITS
-from bench.errors import UnavailableError, UsageError
+from bench.interface import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
+from bench.interface.explanation import Case, Explanation
+from bench.interface.ranking import PAD
 from bench.methods.toolrerank.hierarchy import (
     Codes,
     Reranking,
@@ -28,9 +31,6 @@ from bench.methods.toolrerank.hierarchy import (
 from bench.methods.toolrerank.parameters import ToolRerankParameters
 from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import CrossEncoder, probability
-from bench.protocol import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
-from bench.protocol.explanation import Case, Explanation
-from bench.protocol.ranking import PAD
 from bench.search.dense import normalized
 
 

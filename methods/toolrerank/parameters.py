@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.spec import Spec
 from bench.models.compiled import Backend
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
 
 
 class ToolRerankParameters(ParameterSet):

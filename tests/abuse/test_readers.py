@@ -30,8 +30,9 @@ from hypothesis import strategies as st
 from kit import trafficlogs as logs
 
 from bench.__main__ import run
-from bench.catalogues.catalogue import Source, read_catalogue
-from bench.catalogues.queries import read_queries
+from bench.base.errors import BenchError
+from bench.base.spec import parse
+from bench.base.text import told
 from bench.data.beir import export_beir, import_beir, read_about
 from bench.data.card import cards_from, read_cards
 from bench.data.dataset import Dataset
@@ -39,24 +40,23 @@ from bench.data.edges import read_edges
 from bench.data.parquet import read_dataset, write_dataset
 from bench.data.tables import Tables, Tool
 from bench.data.template import read_template, rendered
-from bench.errors import BenchError
 from bench.evaluation.experiment import read_experiment
-from bench.evaluation.runfile import parse_run
+from bench.evaluation.run_files import parse_run
 from bench.gating.baseline import read_baseline
 from bench.gating.policy import read_policy
+from bench.importing.queries import read_queries
+from bench.importing.tools.catalogue import Source, read_catalogue
+from bench.importing.traces.traces import read_traffic
 from bench.lab.reproduce.page import read_reproduction
 from bench.lab.reproduce.wording import cell_row, claim_state, printed_state
 from bench.leaderboard.boards.board import make_board, read_results
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set
-from bench.llm.journal import Journal, JournalLine, JournalMessage, JournalRequest
+from bench.models.llm.journal import Journal, JournalLine, JournalMessage, JournalRequest
 from bench.models.trainingcard import read_card
 from bench.registry import build_method, load_dataset
 from bench.remote.servers import servers_in
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN
-from bench.specs.spec import parse
-from bench.text import told
-from bench.traffic.traffic import read_traffic
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Of each reader; those that run a whole command take fewer, and those that run twelve the fewest.

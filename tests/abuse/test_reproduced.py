@@ -21,9 +21,13 @@ from kit.results import folder_of
 from kit.searchservice import Service
 
 from bench.__main__ import run
+from bench.base.errors import BenchError, DataError, ResultError, UsageError
+from bench.base.parameters import check_parameters
+from bench.base.paths import read_regular
+from bench.base.records import toml_table
+from bench.base.spec import parse
 from bench.cli.output import print_json
 from bench.data.edges import read_edges
-from bench.errors import BenchError, DataError, ResultError, UsageError
 from bench.lab.training.generated import read_functions
 from bench.leaderboard.submit.code import source_files
 from bench.models.files import model_folder
@@ -31,10 +35,6 @@ from bench.registry import build_method
 from bench.registry import methods as building
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, RUN, Result, find_result
-from bench.specs.parameters import check_parameters
-from bench.specs.spec import parse
-from bench.storage.paths import read_regular
-from bench.storage.records import toml_table
 
 Bench = Callable[..., Any]
 ROOT = Path(__file__).resolve().parents[2]

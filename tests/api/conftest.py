@@ -10,7 +10,7 @@ from kit.once import Once
 from kit.results import LOCKS, of_this_run
 
 import bench
-from bench.storage.paths import results_folder
+from bench.base.paths import results_folder
 
 
 @pytest.fixture(scope="session")

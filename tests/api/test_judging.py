@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import bench
-from bench.errors import MethodError, ResultError, UsageError
+from bench.base.errors import MethodError, ResultError, UsageError
 
 POLICY = """
 [[rule]]

@@ -13,8 +13,8 @@ import pytest
 
 import bench
 from bench.api.results import Results
-from bench.errors import BenchError, UnavailableError, UsageError
-from bench.protocol import Method
+from bench.base.errors import BenchError, UnavailableError, UsageError
+from bench.interface import Method
 from bench.registry import build_method
 
 RUN: Any = bench.run  # for calls that its types do not allow

@@ -12,7 +12,7 @@ import pandas
 import pytest
 
 import bench
-from bench.errors import ResultError, UsageError
+from bench.base.errors import ResultError, UsageError
 
 Run = dict[str, dict[str, float]]
 

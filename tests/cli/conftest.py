@@ -13,9 +13,9 @@ from kit.once import Once
 from kit.results import LOCKS, of_this_run
 
 from bench.__main__ import run
+from bench.base.paths import results_folder
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.storage.paths import results_folder
-from bench.storage.vectorcache import VectorCache, text_key
+from bench.models.vectorcache import VectorCache, text_key
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from kit.results import LOCKS, of_this_run
 
 import bench as api
 from bench.__main__ import run as run_command
-from bench.errors import UnavailableError, UsageError
+from bench.base.errors import UnavailableError, UsageError
+from bench.cli.schemas import shipped_schema
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.registry import load_dataset
 from bench.registry.versions import MOST_EARLIER, current_content, load_version
-from bench.results.catalogues import asked_of, values_as_asked
+from bench.results.across_catalogues import asked_of, values_as_asked
 from bench.results.store import Result, find_result
-from bench.schemas import shipped_schema
 
 Bench = Callable[..., Any]
 Write = Callable[..., None]

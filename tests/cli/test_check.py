@@ -14,7 +14,7 @@ Bench = Callable[..., Any]
 HASTY = '''
 """A method that forgets about empty queries."""
 
-from bench.protocol import Method, Ranking
+from bench.interface import Method, Ranking
 
 
 class Hasty(Method):

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from bench.schemas import shipped_schema
+from bench.cli.schemas import shipped_schema
 
 Bench = Callable[..., Any]
 SVG = "{http://www.w3.org/2000/svg}"

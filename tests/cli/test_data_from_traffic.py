@@ -13,7 +13,7 @@ from kit import trafficlogs as logs
 from kit.trafficlogs import ANSWER, HOURS, LETTER, SEARCH
 
 import bench as api
-from bench.traffic.forms import TRAFFIC_FORMS
+from bench.importing.traces.forms import TRAFFIC_FORMS
 
 Bench = Callable[..., Any]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import bench as api
+from bench.base.paths import data_folder
 from bench.registry import load_dataset
-from bench.storage.paths import data_folder
 
 Bench = Callable[..., Any]
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from kit.processes import Command, forked
 
-from bench.errors import EXIT_CODES, UsageError
+from bench.base.errors import EXIT_CODES, UsageError
+from bench.base.paths import results_folder
 from bench.registry import dataset_entry
-from bench.storage.paths import results_folder
 
 Bench = Callable[..., Any]
 
@@ -25,7 +25,7 @@ METHODS = '''
 
 import numpy as np
 
-from bench.protocol import Method, Ranking
+from bench.interface import Method, Ranking
 
 
 class Good(Method):
@@ -179,7 +179,7 @@ FAILING = {
     "Stranger": "method broken:Stranger returned the unknown tool code 12345 for query 0373; ",
     "Raises": "method broken:Raises failed while ranking the batch of 8 queries from 0373: RuntimeError: out of ",
     "RaisesEarly": "method broken:RaisesEarly ",
-    "Other": "broken:Other is not a method: it must be a subclass of bench.protocol.Method.",
+    "Other": "broken:Other is not a method: it must be a subclass of bench.interface.Method.",
 }
 
 
@@ -328,7 +328,7 @@ def test_a_check_whose_reader_goes_away_still_comes_to_its_exit_code(bench: Benc
     checks = (["submit", "check", str(results_folder())], ["check", "method", "hasty:Twice"])
     commands = [Command([*check, *form], "closed") for check in checks for form in ([], ["--json"])]
     for command, done in zip(
-        commands, forked(commands, "bench.checks.method", "pyarrow.compute", "scipy.stats"), strict=True
+        commands, forked(commands, "bench.validation.method", "pyarrow.compute", "scipy.stats"), strict=True
     ):
         assert done.code == 1, (command, done.err)
         assert "Traceback" not in done.err

@@ -124,9 +124,9 @@ def test_a_query_without_gold_has_none_to_explain(bench: Bench, folder: Path) ->
 
 #: One file: the method, built on another, and its explanation.
 SHORTER = '''
-from bench.protocol import Contribution, Explanation, Method, Ranking, Reason
-from bench.specs.parameters import MethodSpec, ParameterSet
-from bench.specs.spec import Spec
+from bench.interface import Contribution, Explanation, Method, Ranking, Reason
+from bench.base.parameters import MethodSpec, ParameterSet
+from bench.base.spec import Spec
 
 
 class Shorter(Method):

@@ -17,11 +17,11 @@ import jsonschema
 import pytest
 from kit.processes import Command, forked
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.cli.schemas import shipped_schema
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.gating.bless import bless
 from bench.results.store import Result, find_result
-from bench.schemas import shipped_schema
 
 Bench = Callable[..., Any]
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from kit.grids import alive, files, manifests, soon
 
+from bench.base.paths import results_folder
 from bench.results.store import Result, find_results
-from bench.storage.paths import results_folder
 
 ROOT = Path(__file__).parents[2]
 Bench = Callable[..., Any]
@@ -25,7 +25,7 @@ ODD = """
 import os, signal, time
 from pathlib import Path
 import numpy as np
-from bench.protocol import Method
+from bench.interface import Method
 from bench.search.topk import top_k
 
 class Odd(Method):

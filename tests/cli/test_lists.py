@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kit.results import older
 
+from bench.interface import Context, OracleMethod
 from bench.metrics import DEFAULT_METRICS, measures, parse_metric
-from bench.protocol import Context, OracleMethod
 from bench.registry import build_method, method_names
 
 Bench = Callable[..., Any]

@@ -11,9 +11,9 @@ import click
 import pytest
 from kit.datasets import loaded
 
+from bench.base.config import current_session
 from bench.cli import cli
 from bench.cli.options import source_options
-from bench.session import current_session
 
 Bench = Callable[..., Any]
 

@@ -53,7 +53,7 @@ def test_a_lead_that_ties_decide_is_marked(bench: Bench) -> None:
     # Ten equal scores for all: only the order of ids tells the two apart.
     Path("level.py").write_text(
         "import numpy as np\n"
-        "from bench.protocol import Method\n"
+        "from bench.interface import Method\n"
         "from bench.search.topk import top_k\n"
         "class Level(Method):\n"
         '    """All tools alike."""\n'

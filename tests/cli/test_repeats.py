@@ -16,10 +16,10 @@ from kit.results import LOCKS, of_this_run
 
 import bench as library
 from bench.__main__ import run
-from bench.errors import UsageError
+from bench.base.config import session
+from bench.base.errors import UsageError
 from bench.gating.baseline import answers_digest
 from bench.results.store import Result, find_result
-from bench.session import session
 
 Bench = Callable[..., Any]
 Beside = Callable[[str], None]

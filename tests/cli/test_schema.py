@@ -8,14 +8,14 @@ from typing import Any
 import jsonschema
 import pytest
 
-from bench.schemas import schema_files, shipped_schema
-from bench.schemas.build import build_schemas
+from bench.cli.schemas import schema_files, shipped_schema
+from bench.cli.schemas.build import build_schemas
 
 Bench = Callable[..., Any]
 
 
 def test_the_shipped_schemas_are_those_of_the_models() -> None:
-    # If this fails after a model was changed: python -m bench.schemas.build
+    # If this fails after a model was changed: python -m bench.cli.schemas.build
     assert {name: shipped_schema(name) for name in schema_files()} == build_schemas()
 
 

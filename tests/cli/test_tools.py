@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from bench.schemas import shipped_schema
+from bench.cli.schemas import shipped_schema
 
 Bench = Callable[..., Any]
 SCRIPT = '</script><script>alert("x")</script>'

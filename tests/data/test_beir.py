@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from bench.base.errors import DataError
 from bench.data.beir import export_beir, import_beir, read_about
 from bench.data.card import DEFAULT_UNIT, Card
 from bench.data.dataset import Dataset
 from bench.data.tables import TEMPLATES, Edge, Parameter, Query, Tables, Template, Tool
-from bench.errors import DataError
 
 Row = Mapping[str, Any]
 CORPUS: tuple[Row, ...] = (

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.base.errors import DataError
 from bench.data.card import DEFAULT_UNIT, Card, cards_from, read_cards
-from bench.errors import DataError
 from bench.registry import dataset_entries
 
 SHA = "0123456789abcdef" * 4

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from bench.base.errors import DataError
 from bench.data.card import Card
 from bench.data.dataset import MAX_ID_LENGTH, Dataset
 from bench.data.tables import SPLITS, Edge, Parameter, Query, Tables, Tool
-from bench.errors import DataError
 
 
 def of(name: str, value: Any) -> dict[str, Any]:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.base.errors import DataError, UsageError
+from bench.base.parameters import check_parameters
+from bench.base.spec import parse
 from bench.data.derive import SplitOptions, bundle_id, with_splits
 from bench.data.derive import tested_groups as choose  # its own name looks like a test's
 from bench.data.tables import Query
-from bench.errors import DataError, UsageError
-from bench.specs.parameters import check_parameters
-from bench.specs.spec import parse
 
 shares = st.floats(0.01, 0.99)
 seeds = st.integers(-(2**40), 2**40)

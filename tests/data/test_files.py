@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from bench.base.errors import DataError
 from bench.data.files import Files
-from bench.errors import DataError
 
 
 class Record(BaseModel):

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from bench.base.errors import DataError, UsageError
+from bench.base.parameters import check_parameters
+from bench.base.spec import parse
 from bench.data.derive import DomainOptions, HoldOutOptions, held_units, hold_out, split_domains, with_dev
 from bench.data.parents import parent_of
 from bench.data.tables import Edge, Query, Split, Tables, Tool
-from bench.errors import DataError, UsageError
-from bench.specs.parameters import check_parameters
-from bench.specs.spec import parse
 
 IDS = [f"t{number:02}" for number in range(24)]
 #: 24 tools of 12 parents in 4 categories; every fifth description is too short for the query-generation paper.

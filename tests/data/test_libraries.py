@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from kit.tiny import CARD, WORDS
 from pydantic import Field
 
+from bench.base.errors import DataError, UsageError
+from bench.base.parameters import ParameterSet
 from bench.data.dataset import Dataset
 from bench.data.duplicates import near_duplicates
 from bench.data.libraries import LibraryOptions, with_library, with_library_options
 from bench.data.queryviews import with_view
 from bench.data.tables import Edge, Query, Tables, Tool
-from bench.errors import DataError, UsageError
-from bench.specs.parameters import ParameterSet
 
 
 def small(*queries: Query, edges: tuple[Edge, ...] = ()) -> Dataset:

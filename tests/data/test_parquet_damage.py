@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench.base.errors import DataError
 from bench.data import parquet
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, read_dataset, write_dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
-from bench.errors import DataError
 
 FILES = ["tools.parquet", "queries.parquet", "gold.parquet", "edges.parquet"]
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")

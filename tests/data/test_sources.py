@@ -16,9 +16,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from bench.base.errors import BenchError, DataError, UnavailableError
 from bench.data import sources as sources_module
 from bench.data.sources import Sources
-from bench.errors import BenchError, DataError, UnavailableError
 
 COMMIT = "owner/repo/" + "0" * 40
 NAME = f"{COMMIT}/data/queries.json"

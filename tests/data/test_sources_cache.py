@@ -17,9 +17,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from bench.base.config import session
+from bench.base.errors import DataError, StorageError, UnavailableError
 from bench.data.sources import Sources
-from bench.errors import DataError, StorageError, UnavailableError
-from bench.session import session
 
 COMMIT = "owner/repo/" + "0" * 40
 NAME = f"{COMMIT}/data/queries.json"
@@ -206,7 +206,7 @@ import json, sys
 from pathlib import Path
 from urllib.request import urlopen
 from bench.data.sources import Sources
-from bench.progress import Quiet
+from bench.base.progress import Quiet
 
 class Waiting(Quiet):
     def note(self, message):

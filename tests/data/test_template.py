@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.base.errors import UsageError
 from bench.data.tables import TEMPLATES, Parameter, Tool
 from bench.data.template import MOST_SOURCE, read_template, rendered, template_name, valid_template
-from bench.errors import UsageError
 
 SCHEMA = {
     "type": "object",

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from bench.base.errors import UsageError
 from bench.data.card import RELATIONS, Card, Relation
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.data.units import components, parse_unit, unit_codes, unit_name
-from bench.errors import UsageError
 
 CARD = Card(id="made", title="Made", summary="", licence="", redistribution=True, template="description")
 TOOLS = [

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from kit.datasets import loaded
 
+from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.tables import Query, Tables, Tool
 from bench.datasets.apibank import importer, loader, parsing
-from bench.errors import DataError, UnavailableError, UsageError
 from bench.registry import dataset_entry
 
 UPSTREAM = "AlibabaResearch/DAMO-ConvAI/483554eae102996f5ec1f4feab4e78ef29c2a394"

@@ -13,10 +13,10 @@ import pytest
 
 import bench
 from bench.__main__ import run as command
+from bench.base.errors import DataError, UnavailableError
 from bench.data.dataset import Dataset
 from bench.data.tables import Tables
 from bench.datasets.toolret import importer as toolret
-from bench.errors import DataError, UnavailableError
 from bench.registry import dataset_entries, load_dataset
 
 FOLDERS = ("toolret", "taskbench", "ultratool", "mcpatlas", "skillret")

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from kit.datasets import loaded
 
+from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.origins import synthetic
 from bench.data.queryviews import ViewOptions
 from bench.datasets.github_mcp import loader
-from bench.errors import DataError
 from bench.registry import load_dataset
 from bench.registry.datasets import dataset_entry
 

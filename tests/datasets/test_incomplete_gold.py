@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from kit.datasets import loaded
 
-from bench.checks.ceilings import ceilings
 from bench.evaluation.lenient import alternative_counts, lenient_gold
-from bench.results.comparing import lenient_mean, ordered, reversals
+from bench.results.comparability import lenient_mean, ordered, reversals
 from bench.results.store import Result, latest
+from bench.validation.ceilings import ceilings
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "board" / "results"

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from kit.datasets import built, loaded
 
+from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.derive import bundle_id
 from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.metatool import loader
-from bench.errors import DataError
 from bench.registry.datasets import dataset_entry
 
 PTR = "GHupppp/PTR/5d3a96faeefe5a5f084edf1c1c4a855a8ae6713f"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from kit.datasets import built, loaded
 
+from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.metatool_single import loader
-from bench.errors import DataError
 from bench.registry.datasets import dataset_entry
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from kit.datasets import built, loaded
 
+from bench.base.errors import DataError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.derive import bundle_id
 from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.rectools import loader
-from bench.errors import DataError, UsageError
 from bench.registry.datasets import dataset_entry
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from kit.datasets import loaded
 
+from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.tables import Parameter, Tables
 from bench.datasets.toolbench import loader
-from bench.errors import DataError, UnavailableError, UsageError
 from bench.registry.datasets import NoOptions, dataset_entries, dataset_entry
 
 COMMIT = "THUNLP-MT/StableToolBench/aa4ed9f4737ad98bd706663f01d63623c3427812"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.tables import Tables
 from bench.datasets.toolbench import importer
-from bench.errors import DataError
 from bench.registry.datasets import dataset_entry
 
 EXAMPLE = "OpenBMB/ToolBench/d56fdd89faf8c91fa135090b212bb9057ee5cfc2/data_example"

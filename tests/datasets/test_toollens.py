@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from kit.datasets import loaded
 
+from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.tables import Parameter, Tables
 from bench.datasets.toollens import loader
-from bench.errors import DataError
 from bench.registry.datasets import NoOptions, dataset_entry
 
 NAMES = ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv", "qrels/test.tsv")

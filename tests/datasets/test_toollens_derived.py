@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from kit.datasets import built, loaded
 
-from bench.checks.dataset import audit
+from bench.base.errors import DataError, UsageError
+from bench.base.spec import parse
 from bench.data.dataset import Dataset
 from bench.data.derive import DomainOptions, HoldOutOptions, held_units
 from bench.data.parents import parent_of
 from bench.data.tables import Query
-from bench.errors import DataError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method
 from bench.registry.datasets import dataset_entry
 from bench.results.slices import by_slice
 from bench.results.store import Result
-from bench.specs.spec import parse
+from bench.validation.dataset import audit
 
 
 def digest(text: str) -> str:

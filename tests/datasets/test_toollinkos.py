@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from kit.datasets import loaded
 
+from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.files import Files
 from bench.data.tables import Edge, Parameter, Tables
 from bench.datasets.toollinkos import loader
-from bench.errors import DataError
 from bench.registry.datasets import dataset_entry
 
 FOLDER = "EliasLumer/Graph-RAG-Tool-Fusion-ToolLinkOS/b630b98656e25c3b83a71ea0406572add38ae46d/toollinkos"

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.base.errors import UsageError
+from bench.base.parameters import ParameterSet
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import SPLITS, Tool
-from bench.errors import UsageError
 from bench.evaluation.cut import Cut, learn_cut
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
+from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.registry import build_method
 from bench.results.settings import CutKind
 from bench.results.store import Result
-from bench.specs.parameters import ParameterSet
 
 Run = Callable[..., Result]
 Answer = Sequence[tuple[int, float]]

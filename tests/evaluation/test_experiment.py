@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.base.spec import Spec, parse
 from bench.evaluation.experiment import read_experiment
 from bench.evaluation.plan import Plan
-from bench.specs.spec import Spec, parse
 
 
 def written(folder: Path, text: str) -> Path:

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from kit.watched import Watched
 
+from bench.base.errors import BenchError, DataError, MethodError, UsageError
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
-from bench.errors import BenchError, DataError, MethodError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.protocol import History, Library, OracleMethod, Queries, Ranking, ToolSets
+from bench.interface import History, Library, OracleMethod, Queries, Ranking, ToolSets
 from bench.results.store import Result
-from bench.specs.spec import Spec
 
 Run = Callable[..., Result]
 MakeRunner = Callable[..., Runner]

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bench.base.config import current_session, session
+from bench.base.errors import DataError, UnavailableError
 from bench.data.dataset import Dataset
 from bench.data.tables import Tables, Tool
-from bench.errors import DataError, UnavailableError
-from bench.evaluation.leaks import DECLARED, LEAKED, NEAR, SEEN, UNKNOWN, Leaks, training_leaks
+from bench.evaluation.contamination import DECLARED, LEAKED, NEAR, SEEN, UNKNOWN, Leaks, training_leaks
 from bench.models.declared import declared_training_sets, registered_training_sets, registry
 from bench.models.trainingcard import CARD, TrainingCard, read_card, text_digest, tool_digest, write_card
 from bench.registry import load_dataset
-from bench.session import current_session, session
 
 
 def card(queries: list[str], tools: list[Tool]) -> TrainingCard:
@@ -134,13 +134,13 @@ def test_a_card_reads_back(tmp_path: Path) -> None:
 
 
 def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
+    from bench.base.spec import Spec
     from bench.evaluation.plan import Plan
     from bench.evaluation.runner import Runner
-    from bench.protocol import Context, Library, Method, Queries, Ranking
+    from bench.interface import Context, Library, Method, Queries, Ranking
     from bench.registry import build_method
-    from bench.results.comparing import marks, usual
+    from bench.results.comparability import marks, usual
     from bench.results.store import Result
-    from bench.specs.spec import Spec
 
     class Marked(Method):
         """A method with a misleading name."""

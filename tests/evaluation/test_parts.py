@@ -12,22 +12,22 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from bench.base.errors import MethodError, UsageError
+from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
-from bench.errors import MethodError, UsageError
-from bench.evaluation.guard import check_parts, checked_facts, checked_marks, checked_revisions
-from bench.evaluation.leaks import LEAKED, UNKNOWN
+from bench.evaluation.contamination import LEAKED, UNKNOWN
+from bench.evaluation.method_errors import check_parts, checked_facts, checked_marks, checked_revisions
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.identity.result import method_hash
+from bench.interface import Context, History, Library, Method, Queries, Ranking
+from bench.interface.parts import is_oracle, models, needs_history, needs_llm, revisions, tree
 from bench.methods.bm25 import BM25
 from bench.models.encoders import Encoder
 from bench.models.trainingcard import TrainingCard, text_digest, write_card
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
-from bench.protocol.parts import is_oracle, models, needs_history, needs_llm, revisions, tree
 from bench.registry import build_method, method_names
+from bench.results.ids import method_hash
 from bench.results.manifest import Mark
 from bench.results.store import Result
-from bench.specs.spec import Spec, parse
 
 Run = Callable[..., Result]
 MakeRunner = Callable[..., Runner]

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import bench.evaluation.pertool as pertool
+import bench.evaluation.tool_cache as pertool
+from bench.base.config import session
 from bench.data.dataset import Dataset
 from bench.evaluation.lenient import lenient_gold
-from bench.evaluation.pertool import per_tool
 from bench.evaluation.scoring import _ToolTokens
+from bench.evaluation.tool_cache import per_tool
+from bench.models.vectorcache import VectorCache
 from bench.registry import load_dataset
-from bench.session import session
-from bench.storage.vectorcache import VectorCache
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.queryviews import View, merged, with_view
-from bench.errors import UsageError
-from bench.protocol import Method, Queries, Ranking, ToolSets
+from bench.interface import Method, Queries, Ranking, ToolSets
 from bench.results.store import Result
 
 SEARCHES = ("calendar events", "list meetings")

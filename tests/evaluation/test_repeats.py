@@ -12,20 +12,20 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
+from bench.base.config import current_session, repeat_seed, session
+from bench.base.errors import MethodError, ResultError, UsageError
+from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
-from bench.errors import MethodError, ResultError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import repeated_answers, rescore, rescored
 from bench.evaluation.scoring import score, score_repeats
-from bench.identity.result import RANKING_RULES, method_hash, result_id
-from bench.identity.versions import template_hash
-from bench.protocol import Context, Library, Method, Queries, Ranking, ToolSets
-from bench.protocol.parts import has_chance
+from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
+from bench.interface.parts import has_chance
 from bench.registry import build_method
+from bench.results.code_versions import template_hash
+from bench.results.ids import RANKING_RULES, method_hash, result_id
 from bench.results.manifest import MOST_REPEATS
 from bench.results.store import Result, latest
-from bench.session import current_session, repeat_seed, session
-from bench.specs.spec import Spec, parse
 from bench.stats.repeats import decompose
 
 Run = Callable[..., Result]

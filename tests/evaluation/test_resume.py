@@ -18,11 +18,11 @@ import pytest
 from numpy.typing import NDArray
 
 from bench.__main__ import run as bench
+from bench.base.errors import MethodError
+from bench.base.progress import Quiet, Stage
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
-from bench.errors import MethodError
-from bench.progress import Quiet, Stage
-from bench.protocol import Library, Method, Queries, Ranking
+from bench.interface import Library, Method, Queries, Ranking
 from bench.results.store import Result
 from bench.search.topk import top_k
 
@@ -305,7 +305,7 @@ import threading
 
 import numpy as np
 
-from bench.protocol import Method
+from bench.interface import Method
 from bench.search.topk import top_k
 
 

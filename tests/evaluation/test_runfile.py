@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.evaluation.answers import Answers
+from bench.evaluation.checkpoints import Answers
 from bench.evaluation.external import score_run_file
-from bench.evaluation.runfile import parse_run, write_jsonl, write_trec
-from bench.protocol import Library, Method, Queries, Ranking, ToolSets
+from bench.evaluation.run_files import parse_run, write_jsonl, write_trec
+from bench.interface import Library, Method, Queries, Ranking, ToolSets
 from bench.results.store import Result
 from bench.search.topk import top_k
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.base.errors import ResultError, UsageError
 from bench.data.dataset import Dataset
-from bench.errors import ResultError, UsageError
 from bench.evaluation.external import score_run_file
-from bench.evaluation.runfile import parse_run
+from bench.evaluation.run_files import parse_run
 
 GOOD = "q00 Q0 t00 1 2.5 tag\n"
 GOOD_JSON = '{"query_id": "q00", "tools": ["t00"]}\n'

@@ -12,15 +12,15 @@ import pytest
 from kit.watched import Watched
 
 import bench
+from bench.base.errors import MethodError, StorageError, UsageError
+from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
-from bench.errors import MethodError, StorageError, UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.identity.result import method_hash, result_id
-from bench.protocol import Queries, Ranking
+from bench.interface import Queries, Ranking
 from bench.registry import build_method, load_dataset
+from bench.results.ids import method_hash, result_id
 from bench.results.store import Result
-from bench.specs.spec import Spec, parse
 
 Run = Callable[..., Result]
 MakeRunner = Callable[..., Runner]

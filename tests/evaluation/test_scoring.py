@@ -12,10 +12,10 @@ import pytrec_eval
 from tokenizers import Tokenizer
 
 from bench.data.dataset import Dataset
-from bench.evaluation.answers import _Batch
+from bench.evaluation.checkpoints import _Batch
+from bench.interface import Library, Method, Queries, Ranking, ToolSets
 from bench.metrics import parse_metric
 from bench.models.encoders import embedded_model
-from bench.protocol import Library, Method, Queries, Ranking, ToolSets
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.store import PER_QUERY_SCHEMA, Result
 from bench.results.units import numbered

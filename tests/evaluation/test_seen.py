@@ -13,16 +13,16 @@ import pytest
 from kit import watched
 from kit.watched import given
 
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Query, Tables
-from bench.evaluation.answers import Answers, asking_order
+from bench.evaluation.checkpoints import Answers, asking_order
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
+from bench.interface import History, Method, OracleMethod, Queries, Ranking, ToolSets
 from bench.metrics.ties import Beyond
-from bench.protocol import History, Method, OracleMethod, Queries, Ranking, ToolSets
 from bench.results.store import Result
-from bench.specs.spec import Spec
 
 Run = Callable[..., Result]
 MakeRunner = Callable[..., Runner]

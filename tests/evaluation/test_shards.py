@@ -14,20 +14,20 @@ import pytest
 from kit.clusters import cluster
 
 from bench.__main__ import run
-from bench.errors import UnavailableError
-from bench.evaluation import shards
-from bench.evaluation.cluster import Cluster
-from bench.evaluation.shards import Shards, compute_shard
+from bench.base.config import session, uncached_queries
+from bench.base.errors import UnavailableError
+from bench.base.progress import QUIET, Progress
+from bench.evaluation import ray_shards as shards
+from bench.evaluation.ray_cluster import Cluster
+from bench.evaluation.ray_shards import Shards, compute_shard
+from bench.interface.method import Similarity
 from bench.models.cache import CachedModel, Row
 from bench.models.encoders import Encoder
 from bench.models.shards import active_spreader, spread_by
-from bench.progress import QUIET, Progress
-from bench.protocol.method import Similarity
+from bench.models.vectorcache import text_key
 from bench.registry import load_dataset
 from bench.search import dense
 from bench.search.dense import VectorIndex
-from bench.session import session, uncached_queries
-from bench.storage.vectorcache import text_key
 
 TEXTS = [f"request {number}: {'a longer text ' * (number % 7)}" for number in range(40)]
 

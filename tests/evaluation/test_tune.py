@@ -11,20 +11,20 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 
+from bench.base.errors import UsageError
+from bench.base.parameters import ParameterSet
+from bench.base.paths import data_folder
+from bench.base.spec import Spec, Value
 from bench.cli.tune import command
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.data.tables import SPLITS, Query, Split, Tables, Tool
-from bench.errors import UsageError
 from bench.evaluation.tune import tune
+from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.metrics import parse_metrics
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
 from bench.registry import build_method
 from bench.search.topk import top_k
-from bench.specs.parameters import ParameterSet
-from bench.specs.spec import Spec, Value
-from bench.storage.paths import data_folder
 
 CARD = Card(id="dials", title="Dials", summary="", licence="CC0-1.0", redistribution=True, template="description")
 RECALL = parse_metrics(["recall@1"])[0]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bench.errors import UnavailableError
+from bench.base.errors import UnavailableError
 from bench.gating.baseline import Baseline, Blessing, Values
 from bench.gating.candidate import Candidate
 from bench.gating.judge import judge

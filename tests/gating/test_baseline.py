@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.errors import ResultError
+from bench.base.errors import ResultError
+from bench.cli.schemas import shipped_schema
 from bench.gating.baseline import Baseline, Values, read_baseline, rounded_values, write_baseline
-from bench.schemas import shipped_schema
 
 NUMBERS = st.one_of(st.floats(-1, 1), st.sampled_from([0.0, 0.5, 1 / 3, 1.0, math.nan]))
 

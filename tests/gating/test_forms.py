@@ -22,7 +22,7 @@ from bench.gating.report import (
     not_judged,
 )
 from bench.gating.wording import text
-from bench.results.catalogues import CatalogueChange, EditedTool, MovedTool
+from bench.results.across_catalogues import CatalogueChange, EditedTool, MovedTool
 
 NASTY = (
     "</testcase><script>alert(1)</script>",

@@ -10,11 +10,11 @@ import jsonschema
 import numpy as np
 import pytest
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.cli.schemas import shipped_schema
 from bench.gating.report import GateReport
 from bench.gating.wording import text
 from bench.results.manifest import DatasetIdentity, Latency, Mark, MethodIdentity
-from bench.schemas import shipped_schema
 
 Judged = Callable[..., GateReport]
 

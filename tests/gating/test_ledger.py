@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.errors import ResultError
+from bench.base.errors import ResultError
 from bench.gating.baseline import Baseline, Blessing, write_baseline
 from bench.gating.candidate import Candidate
 from bench.gating.judge import judge

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
 from bench.gating.policy import Policy, read_policy
 
 Write = Callable[[str], Path]

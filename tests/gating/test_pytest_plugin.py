@@ -17,13 +17,13 @@ import scipy.stats
 from kit.once import Once
 from kit.results import of_this_run
 
+from bench.base.spec import parse
 from bench.evaluation.external import score_run_file
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.gating.bless import bless
 from bench.registry import build_method, load_dataset
-from bench.specs.spec import parse
 
 pytest_plugins = ["pytester"]
 
@@ -210,7 +210,7 @@ def test_a_baseline_of_a_method_judges_a_search_that_ranks_as_it_does(
     pytester.makepyfile(
         """
         import numpy as np
-        from bench.protocol import Library, Queries
+        from bench.interface import Library, Queries
         from bench.registry import build_method, load_dataset
 
         def test_it(bench_gate):

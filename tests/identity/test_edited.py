@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from bench.storage.paths import results_folder
+from bench.base.paths import results_folder
 
 Bench = Callable[..., Any]
 
 METHOD = """
 import helper
-from bench.protocol import Method
+from bench.interface import Method
 from bench.search.topk import top_k
 import numpy as np
 

@@ -12,14 +12,14 @@ import pytest
 from kit.interpreter import Interpreter
 
 from bench.identity.reach import Definition, reach
-from bench.identity.versions import measure_hash
 from bench.metrics import measures
+from bench.results.code_versions import measure_hash
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import importlib, json, sys
 from pathlib import Path
-from bench.identity.versions import interval_hash, measure_hash, token_hash
+from bench.results.code_versions import interval_hash, measure_hash, token_hash
 
 def hashes():
     for hashed in (measure_hash, interval_hash, token_hash):
@@ -184,7 +184,7 @@ def plugin(interpreter: Interpreter, tmp_path: Path) -> Callable[..., dict[str, 
         text = PLUGIN.format(package=package).replace("FACTOR", factor)
         (tmp_path / package / "metrics.py").write_text(text)
         code = (
-            f"import json, {package}.metrics as m\nfrom bench.identity.versions import measure_hash\n"
+            f"import json, {package}.metrics as m\nfrom bench.results.code_versions import measure_hash\n"
             "print(json.dumps({k: measure_hash(v) for k, v in vars(m).items() if type(v).__name__ == 'Measure'}))"
         )
         found: dict[str, str] = json.loads(interpreter(code, folder=tmp_path, path=(ROOT,)).stdout)
@@ -338,7 +338,7 @@ def test_the_text_of_a_tree_is_the_same_in_every_version_of_python(hashed: Calla
         "def root(a, *, b: int = 1, **c) -> str:\n    '''Doc.'''\n    match a:\n        case [1, *rest]:\n"
         "            return f'{a!r:>{b}} x' 'y'\n    return [x for x in c if x is not None][::2]\n"
     )
-    assert hashed(text) == "c20cf10c539f95610ff38997f6f6ff6b96000c51a69a76efa5ee1f24e9cb1d84"
+    assert hashed(text) == "0d85dc9407ce54e2ac29b5f779165687c2d8120839f12aefa10c0f9cd18c3295"
 
 
 def test_every_measure_has_a_hash_of_its_own() -> None:

@@ -15,10 +15,10 @@ from kit.interpreter import Interpreter
 from kit.once import Once
 from kit.results import of_this_run
 
-from bench.identity.versions import CALLED, of_methods
-from bench.protocol import Method
-from bench.protocol.method import OracleMethod
+from bench.interface import Method
+from bench.interface.method import OracleMethod
 from bench.registry.methods import method_class, method_names
+from bench.results.code_versions import CALLED, of_methods
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -33,10 +33,10 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import History, Library, Queries
-from bench.protocol.parts import methods_of, preflight, reveal
+from bench.interface import History, Library, Queries
+from bench.interface.parts import methods_of, preflight, reveal
 from bench.registry import build_method
-from bench.session import session
+from bench.base.config import session
 import sentence_transformers, torch  # takes long, and is none of bench
 torch.set_num_threads(1)  # others would be lost in the processes that fork
 tools = [
@@ -113,10 +113,10 @@ RUNNABLE |= {
 }
 #: What runs between a method and what it is built of, and is the harness's: numbers do not pass through it.
 HARNESS = {
-    *("bench.errors", "bench.progress", "bench.secrets", "bench.storage.locks", "bench.llm.budget"),
-    *("bench.registry.methods", "bench.protocol.explanation"),
+    *("bench.base.errors", "bench.base.progress", "bench.base.secrets", "bench.base.locks", "bench.models.llm.budget"),
+    *("bench.registry.methods", "bench.interface.explanation"),
     # Which `Context.build` enters.
-    *("bench.session:joined_session", "bench.session:_active"),
+    *("bench.base.config:joined_session", "bench.base.config:_active"),
 }
 
 
@@ -166,8 +166,8 @@ import json, sys
 from pathlib import Path
 import bench
 assert Path(bench.__file__).is_relative_to(Path.cwd()), bench.__file__
-from bench.identity.result import method_hash
-from bench.identity import versions
+from bench.results.ids import method_hash
+from bench.results import code_versions as versions
 from bench.registry import build_method
 specs, edits = json.loads(sys.argv[1])
 found = []
@@ -220,10 +220,10 @@ def test_a_hash_changes_with_the_code_that_ranks_and_with_no_other(
         ("bench/data/gold.py", "class Gold:", "class Gold:\n    size = 1\n"): set(SPECS),
         # What does not rank.
         ("methods/bm25.py", "return explain_words(", "return 1 or explain_words("): set(),
-        ("bench/search/explain_words.py", "", "\nedited = 1\n"): set(),
-        ("bench/errors.py", "", "\n\ndef unused():\n    pass\n"): set(),
-        ("bench/text.py", "", "\n\ndef unused():\n    pass\n"): set(),
-        ("bench/progress.py", "", "\nedited = 1\n"): set(),
+        ("bench/search/explanation.py", "", "\nedited = 1\n"): set(),
+        ("bench/base/errors.py", "", "\n\ndef unused():\n    pass\n"): set(),
+        ("bench/base/text.py", "", "\n\ndef unused():\n    pass\n"): set(),
+        ("bench/base/progress.py", "", "\nedited = 1\n"): set(),
         ("bench/metrics/measures.py", "return _hits(gold, k) / gold.n\n", "return gold.n / _hits(gold, k)\n"): set(),
         ("bench/metrics/measures.py", "1.0 / math.log2(rank + 1)", "1.0 / math.log2(rank + 2)"): of("colt"),
         ("bench/evaluation/scoring.py", "", "\nedited = 1\n"): set(),
@@ -237,7 +237,7 @@ def test_a_hash_changes_with_the_code_that_ranks_and_with_no_other(
 # A method of one's own --------------------------------------------------------------------------------------------
 
 METHOD = """
-from bench.protocol import Method, Ranking
+from bench.interface import Method, Ranking
 from helper import answer
 
 class Mine(Method):
@@ -250,7 +250,7 @@ class Mine(Method):
 HASH = """
 import sys
 from bench.registry import build_method
-from bench.identity.result import method_hash
+from bench.results.ids import method_hash
 print(method_hash(build_method(sys.argv[1])))
 """
 
@@ -322,10 +322,10 @@ def test_a_template_that_a_method_names_is_a_part_of_it(interpreter: Interpreter
 # Without a file -----------------------------------------------------------------------------------------------------
 
 TYPED = """
-from bench.errors import BenchError
-from bench.protocol import Context, Method, Ranking
+from bench.base.errors import BenchError
+from bench.interface import Context, Method, Ranking
 from bench.registry import build_method
-from bench.identity.result import method_hash
+from bench.results.ids import method_hash
 
 class Mine(Method):
     def index(self, library):

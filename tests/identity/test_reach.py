@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from bench.base.paths import cache_folder
 from bench.identity import reach as bench_reach
 from bench.identity.reach import Definition, Reached, reach
-from bench.storage.paths import cache_folder
 
 Files = Mapping[str, str]
 Hashed = Callable[..., str]
@@ -363,6 +363,68 @@ def test_what_may_change_something_counts(reached: Callable[..., Reached], file:
     files = {"root.py": BASE, "other.py": OTHER}
     assert old in files[file]
     assert reached(files).hash() != reached({**files, file: files[file].replace(old, new, 1)}).hash()
+
+
+#: One way to bind a name in a function; `{0}` is the name, and `one` and `two` are variables besides.
+BINDINGS = {
+    "an assignment": "{0} = one\n    return {0} + two",
+    "parts of a value": "({0}, *rest), last = one, two\n    return {0}, rest, last",
+    "a loop": "for {0} in one:\n        two += {0}\n    return two",
+    "with": "with one as {0}:\n        return {0}",
+    "an exception": "try:\n        one()\n    except ValueError as {0}:\n        return {0}",
+    "a comprehension": "return [{0} + two for {0} in one if {0}]",
+    "a comprehension in another": "return {{other: [{0} + two for {0} in other] for other in one}}",
+    "an assignment expression": "return [two for part in one if ({0} := part)], {0}",
+    "a pattern": "match one:\n        case [{0}, *_]:\n            return {0}",
+    "the rest of a pattern": "match one:\n        case {{'a': 1, **{0}}}:\n            return {0}",
+    "nonlocal": (
+        "{0} = one\n    def inner():\n        nonlocal {0}\n        {0} += 1\n        return {0}\n    return inner"
+    ),
+    "a closure": "{0} = one\n    return lambda x: x + {0}",
+    "the body of a class": "{0} = one\n    class Kind:\n        size = {0}\n    return Kind",
+    "a text with values": "{0} = one\n    return f'{{{0}:>{{two}}}}'",
+}
+
+
+def _function(binding: str, name: str) -> Files:
+    return {"root.py": f"SIZE = 1\ndef root(one, two):\n    {binding.format(name)}\n"}
+
+
+@pytest.mark.parametrize("binding", BINDINGS.values(), ids=BINDINGS.keys())
+def test_the_name_of_a_local_variable_does_not_count(reached: Callable[..., Reached], binding: str) -> None:
+    assert reached(_function(binding, "found")).hash() == reached(_function(binding, "results")).hash()
+    # Which variable is meant does count.
+    assert reached(_function(binding, "found")).hash() != reached(_function(binding, "two")).hash()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("a = x\n    b = y\n    return a - b", "a = x\n    b = y\n    return b - a"),
+        ("a = x\n    return a + SIZE", "SIZE = x\n    return SIZE + SIZE"),
+        ("return [a for a in x]", "return [y for a in x]"),
+        ("global SIZE\n    SIZE = x", "global SIZES\n    SIZES = x"),
+        ("a = x\n    return dict(a=a)", "a = x\n    return dict(b=a)"),
+        ("a = x\n    return locals()", "b = x\n    return locals()"),
+        ("a = x\n    return f'{a=}'", "b = x\n    return f'{b=}'"),
+        ("class A:\n        a = x\n    return A", "class A:\n        b = x\n    return A"),
+        ("def a(b): return b\n    return a", "def a(c): return c\n    return a"),
+    ],
+)
+def test_a_name_that_code_elsewhere_may_see_counts(reached: Callable[..., Reached], old: str, new: str) -> None:
+    one, other = ({"root.py": f"SIZE = SIZES = 1\ndef root(x, y):\n    {body}\n"} for body in (old, new))
+    assert reached(one).hash() != reached(other).hash()
+
+
+def test_where_an_import_stands_does_not_count(reached: Callable[..., Reached]) -> None:
+    other = {"other.py": "def used():\n    return 1\n"}
+    top = "from .other import used\nimport math\ndef root():\n    return used() + math.pi\n"
+    late = "def root():\n    import math\n    from .other import used\n    return used() + math.pi\n"
+    assert reached({"root.py": top, **other}).hash() == reached({"root.py": late, **other}).hash()
+    moved = {"root.py": late.replace(".other", ".more"), "more.py": other["other.py"]}
+    assert reached(moved).hash() == reached({"root.py": top, **other}).hash()
+    changed = {"other.py": other["other.py"].replace("1", "2")}
+    assert reached({"root.py": late, **changed}).hash() != reached({"root.py": late, **other}).hash()
 
 
 def test_where_a_script_stores_its_results_does_not_count(reached: Callable[..., Reached]) -> None:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["httpx2", "openai", "bench.evaluation.runner", "bench.llm"])
+_CONTEXT.set_forkserver_preload(["httpx2", "openai", "bench.evaluation.runner", "bench.models.llm"])
 
 
 class Forked:

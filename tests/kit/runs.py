@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.base.spec import Spec
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method
 from bench.results.store import Result
-from bench.specs.spec import Spec
 from kit.datasets import loaded
 
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from bench.base.errors import BenchError
+from bench.base.progress import QUIET, Progress, Quiet
+from bench.base.spec import Spec, parse
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Query, Split, Tables, Tool
-from bench.errors import BenchError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
+from bench.interface import Context, Method
 from bench.metrics import parse_metrics
-from bench.progress import QUIET, Progress, Quiet
-from bench.protocol import Context, Method
 from bench.registry import build_method
 from bench.results.store import Result
-from bench.specs.spec import Spec, parse
 
 CARD = Card(
     id="tiny", title="Tiny", summary="Made here.", licence="CC0-1.0", redistribution=True, template="name_description"

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from bench.protocol import History, Library, Method, Queries, Ranking
+from bench.interface import History, Library, Method, Queries, Ranking
 from bench.search.topk import top_k
 
 

@@ -11,12 +11,12 @@ import pytest
 from kit.chatserver import Body, ChatServer
 
 from bench.__main__ import run
+from bench.base.errors import BenchError, DataError, UsageError
 from bench.data.card import Card
 from bench.data.derive import SplitOptions
 from bench.data.tables import Tool
-from bench.errors import BenchError, DataError, UsageError
 from bench.lab.building.rectools import BuildSettings, Built, build_dataset, known_issues, sample_bundles
-from bench.llm.client import LanguageModel
+from bench.models.llm.client import LanguageModel
 from bench.registry import load_dataset
 
 TOOLS = [Tool(f"t{i}", f"tool number {i}", f"does thing {i}") for i in range(8)]

@@ -20,11 +20,11 @@ from kit.results import LOCKS, another, edit, folder_of, id_of, manifest, of_thi
 from kit.sites import Built, hurry
 
 from bench.__main__ import run as command
+from bench.base.paths import results_folder
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.serve import open_server
 from bench.leaderboard.site import build_site
 from bench.results.store import PER_QUERY
-from bench.storage.paths import results_folder
 
 if TYPE_CHECKING:
     from kit.browser import Browser

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from kit.results import folder_of
 
+from bench.base.paths import cache_folder, results_folder
 from bench.leaderboard import boardjobs as jobs
 from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards.board import slug_of
 from bench.leaderboard.buildcache import BuildCache, Kept
+from bench.results.current import is_of_today
 from bench.results.store import Result
-from bench.results.today import is_of_today
-from bench.storage.paths import cache_folder, results_folder
 
 
 @pytest.fixture

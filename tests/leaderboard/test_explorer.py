@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from kit.results import folder_of
 from kit.sites import Built
 
+from bench.base.paths import results_folder
 from bench.leaderboard import boardjobs
 from bench.leaderboard.boards import facts
 from bench.leaderboard.pages import explorer
 from bench.leaderboard.writer import Writer
 from bench.registry import load_dataset
-from bench.storage.paths import results_folder
 
 
 def _data(text: str) -> Any:

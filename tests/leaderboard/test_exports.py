@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kit.results import folder_of
 
+from bench.base.text import unique_slug
+from bench.cli.schemas import shipped_schema
 from bench.leaderboard.boards.board import Board, assembled
 from bench.leaderboard.exports.bibtex import method_bib
 from bench.leaderboard.exports.latex import escaped
 from bench.leaderboard.exports.write import table_path, write_exports
-from bench.results.comparing import comparable
+from bench.results.comparability import comparable
 from bench.results.store import Result
-from bench.schemas import shipped_schema
-from bench.text import unique_slug
 
 HOSTILE = "</script><script>alert('x')</script>]]>&\"'\\input{/etc/passwd}$%#_^~\u202e\x00\x1b\n=1+1 --- ``x''"
 Exports = dict[str, str]

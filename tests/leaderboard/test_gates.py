@@ -12,12 +12,12 @@ import pytest
 from kit.results import edit, folder_of, older
 from kit.sites import Built, written
 
+from bench.base.paths import results_folder
 from bench.gating.baseline import Baseline, read_baseline, write_baseline
 from bench.leaderboard.boards import gates
 from bench.leaderboard.pages import gates as gates_page
 from bench.leaderboard.pages.registry import Content
 from bench.results.store import Result
-from bench.storage.paths import results_folder
 
 POLICY = '[[rule]]\nmetric = "ndcg@10"\nmargin = 0.02\n[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
 

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from kit.results import another, edit, folder_of, id_of, manifest, rehash
 from kit.sites import Built, board_of
 
-from bench.evaluation.runfile import write_trec
+from bench.base.text import label
+from bench.evaluation.run_files import write_trec
 from bench.leaderboard.boards.board import make_board, read_results
 from bench.leaderboard.pages import explorer
 from bench.results.store import PER_QUERY, RUN
-from bench.text import label
 
 SCRIPT = '</script><script>alert("x")</script>'
 IMAGE = "<img src=x onerror=alert(1)>"

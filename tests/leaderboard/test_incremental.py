@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.results import folder_of
 
-from bench.errors import StorageError, UsageError
+from bench.base.errors import StorageError, UsageError
+from bench.base.paths import results_folder
+from bench.base.text import unique_slug
 from bench.leaderboard import boardjobs
 from bench.leaderboard import site as site_module
 from bench.leaderboard import writer as writer_module
-from bench.storage.paths import results_folder
-from bench.text import unique_slug
 
 
 @pytest.mark.usefixtures("ready")

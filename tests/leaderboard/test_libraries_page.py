@@ -18,6 +18,7 @@ from kit.results import another, edit, id_of, manifest
 from kit.sites import Built, Page
 
 from bench.__main__ import run as command
+from bench.base.paths import results_folder
 from bench.leaderboard.boards import libraries
 from bench.leaderboard.boards.board import assembled, read_results
 from bench.leaderboard.pages import charts
@@ -25,7 +26,6 @@ from bench.leaderboard.pages import datasets as datasets_page
 from bench.leaderboard.pages import libraries as libraries_page
 from bench.leaderboard.pages.registry import Content
 from bench.leaderboard.writer import Writer
-from bench.storage.paths import results_folder
 
 OF = "starter(distractors=extra)"
 SMALL, MIDDLE = "starter(distractors=extra, tools=190)", "starter(distractors=extra, tools=200)"

@@ -15,10 +15,10 @@ from kit.results import folder_of, rehash
 from kit.sites import Built, board_of_kept, kept, written
 
 from bench.__main__ import run as command
+from bench.base.paths import results_folder
 from bench.leaderboard.boards.nomatch import no_match
 from bench.leaderboard.pages.nomatch import write_no_match
 from bench.results.store import PER_QUERY
-from bench.storage.paths import results_folder
 
 
 def test_few_queries_without_gold_are_shown_and_decide_nothing(ready_site: Built) -> None:

@@ -22,7 +22,7 @@ from kit.sites import kept
 from scipy import stats
 
 from bench.__main__ import run as command
-from bench.checks.ceilings import ceilings
+from bench.base.paths import results_folder
 from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import standings
 from bench.leaderboard.boards.overall import overall
@@ -31,12 +31,12 @@ from bench.leaderboard.pages.rendering import _ticks
 from bench.methods import bm25
 from bench.metrics import measures
 from bench.registry import load_dataset
-from bench.results.comparing import competes
+from bench.results.comparability import competes
 from bench.results.units import numbered
 from bench.stats.macro import macro_intervals
 from bench.stats.tiers import pairwise_tests, rank_intervals
 from bench.stats.units import robust_mean, unit_sums
-from bench.storage.paths import results_folder
+from bench.validation.ceilings import ceilings
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bench import compare
 from bench.__main__ import run as command
-from bench.errors import UsageError
+from bench.base.errors import UsageError
 from bench.leaderboard.boards import answers as answers_module
 from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards import overall as overall_module

@@ -16,7 +16,7 @@ import pytest
 from kit.results import folder_of
 from kit.sites import Built
 
-from bench.errors import ResultError, StorageError
+from bench.base.errors import ResultError, StorageError
 from bench.leaderboard import serve
 
 

@@ -12,8 +12,8 @@ import pytest
 from kit.results import another, folder_of
 
 from bench.__main__ import run as command
+from bench.base.paths import results_folder
 from bench.leaderboard.boards import standings
-from bench.storage.paths import results_folder
 
 EXACT = standings._FLIPPED
 

@@ -16,11 +16,11 @@ from kit.results import folder_of, rehash
 from kit.sites import Built
 
 from bench.__main__ import run as command
-from bench.evidence.tools import counted, tools_report
+from bench.base.paths import results_folder
+from bench.comparison.tool_report import counted, tools_report
 from bench.leaderboard.pages import tools as page
 from bench.registry import load_dataset
 from bench.results.store import Result
-from bench.storage.paths import results_folder
 
 
 def rows(text: str, table: str = "rows") -> list[str]:

@@ -13,9 +13,9 @@ from kit.results import edit, folder_of, older
 from kit.sites import board_of
 
 from bench.__main__ import run as command
+from bench.base.paths import results_folder
 from bench.leaderboard.boards.board import Board
 from bench.leaderboard.pages.trend import Step, _steps
-from bench.storage.paths import results_folder
 
 
 def steps_of(board: Board) -> list[Step]:

@@ -12,16 +12,16 @@ from kit.once import Once
 from kit.results import of_this_run
 from kit.runs import ran
 
+from bench.base.spec import Spec
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Query, Split, Tables, Tool
+from bench.interface import History, Library, Method
+from bench.interface.parts import preflight
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import History, Library, Method
-from bench.protocol.parts import preflight
+from bench.models.vectorcache import VectorCache, text_key
 from bench.registry import build_method
 from bench.results.store import Result
-from bench.specs.spec import Spec
-from bench.storage.vectorcache import VectorCache, text_key
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 Past = tuple[str, Sequence[str], Split]

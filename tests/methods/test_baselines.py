@@ -10,15 +10,15 @@ from math import sqrt
 import numpy as np
 import pytest
 
+from bench.base.parameters import ParameterSet
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Tool
+from bench.interface import Context, History, Library, Method, OracleMethod, Queries, Ranking, RecommendingMethod
+from bench.interface.parts import is_oracle, needs_history
 from bench.metrics import evaluate, parse_metrics
-from bench.protocol import Context, History, Library, Method, OracleMethod, Queries, Ranking, RecommendingMethod
-from bench.protocol.parts import is_oracle, needs_history
 from bench.registry import build_method, method_class, method_names
-from bench.specs.parameters import ParameterSet
-from bench.specs.spec import Spec
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

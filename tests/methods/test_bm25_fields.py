@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.base.errors import UsageError
 from bench.data.tables import Parameter, Tool
-from bench.errors import UsageError
-from bench.protocol import Library, Method, Queries
+from bench.interface import Library, Method, Queries
 from bench.registry import build_method
 from bench.search.names import name_parts, name_words, singular
 from bench.search.words import words

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
+from bench.interface import EmbeddingMethod, Method, Queries
 from bench.methods.colt import (
     Colt,
     Learner,
@@ -21,7 +22,6 @@ from bench.methods.colt import (
     propagated,
     scenes_of,
 )
-from bench.protocol import EmbeddingMethod, Method, Queries
 from bench.registry import build_method
 
 Make = Callable[..., Dataset]

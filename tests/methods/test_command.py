@@ -13,11 +13,11 @@ import pytest
 from kit.datasets import loaded
 from kit.runs import ran
 
-from bench.checks.method import check_method
-from bench.errors import UnavailableError, UsageError
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.spec import Spec, Value
 from bench.registry import build_method
 from bench.results.store import RUN, Result
-from bench.specs.spec import Spec, Value
+from bench.validation.method import check_method
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"

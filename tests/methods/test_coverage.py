@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.data.tables import Tool
-from bench.protocol import Library, Method, Queries, RecommendingMethod
+from bench.interface import Library, Method, Queries, RecommendingMethod
 from bench.registry import build_method
 from bench.search.words import words
 

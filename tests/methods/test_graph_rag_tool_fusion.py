@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.datasets import loaded
 
-from bench.checks.method import check_method
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
-from bench.errors import UsageError
-from bench.evaluation.guard import checked_facts
-from bench.protocol import Library, Method, Queries
+from bench.evaluation.method_errors import checked_facts
+from bench.interface import Library, Method, Queries
 from bench.registry import build_method
+from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.base.errors import UsageError
+from bench.base.parameters import ParameterSet
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
-from bench.protocol import Context, History, Library, Method, Queries, Ranking
+from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.registry import build_method, method_class
 from bench.search.topk import top_k
-from bench.specs.parameters import ParameterSet
-from bench.specs.spec import Spec
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

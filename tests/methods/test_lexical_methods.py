@@ -14,7 +14,7 @@ from rank_bm25 import BM25Okapi
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from bench.data.tables import Tool
-from bench.protocol import Library, Queries, Ranking
+from bench.interface import Library, Queries, Ranking
 from bench.registry import build_method
 from bench.search.words import whitespace, words
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
-from bench.errors import UsageError
+from bench.interface import EmbeddingMethod, Method, Queries
 from bench.methods.linear_adapter import learnt_map, listwise_loss
-from bench.protocol import EmbeddingMethod, Method, Queries
 from bench.registry import build_method
 
 Make = Callable[..., Dataset]

@@ -16,13 +16,13 @@ import pytest
 from kit.datasets import loaded
 from kit.runs import ran
 
-from bench.checks.method import check_method
-from bench.errors import UnavailableError, UsageError
-from bench.protocol import Library
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.spec import Spec, Value
+from bench.interface import Library
 from bench.registry import build_method
 from bench.remote.catalogue import as_lines
 from bench.results.store import Result
-from bench.specs.spec import Spec, Value
+from bench.validation.method import check_method
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = [sys.executable, str(ROOT / "tests" / "kit" / "mcpserver.py"), "finder"]

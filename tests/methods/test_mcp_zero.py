@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
 
-from bench.checks.method import check_method
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
-from bench.evaluation.guard import checked_facts
+from bench.evaluation.method_errors import checked_facts
+from bench.interface import Library, Method, Queries
+from bench.interface.parts import needs_llm, preflight
 from bench.methods.mcp_zero import read_blocks
-from bench.protocol import Library, Method, Queries
-from bench.protocol.parts import needs_llm, preflight
 from bench.registry import build_method
+from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Planted = Callable[[Mapping[str, Sequence[float]]], None]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.data.tables import Tool
-from bench.protocol import Library, Queries
+from bench.interface import Library, Queries
 from bench.registry import build_method
 
 

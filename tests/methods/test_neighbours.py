@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
-from bench.protocol import Method, Queries, Ranking, RecommendingMethod
+from bench.interface import Method, Queries, Ranking, RecommendingMethod
 from bench.registry import build_method
 
 Make = Callable[..., Dataset]

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
+from bench.interface import Method, Queries
+from bench.interface.explanation import Case
+from bench.interface.views import History, Library
 from bench.methods import protip
-from bench.protocol import Method, Queries
-from bench.protocol.explanation import Case
-from bench.protocol.views import History, Library
 from bench.registry import build_method
 from bench.search import progressive
 from bench.search.dense import normalized

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
-from bench.evaluation.guard import checked_facts
-from bench.protocol import Method, Queries, RecommendingMethod
-from bench.protocol.parts import needs_history, needs_llm
+from bench.evaluation.method_errors import checked_facts
+from bench.interface import Method, Queries, RecommendingMethod
+from bench.interface.parts import needs_history, needs_llm
 from bench.registry import build_method
 
 Make = Callable[..., Dataset]
@@ -225,7 +225,7 @@ def test_what_it_needs_and_how_its_rows_are_marked() -> None:
 
 def test_without_history_the_views_that_need_none_still_work(make: Make, planted: Planted) -> None:
     planted(VECTORS)
-    from bench.protocol import Library
+    from bench.interface import Library
 
     data = make(TOOLS)
     method = build_method("ptr(retriever=none, views=[direct, context], view_size=1)")

@@ -10,10 +10,10 @@ import pytest
 from kit.chatserver import Body, ChatServer
 
 from bench.data.tables import Tool
-from bench.llm.client import LanguageModel
 from bench.methods.ptr.coverage import Coverage, assess
 from bench.methods.ptr.dialogue import Dialogue, Functionalities, Matches, Remainder, listed
 from bench.methods.ptr.replies import read_reply
+from bench.models.llm.client import LanguageModel
 
 LIBRARY = [Tool(name, name, f"does {name}") for name in ("book", "mail", "map", "pay")]
 BOOK, MAIL, MAP, PAY = range(4)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from bench.data.gold import Gold
 from bench.data.tables import Tool
+from bench.interface import History, Library
 from bench.methods.ptr.rules import DROP_ALL, KEEP_ALL, CosineJudge, Judgements, held_out, learn_threshold
-from bench.protocol import History, Library
 from bench.search.clauses import clauses
 from bench.search.words import words
 

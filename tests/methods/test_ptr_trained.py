@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Tool
-from bench.errors import UsageError
+from bench.interface import History, Library, Method, Queries, RecommendingMethod
+from bench.interface.parts import needs_llm
 from bench.methods.ptr.trained import FEATURES, Classifier, Evidence, learnt_weights, learnt_weights_of
-from bench.protocol import History, Library, Method, Queries, RecommendingMethod
-from bench.protocol.parts import needs_llm
 from bench.registry import build_method
 
 Make = Callable[..., Dataset]

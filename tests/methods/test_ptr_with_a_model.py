@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from kit.chatserver import Body, ChatServer
 
-from bench.checks.method import check_method
+from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
-from bench.errors import UnavailableError
-from bench.evaluation.guard import checked_facts
-from bench.protocol import Method, Queries, RecommendingMethod
-from bench.protocol.parts import revisions
+from bench.evaluation.method_errors import checked_facts
+from bench.interface import Method, Queries, RecommendingMethod
+from bench.interface.parts import revisions
 from bench.registry import build_method
+from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
 
-from bench.checks.method import check_method
+from bench.base.config import session
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.parameters import ParameterSet
 from bench.data.dataset import Dataset
-from bench.errors import UnavailableError, UsageError
-from bench.evaluation.guard import checked_facts
+from bench.evaluation.method_errors import checked_facts
+from bench.interface import Context, Library, Method, Queries, Ranking
+from bench.interface.parts import is_oracle, needs_history, needs_llm, revisions
 from bench.methods.query_generation.interleaving import interleaved, round_robin
 from bench.methods.query_generation.prompts import Prompt, query_prompt
 from bench.models.causal import PROMPT_KEY, Sampling, load_causal
-from bench.protocol import Context, Library, Method, Queries, Ranking
-from bench.protocol.parts import is_oracle, needs_history, needs_llm, revisions
 from bench.registry import build_method
-from bench.session import session
-from bench.specs.parameters import ParameterSet
+from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

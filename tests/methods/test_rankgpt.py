@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
 
-from bench.checks.method import check_method
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
-from bench.evaluation.guard import checked_facts
+from bench.evaluation.method_errors import checked_facts
+from bench.interface import Method, Queries
+from bench.interface.parts import needs_llm
 from bench.methods.rankgpt import read_permutation, window_starts
-from bench.protocol import Method, Queries
-from bench.protocol.parts import needs_llm
 from bench.registry import build_method
+from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from kit.chatserver import Body, ChatServer
 
-from bench.checks.method import check_method
 from bench.data.dataset import Dataset
-from bench.evaluation.guard import checked_facts
-from bench.protocol import Method, Queries
-from bench.protocol.parts import needs_llm
+from bench.evaluation.method_errors import checked_facts
+from bench.interface import Method, Queries
+from bench.interface.parts import needs_llm
 from bench.registry import build_method
+from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

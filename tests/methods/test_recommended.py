@@ -12,10 +12,10 @@ from kit.datasets import loaded
 from kit.programs import program
 
 from bench.data.dataset import Dataset
+from bench.interface import History, Library, Method, Queries
+from bench.interface.learning import learns
+from bench.interface.parts import has_chance, methods_of, needs_history, needs_llm
 from bench.methods.recommended import RECIPE
-from bench.protocol import History, Library, Method, Queries
-from bench.protocol.learning import learns
-from bench.protocol.parts import has_chance, methods_of, needs_history, needs_llm
 from bench.registry import build_method
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
 
-from bench.checks.method import check_method
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Tool
-from bench.evaluation.guard import checked_facts
+from bench.evaluation.method_errors import checked_facts
+from bench.interface import Library, Method, Queries
+from bench.interface.parts import needs_llm
 from bench.methods.regex import LONGEST, _Lines, _of_words, _usable
-from bench.protocol import Library, Method, Queries
-from bench.protocol.parts import needs_llm
 from bench.registry import build_method
+from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 

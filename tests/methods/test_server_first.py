@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bench.base.errors import UsageError
 from bench.data.tables import Tool
-from bench.errors import UsageError
-from bench.protocol import Library, Queries
+from bench.interface import Library, Queries
 from bench.registry import build_method
 
 #: (id, parent, description)

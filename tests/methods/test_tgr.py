@@ -11,16 +11,16 @@ import pytest
 from kit.datasets import loaded
 from numpy.typing import NDArray
 
+from bench.base.errors import BenchError, DataError, UsageError
+from bench.base.parameters import ParameterSet
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
-from bench.errors import BenchError, DataError, UsageError
+from bench.interface import Context, Library, Method, Queries, Ranking
+from bench.interface.method import Similarity
+from bench.interface.parts import needs_history, revisions
 from bench.metrics import parse_metrics
 from bench.metrics.ties import Beyond, tie_band
-from bench.protocol import Context, Library, Method, Queries, Ranking
-from bench.protocol.method import Similarity
-from bench.protocol.parts import needs_history, revisions
 from bench.registry import build_method, method_class
-from bench.specs.parameters import ParameterSet
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

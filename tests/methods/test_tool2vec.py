@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from kit.chatserver import Body, ChatServer
 
-from bench.checks.method import check_method
+from bench.base.errors import UsageError
+from bench.base.spec import parse
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
-from bench.evaluation.guard import checked_facts
+from bench.evaluation.method_errors import checked_facts
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.protocol import Method, Queries
-from bench.protocol.parts import needs_history, needs_llm
+from bench.interface import Method, Queries
+from bench.interface.parts import needs_history, needs_llm
 from bench.registry import build_method
-from bench.specs.spec import parse
+from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from kit.chatserver import Body, ChatServer
 
-from bench.checks.method import check_method
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Tool
-from bench.errors import UsageError
-from bench.evaluation.guard import checked_facts
-from bench.protocol import Library, Method, Queries
-from bench.protocol.parts import needs_llm
+from bench.evaluation.method_errors import checked_facts
+from bench.interface import Library, Method, Queries
+from bench.interface.parts import needs_llm
 from bench.registry import build_method
+from bench.validation.method import check_method
 
 Make = Callable[..., Dataset]
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.base.errors import UnavailableError, UsageError
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import UnavailableError, UsageError
-from bench.evaluation.guard import checked_facts
+from bench.evaluation.method_errors import checked_facts
+from bench.interface import History, Library, Method, OracleMethod, Queries
+from bench.interface.parts import is_oracle, preflight
 from bench.models.classifiers import SequenceModel
-from bench.protocol import History, Library, Method, OracleMethod, Queries
-from bench.protocol.parts import is_oracle, preflight
+from bench.models.vectorcache import VectorCache, text_key
 from bench.registry import build_method
-from bench.storage.vectorcache import VectorCache, text_key
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 

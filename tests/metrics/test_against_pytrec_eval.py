@@ -13,8 +13,8 @@ import pytrec_eval
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
+from bench.interface.ranking import Ranking, ToolSets, validate
 from bench.metrics import evaluate, parse_metric
-from bench.protocol.ranking import Ranking, ToolSets, validate
 
 RUNS = 200
 QUERIES = 4

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
+from bench.interface.ranking import Ranking
 from bench.metrics import evaluate, parse_metrics
 from bench.metrics.evaluate import evaluate_groups
 from bench.metrics.goldranks import MISSING, GoldRanks, any_of
-from bench.protocol.ranking import Ranking
 
 METRICS = parse_metrics(
     [

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from bench.data.gold import Gold
+from bench.interface.ranking import Ranking, ToolSets
 from bench.metrics import DEFAULT_METRICS, evaluate, parse_metric, parse_metrics
 from bench.metrics.goldranks import returned_counts
-from bench.protocol.ranking import Ranking, ToolSets
 
 
 def value(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
 from bench.metrics import DEFAULT_METRICS, Measure, Metric, get_measure, measures, parse_metric, parse_metrics
 from bench.metrics.measure import LARGEST_CUTOFF, Cutoff
 

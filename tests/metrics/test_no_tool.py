@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from bench.data.gold import Gold
+from bench.interface.ranking import Ranking, ToolSets
 from bench.metrics import Scores, evaluate, parse_metrics
-from bench.protocol.ranking import Ranking, ToolSets
 from bench.results.intervals import means_and_intervals
 
 checked = settings(deadline=None, derandomize=True, max_examples=80)

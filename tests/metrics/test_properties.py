@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
+from bench.interface.ranking import Ranking
 from bench.metrics import evaluate, parse_metric
-from bench.protocol.ranking import Ranking
 
 CUTS = (1, 2, 3, 5, 8, 20)
 WITH_A_CUT = ("recall", "precision", "hit", "ndcg", "map", "mrr", "mmrr", "pass", "tracc", "mmrr_printed")

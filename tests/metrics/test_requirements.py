@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
+from bench.interface.ranking import Ranking, ToolSets
 from bench.metrics import DEFAULT_METRICS, evaluate, parse_metric, parse_metrics
 from bench.metrics.evaluate import set_sizes
 from bench.metrics.ties import Beyond, tie_band
-from bench.protocol.ranking import Ranking, ToolSets
 from bench.search.topk import top_k
 
 METRICS = parse_metrics(

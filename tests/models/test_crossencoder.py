@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.errors import BenchError, UnavailableError, UsageError
+from bench.base.config import session, uncached_queries
+from bench.base.errors import BenchError, UnavailableError, UsageError
 from bench.models.batches import token_batches
 from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import CrossEncoder, probability
-from bench.session import session, uncached_queries
 
 PAIRS = [
     ("send a letter", "post: send mail"),

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError, UsageError
+from bench.base.config import Session, current_session, session, uncached_queries
+from bench.base.errors import UnavailableError, UsageError
 from bench.models import encoders, files
 from bench.models.encoders import EMBEDDED, Encoder, embedded_model
-from bench.session import Session, current_session, session, uncached_queries
 
 LARGE = 2 << 20
 FILES = {

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from kit.chatserver import ChatServer, Fault, changed, drop, raw, status
 
-from bench.errors import BenchError, UnavailableError, UsageError
-from bench.llm import LanguageModel, Message, Request
-from bench.llm.transport import Transport
+from bench.base.config import uncached_queries
+from bench.base.errors import BenchError, UnavailableError, UsageError
+from bench.interface.parts import revisions
 from bench.models import endpoints as endpoint
 from bench.models.encoders import Encoder
-from bench.protocol.parts import revisions
+from bench.models.llm import LanguageModel, Message, Request
+from bench.models.llm.transport import Transport
+from bench.models.vectorcache import VectorCache
 from bench.registry import build_method
-from bench.session import uncached_queries
-from bench.storage.vectorcache import VectorCache
 
 NAME = "openai:emb-1"
 

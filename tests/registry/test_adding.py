@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from bench.base.errors import DataError, UsageError
+from bench.base.paths import data_folder
 from bench.data.beir import export_beir
 from bench.data.card import DEFAULT_UNIT, Card, Unit
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import DataError, UsageError
 from bench.registry import dataset_entries, load_dataset
 from bench.registry.adding import add_datasets
-from bench.storage.paths import data_folder
 
 CARD = Card(
     id="made",
@@ -226,7 +226,7 @@ def test_a_replacement_that_was_killed_halfway_is_finished(folder: Path) -> None
 ADDER = """
 import sys
 from pathlib import Path
-from bench.errors import UsageError
+from bench.base.errors import UsageError
 from bench.registry.adding import add_datasets
 
 print("ready", flush=True)

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
+from bench.base.paths import data_folder
 from bench.data.card import Card, Counts, UnitSizes
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, write_dataset
 from bench.data.tables import Edge, Query, Tables, Tool
-from bench.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.registry import broken_datasets, dataset_entries, dataset_entry, load_dataset
 from bench.registry.datasets import check_counts, resolve
-from bench.storage.paths import data_folder
 
 
 class Notes:

@@ -11,13 +11,13 @@ from textwrap import dedent
 import pytest
 
 import bench
-from bench.errors import BenchError, MethodError, UsageError
+from bench.base.errors import BenchError, MethodError, UsageError
+from bench.base.spec import Spec
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.identity.versions import method_code
 from bench.registry import build_method, load_dataset
+from bench.results.code_versions import method_code
 from bench.results.store import RUN, Result
-from bench.specs.spec import Spec
 
 SEARCH = """
 from functools import partial

@@ -12,16 +12,16 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from bench.errors import MethodError, UsageError
-from bench.protocol import Library, Method, Queries
+from bench.base.errors import MethodError, UsageError
+from bench.base.spec import Spec
+from bench.interface import Library, Method, Queries
 from bench.registry import build_method, load_dataset, method_class, method_names
-from bench.specs.spec import Spec
 
 HEADER = """
 import numpy as np
 from pydantic import Field
-from bench.specs.parameters import ParameterSet
-from bench.protocol import Method, Ranking
+from bench.base.parameters import ParameterSet
+from bench.interface import Method, Ranking
 from bench.search.topk import top_k
 """
 LOUDEST = (
@@ -194,8 +194,8 @@ def test_a_method_of_a_package_and_one_inside_another_are_used(write: Callable[[
         ("mine:", UsageError, "the module mine has no class or function ''."),
         (":X", MethodError, "the method ':X' cannot be imported: "),
         (".mine:X", MethodError, "the method '.mine:X' cannot be imported: "),
-        ("mine:number", MethodError, "mine:number is not a method: it must be a subclass of bench.protocol.Method."),
-        ("mine:Other", MethodError, "mine:Other is not a method: it must be a subclass of bench.protocol.Method."),
+        ("mine:number", MethodError, "mine:number is not a method: it must be a subclass of bench.interface.Method."),
+        ("mine:Other", MethodError, "mine:Other is not a method: it must be a subclass of bench.interface.Method."),
         ("mine:Half", MethodError, "the method mine:Half lacks index."),
         ("mine:Method", MethodError, "the method mine:Method lacks index, rank."),
         ("broken:X", MethodError, "the method 'broken:X' cannot be imported: ZeroDivisionError: division by zero."),
@@ -233,7 +233,7 @@ def test_a_method_whose_constructor_refuses_is_told_as_it_says(write: Callable[[
         "picky.py",
         LOUDEST
         + """
-from bench.errors import UsageError
+from bench.base.errors import UsageError
 
 class Picky(Loudest):
     def __init__(self, parameters, context):

@@ -40,8 +40,8 @@ packages = ["loud", "loud.shouts"]
 METHODS = """
 import numpy as np
 from pydantic import Field
-from bench.specs.parameters import ParameterSet
-from bench.protocol import Method
+from bench.base.parameters import ParameterSet
+from bench.interface import Method
 from bench.search.topk import top_k
 
 class Loudest(Method):
@@ -86,7 +86,7 @@ counts = { tools = 4, parents = 3, test = 2, gold_min = 1, gold_max = 2 }
 """
 LOADER = """
 from bench.data.tables import Query, Tables, Tool
-from bench.specs.parameters import ParameterSet
+from bench.base.parameters import ParameterSet
 from pydantic import Field
 
 class Options(ParameterSet):
@@ -174,7 +174,7 @@ def test_installed_methods_datasets_and_metrics_are_listed_and_used(
     program = """
 import numpy as np
 from bench.metrics import evaluate, measures, parse_metrics
-from bench.protocol import Library, Queries
+from bench.interface import Library, Queries
 from bench.registry import build_method, dataset_entries, dataset_entry, load_dataset, method_names
 
 assert "loudest" in method_names() and "bm25" in method_names()
@@ -204,7 +204,7 @@ print(scores.values.tolist())
 
 def test_an_installed_dataset_whose_counts_are_not_its_cards_is_refused(run: Run, installed: Path) -> None:
     program = """
-from bench.errors import DataError
+from bench.base.errors import DataError
 from bench.registry import load_dataset
 for _ in range(2):
     try:
@@ -243,8 +243,8 @@ BROKEN_METHODS = {
     "no-module": ("broken.nowhere:X", "", "the plug-in method 'no-module' cannot be loaded: "),
     "no-class": ("broken.a:X", "", "the plug-in method 'no-class' cannot be loaded: "),
     "failing": ("broken.b:X", "1 / 0", "the plug-in method 'failing' cannot be loaded: division by zero."),
-    "other": ("broken.c:X", "class X: pass", "other is not a method: it must be a subclass of bench.protocol.Method."),
-    "abstract": ("broken.d:X", "from bench.protocol import Method as X", "the method abstract lacks index, rank."),
+    "other": ("broken.c:X", "class X: pass", "other is not a method: it must be a subclass of bench.interface.Method."),
+    "abstract": ("broken.d:X", "from bench.interface import Method as X", "the method abstract lacks index, rank."),
 }
 
 
@@ -252,7 +252,7 @@ def test_broken_methods_are_listed_and_told_when_they_are_asked_for(run: Run, tm
     points = {name: point for name, (point, _, _) in BROKEN_METHODS.items()}
     files = {f"{point[7:-2]}.py": text for point, text, _ in BROKEN_METHODS.values() if point != "broken.nowhere:X"}
     program = f"""
-from bench.errors import MethodError
+from bench.base.errors import MethodError
 from bench.registry import build_method, method_names
 build_method("bm25")
 for name in {list(points)}:
@@ -286,7 +286,7 @@ def test_a_plug_in_cannot_take_the_name_of_a_built_in_method(run: Run, tmp_path:
 )
 def test_a_broken_metric_is_told_by_its_name(run: Run, tmp_path: Path, point: str, text: str) -> None:
     program = """
-from bench.errors import BenchError
+from bench.base.errors import BenchError
 from bench.metrics import parse_metric
 try:
     parse_metric("recall@5")
@@ -311,7 +311,7 @@ def test_a_broken_dataset_package_is_told_and_no_traceback(
     run: Run, tmp_path: Path, point: str, files: dict[str, str]
 ) -> None:
     program = """
-from bench.errors import BenchError
+from bench.base.errors import BenchError
 from bench.registry import dataset_entries
 try:
     print("starter" in dataset_entries())
@@ -346,7 +346,7 @@ def said_of_loaders(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[
         files[f"data{number}/loader.py"] = loader
     program = f"""
 import json
-from bench.errors import BenchError
+from bench.base.errors import BenchError
 from bench.registry import dataset_entries, load_dataset
 said = {{}}
 for name in {list(BROKEN_LOADERS)}:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.base.errors import DataError, UnavailableError, UsageError
+from bench.base.paths import data_folder
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, write_dataset
 from bench.data.tables import Tables
-from bench.errors import DataError, UnavailableError, UsageError
 from bench.registry import dataset_entry, load_dataset
 from bench.registry.verify import verify_dataset
-from bench.storage.paths import data_folder
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.base.errors import UsageError
 from bench.data.tables import Tool
-from bench.errors import UsageError
 from bench.remote.answers import AnswerReader, Found, Unusable
 
 TOOLS = [

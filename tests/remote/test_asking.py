@@ -8,11 +8,11 @@ import time
 import pytest
 from kit.tiny import tiny
 
+from bench.base.config import uncached_queries
 from bench.data.dataset import Dataset
-from bench.protocol import Library
+from bench.interface import Library
 from bench.remote.answers import AnswerReader, Unusable
 from bench.remote.asking import Asking, Reply
-from bench.session import uncached_queries
 
 __all__ = ["tiny"]
 

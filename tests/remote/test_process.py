@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import UnavailableError, UsageError
+from bench.base.errors import UnavailableError, UsageError
 from bench.remote import process
 from bench.remote.answers import Unusable
 from bench.remote.process import ProcessClient

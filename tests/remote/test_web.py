@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from kit.searchservice import Answer, Request, Service
 
-from bench.errors import UnavailableError, UsageError
+from bench.base.config import session
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.secrets import masked
 from bench.remote import web
 from bench.remote.answers import Unusable
 from bench.remote.web import Web, WebClient, checked_url
-from bench.secrets import masked
-from bench.session import session
 
 
 def client(timeout: float = 5.0, tries: int = 1, rate: float = 0.0, token: str = "") -> WebClient:

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from bench.data.card import cards_from
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Query, Tables, Tool
-from bench.results.catalogues import Asked, asked_of, change, gold_ranks, moved_tools, question_differences
-from bench.results.catalogues import Ranked as Rankings
+from bench.results.across_catalogues import Asked, asked_of, change, gold_ranks, moved_tools, question_differences
+from bench.results.across_catalogues import Ranked as Rankings
 
 (CARD,) = cards_from(
     {"id": "made", "title": "Made", "summary": "x", "licence": "x", "redistribution": False, "template": "description"},

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.results.comparing import (
+from bench.results.comparability import (
     Usual,
     comparable,
     data_differences,
@@ -26,10 +26,10 @@ from bench.results.store import Result
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """A real result, of which the tests make variants."""
+    from bench.base.spec import Spec
     from bench.evaluation.plan import Plan
     from bench.evaluation.runner import Runner
     from bench.registry import build_method, load_dataset
-    from bench.specs.spec import Spec
 
     runner = Runner(tmp_path_factory.mktemp("results"), load=load_dataset, build=build_method)
     (result,) = runner.run([Plan(Spec("starter"), Spec("bm25"))])

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.base.spec import Spec
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
 from bench.results.costs import BreakEven, break_even
 from bench.results.store import Result
-from bench.specs.spec import Spec
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.base.errors import ResultError, UsageError
 from bench.data.dataset import Dataset
-from bench.errors import ResultError, UsageError
 from bench.evaluation.external import score_run_file
 from bench.results.manifest import Manifest
 from bench.results.store import Result, find_result, find_results, latest, settings, write_result

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from bench.data.dataset import Dataset
-from bench.results.comparing import marks, usual
+from bench.results.comparability import marks, usual
 from bench.results.manifest import Manifest
 from bench.results.store import Result
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from bench.evaluation.samescoring import _Shown
+from bench.evaluation.scoring_equivalence import _Shown
 from bench.gating.baseline import read_baseline
-from bench.identity.versions import interval_hash, lenient_hash, measure_hash, token_hash
 from bench.metrics import get_measure
-from bench.results import comparing
-from bench.results.comparing import SameScoring, code_of, lenient_code, metric_difference, same_scoring
+from bench.results import comparability as comparing
+from bench.results.code_versions import interval_hash, lenient_hash, measure_hash, token_hash
+from bench.results.comparability import SameScoring, code_of, lenient_code, metric_difference, same_scoring
 from bench.results.manifest import Manifest, Mark, Metrics, ScoringCode
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = sorted((ROOT / "board" / "results").glob("*/*/manifest.json"))
-AGAIN = "run `python -m bench.evaluation.samescoring`; what it leaves out gives other numbers than before"
+AGAIN = "run `python -m bench.evaluation.scoring_equivalence`; what it leaves out gives other numbers than before"
 
 
 def test_today_s_code_is_known_to_give_the_kept_numbers() -> None:

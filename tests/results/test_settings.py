@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import bench
+from bench.base.errors import UsageError
+from bench.base.spec import parse
 from bench.cli.run import command
-from bench.errors import UsageError
 from bench.evaluation.experiment import Experiment
 from bench.evaluation.plan import Plan
+from bench.results.current import _OPTIONS
 from bench.results.settings import Keywords, RunSettings, checked_settings, known_settings, option
-from bench.results.today import _OPTIONS
-from bench.specs.spec import parse
 
 NAMES = [item.name for item in dataclasses.fields(RunSettings)]
 #: A value of each that is not its default; a new setting needs one here.

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.base.errors import ResultError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.novelty import with_slice
-from bench.errors import ResultError, UsageError
 from bench.results.slices import by_slice, slice_names, slice_values
 from bench.results.store import Result
 

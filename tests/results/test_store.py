@@ -17,9 +17,10 @@ import pytest
 from filelock import FileLock, Timeout
 from kit.results import rehash
 
+from bench.base.errors import ResultError, UsageError
+from bench.cli.schemas import shipped_schema
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
-from bench.errors import ResultError, UsageError
 from bench.evaluation.experiment import Experiment
 from bench.registry import dataset_entries
 from bench.results.manifest import SCHEMA_VERSION
@@ -34,7 +35,6 @@ from bench.results.store import (
     result_lock,
     write_result,
 )
-from bench.schemas import shipped_schema
 
 Run = Callable[..., Result]
 FILES = ("manifest.json", "metrics.json", "run.parquet", "per_query.parquet")

@@ -13,9 +13,11 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 from kit.interpreter import Interpreter
 
-from bench.errors import UsageError
-from bench.identity.versions import template_hash
-from bench.results import today as bench_today
+from bench.base.errors import UsageError
+from bench.base.paths import sha256_of
+from bench.results import current as bench_today
+from bench.results.code_versions import template_hash
+from bench.results.current import SameMethods, adopted, command, is_of_today, same_methods, today
 from bench.results.manifest import Manifest, Mark
 from bench.results.store import (
     MANIFEST,
@@ -29,8 +31,6 @@ from bench.results.store import (
     renamed,
     to_json,
 )
-from bench.results.today import SameMethods, adopted, command, is_of_today, same_methods, today
-from bench.storage.paths import sha256_of
 
 Run = Callable[..., Result]
 Bench = Callable[..., Any]
@@ -206,7 +206,7 @@ def test_a_result_of_a_method_that_is_not_here_is_named_by_its_id(run: Run) -> N
 
 METHOD = """
 import numpy as np
-from bench.protocol import Method
+from bench.interface import Method
 from bench.search.topk import top_k
 
 class Mine(Method):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.errors import UnavailableError
-from bench.protocol.method import Similarity
+from bench.base.errors import UnavailableError
+from bench.interface.method import Similarity
 from bench.search import approximate
 from bench.search.dense import VectorIndex
 
@@ -55,6 +55,6 @@ def test_without_a_query_there_is_no_recall() -> None:
 
 
 def test_a_missing_package_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.errors.installed", lambda module: False)
+    monkeypatch.setattr("bench.base.errors.installed", lambda module: False)
     with pytest.raises(UnavailableError, match=r"index=hnsw needs the package faiss-cpu.*\[ann\]"):
         approximate.GraphIndex(vectors(7, 10), "cosine")

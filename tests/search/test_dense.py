@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from bench.protocol.method import Similarity
-from bench.protocol.ranking import Ranking, Violation
+from bench.interface.method import Similarity
+from bench.interface.ranking import Ranking, Violation
 from bench.search import dense
 from bench.search.dense import VectorIndex, normalized, search, similarities
 from bench.search.topk import top_k

@@ -17,7 +17,7 @@ from rank_bm25 import BM25Okapi
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from bench.data.tables import Tool
-from bench.protocol import Library, Method, Queries, ScoringMethod
+from bench.interface import Library, Method, Queries, ScoringMethod
 from bench.registry.methods import build_method
 from bench.search.lexical import Counts, LexicalIndex, count_matrix
 from bench.search.words import whitespace, words

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kit.datasets import loaded
 
 import bench.search.lexical as lexical
-from bench.protocol import Library, Queries, Ranking
-from bench.protocol.ranking import Violation
+from bench.interface import Library, Queries, Ranking
+from bench.interface.ranking import Violation
 from bench.registry import build_method
 from bench.search.postings import rank_postings
 from bench.search.topk import top_k

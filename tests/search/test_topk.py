@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bench.protocol.ranking import Violation, validate
+from bench.interface.ranking import Violation, validate
 from bench.search.topk import BLOCK, blocks, top_k
 
 checked = settings(deadline=None, derandomize=True, max_examples=100)

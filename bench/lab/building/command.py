@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bench.base.errors import UsageError
+from bench.base.paths import storage_errors
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, plain_table, print_json
-from bench.errors import UsageError
-from bench.storage.paths import storage_errors
 
 if TYPE_CHECKING:
     from bench.data.card import Card
@@ -95,12 +95,12 @@ def command(
         if out.is_dir() and any(out.iterdir()):
             raise UsageError(f"the folder {out} is not empty; name a new one.")
 
+    from bench.base.locks import replaced_folder
     from bench.data.beir import export_beir
     from bench.data.derive import SplitOptions
     from bench.lab.building.rectools import DROPPED, BuildSettings, build_dataset
-    from bench.llm.client import LanguageModel
-    from bench.llm.settings import chat_settings
-    from bench.storage.locks import replaced_folder
+    from bench.models.llm.client import LanguageModel
+    from bench.models.llm.settings import chat_settings
 
     bars = progress()
     tools, card = _library(library)

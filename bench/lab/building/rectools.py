@@ -16,19 +16,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from bench.base.errors import DataError, UsageError
+from bench.base.progress import QUIET, Progress
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.derive import SplitOptions, with_splits
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import DataError, UsageError
 from bench.methods.ptr.coverage import Assessment
 from bench.methods.ptr.dialogue import listed, request
 from bench.methods.ptr.replies import Reply, Sentence, read_reply
-from bench.progress import QUIET, Progress
 from bench.search.words import words
 
 if TYPE_CHECKING:
-    from bench.llm.client import LanguageModel, Request
+    from bench.models.llm.client import LanguageModel, Request
 
 R = TypeVar("R", bound=Reply)
 
@@ -279,7 +279,7 @@ class Builder:
 
     def _replies(self, title: str, form: type[R], asked: Sequence[Request]) -> list[R | None]:
         """The replies that parse; the others are counted."""
-        from bench.llm.client import Failure
+        from bench.models.llm.client import Failure
 
         with self._progress.stage(title):
             answers = self._model.complete(asked) if asked else []

@@ -8,20 +8,20 @@ from typing import Any
 import click
 import numpy as np
 
+from bench.base.paths import write_text
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, number, plain_table, print_json
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS
+from bench.interface import Library
 from bench.lab.graph.agreement import Agreement, agreement, densities, three_way, wilson
 from bench.lab.graph.drawing import draw
 from bench.methods.tgr.candidates import NEAREST, Within
 from bench.methods.tgr.edges import Edges, connected_share
 from bench.methods.tgr.sources import GRAPHS, GraphSource
 from bench.models.trainingcard import read_card, tool_digest
-from bench.protocol import Library
 from bench.registry import load_dataset
-from bench.storage.paths import write_text
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 

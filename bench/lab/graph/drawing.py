@@ -11,10 +11,10 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from bench.base.text import clean, one_line
 from bench.data.tables import Tool
 from bench.lab.graph.layout import Layout, lay_out
 from bench.methods.tgr.edges import Edges
-from bench.text import clean, one_line
 
 _LONGEST_LABEL = 30
 #: Widths of letters at the font's size, rounded up; nobody says which font a viewer has.

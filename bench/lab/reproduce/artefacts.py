@@ -6,13 +6,13 @@ import re
 from functools import cache
 from pathlib import Path
 
-from bench.errors import DataError, UsageError
+from bench.base.errors import DataError, UsageError
+from bench.base.parameters import check_parameters, suggestion
+from bench.base.paths import data_folder
+from bench.base.records import Record, toml_table, validated
+from bench.base.spec import Spec, format_value
 from bench.lab.training.train import trainer_class
 from bench.models.trainingcard import Kind, TrainingCard, read_card
-from bench.specs.parameters import check_parameters, suggestion
-from bench.specs.spec import Spec, format_value
-from bench.storage.paths import data_folder
-from bench.storage.records import Record, toml_table, validated
 
 FILE = Path(__file__).parent / "artefacts.toml"
 _REFERENCE = re.compile(r"\$([a-z0-9][a-z0-9-]*)")

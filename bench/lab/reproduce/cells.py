@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from bench.errors import DataError
-from bench.storage.records import Record, read_toml
+from bench.base.errors import DataError
+from bench.base.records import Record, read_toml
 
 FOLDER = Path(__file__).parent / "tables"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import Field, model_validator
 
-from bench.errors import DataError
+from bench.base.errors import DataError
+from bench.base.records import Record, read_toml
 from bench.lab.reproduce.cells import Cell, table_cells
 from bench.lab.reproduce.outcomes import Difference
 from bench.lab.reproduce.recipes import Question
 from bench.lab.reproduce.report import PrintedReport
-from bench.storage.records import Record, read_toml
 
 FOLDER = Path(__file__).parent / "claims"
 

@@ -10,12 +10,16 @@ from pathlib import Path
 
 import click
 
+from bench.base.config import current_session, session
+from bench.base.errors import CheckFailed, UsageError
+from bench.base.parameters import suggestion
+from bench.base.paths import results_folder, write_text
+from bench.base.spec import Spec
 from bench.cli.bars import progress
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.options import json_option, results_option, source_options, use_session
 from bench.cli.output import print_json
 from bench.data.dataset import Dataset
-from bench.errors import CheckFailed, UsageError
 from bench.lab.reproduce.artefacts import artefact, artefacts, folder_of, is_there, with_needed
 from bench.lab.reproduce.artefacts import command as training_command
 from bench.lab.reproduce.cells import paper_of, papers, table_names
@@ -27,10 +31,6 @@ from bench.lab.reproduce.reproduction import metrics_of, reproduce, wanted
 from bench.lab.reproduce.runs import MethodRuns
 from bench.registry import build_method, load_dataset
 from bench.results.store import to_json
-from bench.session import current_session, session
-from bench.specs.parameters import suggestion
-from bench.specs.spec import Spec
-from bench.storage.paths import results_folder, write_text
 
 _WORDS = ("list", "all", "claims", "train")
 

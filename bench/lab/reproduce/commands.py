@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from bench.errors import BenchError
+from bench.base.errors import BenchError
+from bench.base.spec import parse
 from bench.lab.reproduce.artefacts import artefact, command, is_there, named_in, resolved, with_needed
 from bench.lab.reproduce.recipes import Question
 from bench.lab.reproduce.runs import is_fact
 from bench.metrics import DEFAULT_METRICS
 from bench.registry.datasets import dataset_entry
-from bench.specs.spec import parse
 
 
 def commands_for(methods: Sequence[str], question: Question, metrics: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bench.errors import BenchError, MethodError, UnavailableError, UsageError
+from bench.base.errors import BenchError, MethodError, UnavailableError, UsageError
 from bench.lab.reproduce.commands import commands_for
 from bench.lab.reproduce.recipes import Question, Recipe
 from bench.lab.reproduce.report import Comparison, Estimate, Lacking, MeasuredData, Measurement

@@ -9,7 +9,9 @@ from typing import Any
 from markupsafe import Markup
 from pydantic import ValidationError
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.base.paths import read_regular
+from bench.base.records import first_fault
 from bench.lab.reproduce.outcomes import CELL_VERDICTS, CLAIM_VERDICTS
 from bench.lab.reproduce.report import Block, CellReport, Reproduction
 from bench.lab.reproduce.verdicts import TOLERANCE
@@ -18,8 +20,6 @@ from bench.leaderboard.boards.board import family_of
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
-from bench.storage.paths import read_regular
-from bench.storage.records import first_fault
 
 
 def read_reproduction(path: Path) -> Reproduction:

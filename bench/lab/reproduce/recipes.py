@@ -14,11 +14,11 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from bench.base.errors import DataError
+from bench.base.records import Record, read_toml
 from bench.data.tables import NamedTemplate
-from bench.errors import DataError
 from bench.lab.reproduce.cells import Cell, cell_at
 from bench.lab.reproduce.outcomes import Difference
-from bench.storage.records import Record, read_toml
 
 FOLDER = Path(__file__).parent / "recipes"
 

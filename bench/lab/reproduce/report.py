@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bench.base.records import Record
 from bench.lab.reproduce.cells import Data, Unit, Unreadable
 from bench.lab.reproduce.outcomes import CellVerdict, ClaimVerdict, Difference, Outcome
 from bench.results.manifest import Environment
-from bench.storage.records import Record
 
 
 class MeasuredData(Record):

@@ -6,9 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bench.errors import BenchError
+from bench.base.errors import BenchError
+from bench.base.progress import QUIET, Progress
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import environment
+from bench.interface import PROTOCOL_VERSION
 from bench.lab.reproduce.cells import Cell, paper_of, table_cells, table_info
 from bench.lab.reproduce.claims import Claim
 from bench.lab.reproduce.claimtests import judged_claim
@@ -34,8 +36,6 @@ from bench.lab.reproduce.report import (
 )
 from bench.lab.reproduce.runs import MethodRuns, count_range, is_fact
 from bench.lab.reproduce.verdicts import TOLERANCE, judge_count, judge_value
-from bench.progress import QUIET, Progress
-from bench.protocol import PROTOCOL_VERSION
 from bench.stats.multiple import holm
 
 

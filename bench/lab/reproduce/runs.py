@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import BenchError, MethodError, UnavailableError, UsageError
+from bench.base.progress import QUIET, Progress, Stage
+from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
-from bench.errors import BenchError, MethodError, UnavailableError, UsageError
 from bench.evaluation.executors import Executor, side_by_side
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
+from bench.interface import Method
 from bench.lab.reproduce.artefacts import folder_of, is_there, named_in, resolved
 from bench.lab.reproduce.recipes import Question
 from bench.metrics import Metric, parse_metric
-from bench.progress import QUIET, Progress, Stage
-from bench.protocol import Method
 from bench.results.store import Result
 from bench.results.units import numbered
-from bench.specs.spec import Spec, parse
 
 _FACT = "fact:"
 #: Methods state the connected share rounded to four digits: it may be off by half of the last.

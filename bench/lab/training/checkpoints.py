@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bench.errors import StorageError
-from bench.storage.paths import replacing
+from bench.base.errors import StorageError
+from bench.base.paths import replacing
 
 Record = dict[str, Any]
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.parents import parent_codes
 from bench.data.tables import Template
-from bench.errors import UsageError
 from bench.lab.training.sequence_classifier import SequenceSettings, SequenceTrainer
 
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import click
 
+from bench.base.errors import UsageError
+from bench.base.spec import Spec, Value, parse_value
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, json_option, settings_options, source_options
 from bench.cli.output import console, plain_table, print_json
 from bench.data.tables import Template
-from bench.errors import UsageError
-from bench.evaluation.cluster import Cluster
+from bench.evaluation.ray_cluster import Cluster
 from bench.lab.training.train import KINDS, train_model, trainer_class
 from bench.models.trainingcard import Kind
 from bench.registry import load_dataset
-from bench.specs.spec import Spec, Value, parse_value
 
 
 @click.command("train")

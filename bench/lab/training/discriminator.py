@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.errors import UsageError
+from bench.base.paths import write_text
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.errors import UsageError
 from bench.lab.graph.agreement import macro_scores
 from bench.lab.training.generated import generated_pairs
 from bench.lab.training.pairs import (
@@ -41,7 +42,6 @@ from bench.methods.tgr.edges import LABELS, NEITHER
 from bench.models.batches import token_batches
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.registry import load_dataset
-from bench.storage.paths import write_text
 
 if TYPE_CHECKING:
     import torch

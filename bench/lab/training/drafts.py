@@ -14,20 +14,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import UsageError
+from bench.base.paths import storage_errors, write_text
+from bench.base.progress import Progress
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Template
-from bench.errors import UsageError
-from bench.identity.result import method_hash
+from bench.interface import History, Library
+from bench.interface.parts import is_oracle, needs_history, needs_llm, preflight
 from bench.methods.query_generation.interleaving import round_robin
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import average_precision, multiple_mean_reciprocal_rank, recall
-from bench.progress import Progress
-from bench.protocol import History, Library
-from bench.protocol.parts import is_oracle, needs_history, needs_llm, preflight
 from bench.registry import build_method
-from bench.specs.spec import Spec
-from bench.storage.paths import storage_errors, write_text
+from bench.results.ids import method_hash
 
 Reward = Literal["mmrr", "map", "recall"]
 #: The reward `recall` is the mean of recall at these cut-offs (Table 4 of the paper).

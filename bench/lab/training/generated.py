@@ -16,15 +16,15 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from bench.base.errors import DataError, UnavailableError, UsageError
+from bench.base.paths import expanded, read_regular
+from bench.base.progress import QUIET, Progress
+from bench.base.records import Record
 from bench.data.tables import Parameter, Tool
-from bench.errors import DataError, UnavailableError, UsageError
 from bench.lab.training.pairs import ToolPair
-from bench.llm.client import Failure, LanguageModel, Message, Reply, Request
-from bench.llm.replies import json_object
 from bench.methods.tgr.documents import document
-from bench.progress import QUIET, Progress
-from bench.storage.paths import expanded, read_regular
-from bench.storage.records import Record
+from bench.models.llm.client import Failure, LanguageModel, Message, Reply, Request
+from bench.models.llm.replies import json_object
 
 #: Shorter functions do too little to be tools, longer ones do not fit a prompt.
 _LINES = range(3, 120)

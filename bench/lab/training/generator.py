@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.errors import UsageError
+from bench.base.parameters import MethodSpec, full_spec
+from bench.base.paths import write_text
+from bench.base.progress import QUIET, Progress
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template, Tool
-from bench.errors import UsageError
 from bench.lab.training.decoder import LEAST_VOCABULARY, small_decoder
 from bench.lab.training.drafts import Reward, Searcher, distribution, drafts_in, kept_drafts
 from bench.lab.training.pretrained import TransformerSettings, arithmetic, made_ready, padded, uses_bfloat16
 from bench.lab.training.trainer import Trainer
-from bench.llm.replies import text_lines
 from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
 from bench.models.causal import PROMPT_KEY, CausalModel, Sampling, causal_revision, load_causal
-from bench.progress import QUIET, Progress
-from bench.specs.parameters import MethodSpec, full_spec
-from bench.specs.spec import Spec
-from bench.storage.paths import write_text
+from bench.models.llm.replies import text_lines
 
 if TYPE_CHECKING:
     import torch

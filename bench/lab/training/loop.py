@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import UsageError
+from bench.base.errors import UsageError
+from bench.base.paths import storage_errors
+from bench.base.progress import Progress
 from bench.lab.training.checkpoints import Checkpoints, Record, read_checkpoint
 from bench.lab.training.trainer import Settings, Trainer
 from bench.models.trainingcard import Evaluation
-from bench.progress import Progress
-from bench.storage.paths import storage_errors
 
 if TYPE_CHECKING:
     import torch

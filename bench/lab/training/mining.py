@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.paths import replacing
 from bench.data.gold import Gold
 from bench.search.dense import VectorIndex
 from bench.search.topk import blocks, top_k
-from bench.storage.paths import replacing
 
 Vectors = NDArray[np.float32]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from bench.errors import UnavailableError
+from bench.base.errors import UnavailableError
 from bench.lab.training.trainer import Settings
 from bench.models.files import model_folder, quiet_transformers
 

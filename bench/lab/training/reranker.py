@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.errors import UsageError
+from bench.interface import Ranking
 from bench.lab.training.mining import drawn, hard_negatives, used_tools
 from bench.lab.training.retriever import ranking_loss
 from bench.lab.training.sequence_classifier import SequenceSettings, SequenceTrainer
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.protocol import Ranking
 from bench.search.dense import normalized, search
 
 if TYPE_CHECKING:

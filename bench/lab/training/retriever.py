@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.errors import UnavailableError
 from bench.lab.training.mining import drawn, hard_negatives, kept_in, used_tools
 from bench.lab.training.pretrained import (
     TransformerSettings,

@@ -12,20 +12,20 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import UsageError, require
+from bench.base.locks import locked, replaced_folder
+from bench.base.parameters import check_parameters, full_spec
+from bench.base.paths import expanded, storage_errors
+from bench.base.progress import QUIET, Progress
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import SPLITS, Template
-from bench.errors import UsageError, require
 from bench.evaluation.machine import hardware, package_versions
 from bench.identity.reach import reach_modules
 from bench.lab.training.loop import run_loop, training_identity
 from bench.lab.training.trainer import Trainer
 from bench.models.files import model_folder
 from bench.models.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
-from bench.progress import QUIET, Progress
-from bench.specs.parameters import check_parameters, full_spec
-from bench.specs.spec import Spec
-from bench.storage.locks import locked, replaced_folder
-from bench.storage.paths import expanded, storage_errors
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 #: Share of the training queries that are kept for validation where the dataset has no dev split, and how many at most.

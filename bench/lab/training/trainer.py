@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bench.base.parameters import ParameterSet
+from bench.base.progress import QUIET, Progress
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.models.trainingcard import Kind
-from bench.progress import QUIET, Progress
-from bench.specs.parameters import ParameterSet
 
 if TYPE_CHECKING:
     import torch

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.base.errors import UnavailableError
+from bench.base.spec import Spec
 from bench.data.card import Card, Unit
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import UnavailableError
+from bench.interface import Context, History, Library, Method, Queries, Ranking, ToolSets
 from bench.lab.reproduce.cells import Cell
 from bench.lab.reproduce.recipes import Recipe
 from bench.lab.reproduce.runs import MethodRuns
-from bench.protocol import Context, History, Library, Method, Queries, Ranking, ToolSets
 from bench.registry import build_method
-from bench.specs.spec import Spec
 
 CARD = Card(
     id="tiny",

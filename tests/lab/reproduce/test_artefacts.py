@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import DataError
+from bench.base.errors import DataError
+from bench.base.parameters import check_parameters
+from bench.base.spec import Spec, parse
 from bench.lab.reproduce.artefacts import (
     artefact,
     artefacts,
@@ -23,8 +25,6 @@ from bench.lab.reproduce.commands import adding_command, commands_for
 from bench.lab.reproduce.recipes import Question
 from bench.lab.training.train import trainer_class
 from bench.models.trainingcard import CARD, TrainingCard, read_card, write_card
-from bench.specs.parameters import check_parameters
-from bench.specs.spec import Spec, parse
 
 
 def test_the_command_of_an_artefact_names_what_it_is_made_from() -> None:

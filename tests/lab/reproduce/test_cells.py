@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import DataError
+from bench.base.errors import DataError
 from bench.lab.reproduce.cells import cell_at, cells, papers, read_cells, read_paper, table_cells, table_names
 
 #: Counted on the papers' pages: rows with numbers times columns of numbers.

@@ -18,12 +18,12 @@ from kit.once import Once
 from kit.results import LOCKS, of_this_run
 
 from bench.__main__ import run
+from bench.base.paths import results_folder
+from bench.cli.schemas import shipped_schema
 from bench.lab.reproduce.artefacts import folder_of
 from bench.lab.reproduce.cells import table_cells, table_names
 from bench.lab.reproduce.claims import claims
 from bench.lab.reproduce.report import Reproduction
-from bench.schemas import shipped_schema
-from bench.storage.paths import results_folder
 
 Bench = Callable[..., Any]
 

@@ -9,10 +9,10 @@ from types import ModuleType
 import pytest
 from kit.programs import program
 
+from bench.base.errors import UsageError
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.errors import UsageError
 
 ROOT = Path(__file__).parents[3]
 CARD = Card(id="two", title="Two", summary="Made here.", licence="CC0-1.0", redistribution=True, template="description")

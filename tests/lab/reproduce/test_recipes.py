@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.base.errors import DataError, UnavailableError, UsageError
+from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
-from bench.errors import DataError, UnavailableError, UsageError
 from bench.evaluation.plan import Plan
 from bench.lab.reproduce.artefacts import artefacts, resolved
 from bench.lab.reproduce.cells import Cell, cells, papers, table_cells, table_names
@@ -21,7 +22,6 @@ from bench.lab.reproduce.runs import MethodRuns, fact, is_fact
 from bench.metrics import parse_metric
 from bench.registry import build_method, dataset_entries, method_names
 from bench.registry.methods import method_class
-from bench.specs.spec import Spec, parse
 
 CELL = Cell("tgr-2", "PMLM-L3-v2", "API-Bank", "", "recall@5", "0.659", "share")
 #: Named by recipes although nobody can have it: the paper has not published it.

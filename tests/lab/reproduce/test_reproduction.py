@@ -9,7 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from bench.errors import BenchError
+from bench.base.errors import BenchError
+from bench.base.progress import Progress
+from bench.base.spec import Spec
 from bench.evaluation.worker import Cell as Work
 from bench.lab.reproduce.cells import Cell, Unit
 from bench.lab.reproduce.claims import Claim
@@ -18,9 +20,7 @@ from bench.lab.reproduce.report import CellReport, Reproduction
 from bench.lab.reproduce.reproduction import metrics_of, reproduce, wanted
 from bench.lab.reproduce.runs import MethodRuns, count_range
 from bench.lab.reproduce.wording import cell_row
-from bench.progress import Progress
 from bench.results.store import Result
-from bench.specs.spec import Spec
 
 Written = Callable[[Sequence[Cell], Sequence[dict[str, Any]]], None]
 RunsOf = Callable[..., MethodRuns]

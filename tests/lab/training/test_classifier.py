@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.base.errors import UsageError
+from bench.base.spec import Spec, Value
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
 from bench.lab.training.train import train_model
 from bench.models.classifiers import SequenceModel
 from bench.models.trainingcard import TrainingCard
-from bench.specs.spec import Spec, Value
 
 SETTINGS: dict[str, Value] = {
     "batch_size": 8,

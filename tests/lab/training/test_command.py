@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bench.errors import UsageError
+from bench.base.config import current_session
+from bench.base.errors import UsageError
 from bench.lab.training.train import KINDS, trainer_class
 from bench.models.trainingcard import Kind
-from bench.session import current_session
 
 Bench = Callable[..., Any]
 

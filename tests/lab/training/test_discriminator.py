@@ -14,10 +14,13 @@ import pytest
 from kit.models import untrained_bert
 from kit.once import Once
 
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.spec import Spec, Value
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
-from bench.errors import UnavailableError, UsageError
+from bench.interface import History, Library
+from bench.interface.parts import preflight, revisions
 from bench.lab.training.discriminator import DiscriminatorTrainer, stage_loss
 from bench.lab.training.train import train_model
 from bench.methods.tgr.discriminator import SETTINGS, Discriminator, best_threshold, edges_above, mean_of_orders
@@ -25,11 +28,8 @@ from bench.methods.tgr.documents import document
 from bench.methods.tgr.edges import LABELS
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.models.trainingcard import TrainingCard, tool_digest
-from bench.protocol import History, Library
-from bench.protocol.parts import preflight, revisions
+from bench.models.vectorcache import VectorCache, text_key
 from bench.registry import build_method
-from bench.specs.spec import Spec, Value
-from bench.storage.vectorcache import VectorCache, text_key
 
 #: So many that a bare `id` in all of their responses says nothing.
 _THINGS = "order ticket parcel room lesson table flight letter car visit meal".split()

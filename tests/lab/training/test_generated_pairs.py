@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.errors import DataError, UnavailableError, UsageError
+from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.lab.training.generated import generated_pairs, read_functions
 from bench.lab.training.pairs import ToolPair
 

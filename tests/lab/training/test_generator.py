@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.progress import QUIET
+from bench.base.spec import Spec, Value, parse
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Tool
-from bench.errors import UnavailableError, UsageError
-from bench.evaluation.guard import checked_facts
+from bench.evaluation.method_errors import checked_facts
+from bench.interface import History, Library, Queries
+from bench.interface.parts import preflight
 from bench.lab.training.drafts import Searcher, distribution, drafts_in, kept_drafts
 from bench.lab.training.generator import TEMPERATURES, GeneratorTrainer, gold_lines
 from bench.lab.training.train import train_model
 from bench.models.causal import Sampling, load_causal
 from bench.models.trainingcard import TrainingCard
-from bench.progress import QUIET
-from bench.protocol import History, Library, Queries
-from bench.protocol.parts import preflight
 from bench.registry import build_method
-from bench.specs.spec import Spec, Value, parse
 
 SETTINGS: dict[str, Value] = {
     "hidden": 32,

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.errors import StorageError, UsageError
+from bench.base.errors import StorageError, UsageError
+from bench.base.progress import QUIET
 from bench.lab.training.checkpoints import Checkpoints, read_checkpoint
 from bench.lab.training.loop import State, rate_at, run_loop
 from bench.lab.training.trainer import Settings, Trainer
-from bench.progress import QUIET
 
 TINY = '''
 import sys, time
@@ -133,7 +133,7 @@ def test_a_killed_process_loses_at_most_one_step(tmp_path: Path) -> None:
         f"""
         import os
         from bench.lab.training.loop import run_loop
-        from bench.progress import QUIET
+        from bench.base.progress import QUIET
         class Slow(Line):
             def loss(self, examples):
                 os.write(begun, b".")

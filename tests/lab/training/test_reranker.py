@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.base.errors import UnavailableError, UsageError
+from bench.base.spec import Spec, Value
 from bench.data.dataset import Dataset
-from bench.errors import UnavailableError, UsageError
 from bench.lab.training import train
 from bench.lab.training.reranker import RerankerTrainer, margin_error
 from bench.lab.training.train import train_model
 from bench.models.crossencoders import CrossEncoder
 from bench.models.trainingcard import TrainingCard, text_digest
-from bench.specs.spec import Spec, Value
 
 SETTINGS: dict[str, Value] = {
     "batch_size": 16,

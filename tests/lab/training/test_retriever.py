@@ -11,22 +11,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.base.errors import DataError, UnavailableError, UsageError
+from bench.base.spec import Spec, Value
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Split
-from bench.errors import DataError, UnavailableError, UsageError
-from bench.evaluation.leaks import LEAKED, Leaks, training_leaks
+from bench.evaluation.contamination import LEAKED, Leaks, training_leaks
 from bench.identity.reach import Reached, reach_modules
+from bench.interface import History, Library, Queries
+from bench.interface.parts import preflight
 from bench.lab.training import train
 from bench.lab.training.mining import drawn, hard_negatives, kept_in, used_tools
 from bench.lab.training.retriever import RetrieverTrainer, progressive_loss, ranking_loss
 from bench.lab.training.train import KINDS, train_model, trainer_class
 from bench.models.encoders import Encoder
 from bench.models.trainingcard import TrainingCard, text_digest, tool_digest
-from bench.protocol import History, Library, Queries
-from bench.protocol.parts import preflight
 from bench.registry import build_method
-from bench.specs.spec import Spec, Value
 
 SETTINGS: dict[str, Value] = {
     "batch_size": 8,

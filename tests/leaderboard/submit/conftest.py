@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from kit.tiny import instance, notes, run, runner, tiny
 
+from bench.base.errors import UnavailableError
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.errors import UnavailableError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.leaderboard.submit.archive import MEMBERS, written
@@ -27,7 +28,6 @@ from bench.leaderboard.submit.sandbox import check_sandbox
 from bench.leaderboard.submit.submission import PARTS, SUBMISSION
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
-from bench.specs.spec import Spec
 
 __all__ = ["instance", "notes", "run", "runner", "tiny"]
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.errors import ResultError
+from bench.base.errors import ResultError
 from bench.leaderboard.submit import archive
 from bench.leaderboard.submit.archive import MEMBERS, opened, pack, read_bytes, written
 from bench.leaderboard.submit.check import CheckedSubmission
@@ -370,7 +370,7 @@ def test_the_submission_names_the_hash_of_each_file(made: Any) -> None:
 
     import jsonschema
 
-    from bench.schemas import shipped_schema
+    from bench.cli.schemas import shipped_schema
 
     members, faults = opened(pack(made.result))
     assert not faults

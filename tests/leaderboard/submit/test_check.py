@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kit.submit_changes import at, column, put, reasons
 
+from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
-from bench.errors import UnavailableError
 from bench.evaluation.external import score_run_file
 from bench.leaderboard.submit.archive import pack, written
 from bench.leaderboard.submit.check import CheckedSubmission, check_members

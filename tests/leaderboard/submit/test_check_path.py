@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from kit.submit_changes import at, column, put, reasons
 
-from bench.errors import ResultError, UsageError
+from bench.base.errors import ResultError, UsageError
+from bench.base.spec import Spec, parse
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.leaderboard.submit.archive import pack, written
@@ -19,7 +20,6 @@ from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import archive_name, check_place
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
-from bench.specs.spec import Spec, parse
 
 
 @pytest.fixture

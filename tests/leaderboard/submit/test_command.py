@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from bench.base.paths import results_folder
 from bench.results.store import Result, find_results, result_folder, write_result
-from bench.storage.paths import results_folder
 
 Bench = Callable[..., Any]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bench.errors import ResultError
+from bench.base.errors import ResultError
 from bench.leaderboard.submit import reading, tables
 from bench.leaderboard.submit.reading import READ, REFUSED, read_apart
 from bench.results.store import PER_QUERY, PER_QUERY_SCHEMA, RUN

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from kit.submit_changes import at, column, put, reasons
 
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
@@ -23,7 +24,6 @@ from bench.leaderboard.submit.check_path import check_archive, check_folder
 from bench.leaderboard.submit.submission import Submission
 from bench.registry import build_method, load_dataset
 from bench.results.store import Result
-from bench.specs.spec import Spec
 
 Checked = Callable[..., CheckedSubmission]
 TABLES = ("run.parquet", "per_query.parquet", "repeats.parquet")

@@ -17,10 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.submit_changes import put
 
+from bench.base.errors import UsageError
+from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
-from bench.errors import UsageError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
+from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
+from bench.interface.ranking import Violation
 from bench.leaderboard.submit.archive import pack, written
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import check_archive, check_folder
@@ -28,11 +31,8 @@ from bench.leaderboard.submit.code import is_code, source_files
 from bench.leaderboard.submit.handover import RefusedReply, Reply, error_bytes, longest_reply, read_reply, reply_bytes
 from bench.leaderboard.submit.rerun import TOLERANCE, Rerun, different_rankings
 from bench.leaderboard.submit.sandbox import Limits
-from bench.protocol import Context, Library, Method, Queries, Ranking, ToolSets
-from bench.protocol.ranking import Violation
 from bench.registry import build_method
 from bench.results.store import Result
-from bench.specs.spec import Spec, parse
 
 MINE = """
 import numpy as np
@@ -445,7 +445,7 @@ def test_scores_agree_within_a_tolerance_and_order_must_be_the_same() -> None:
 
 
 def test_near_ties_that_changed_places_are_told_apart(made: Any) -> None:
-    from bench.evaluation.answers import Answers
+    from bench.evaluation.checkpoints import Answers
     from bench.leaderboard.submit.rerun import _compared
     from bench.metrics.ties import Beyond
 

@@ -17,16 +17,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.base.errors import UnavailableError
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.errors import UnavailableError
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import views
+from bench.interface import Queries
+from bench.interface.ranking import Violation
 from bench.leaderboard.submit.code import FOLDER
 from bench.leaderboard.submit.handover import Given, RefusedReply, Reply, Request, read_reply, write_given
 from bench.leaderboard.submit.sandbox import Limits, Stopped, _masked, check_sandbox, run_confined
-from bench.protocol import Queries
-from bench.protocol.ranking import Violation
-from bench.specs.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = Limits(seconds=60, tasks=200, scratch=16 << 20)

@@ -1,0 +1,104 @@
+"""File locks and atomic folder replacement."""
+
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.base.errors import StorageError
+from bench.base.paths import storage_errors
+from bench.base.progress import QUIET, Progress
+
+_LONGEST_WAIT = 3600.0
+
+
+@contextmanager
+def locked(path: Path, what: str, progress: Progress = QUIET, longest: float = _LONGEST_WAIT) -> Iterator[None]:
+    """Hold a lock file; wait, with a note, while another process has it.
+
+    The lock file stays: to remove one is to let a third process in.
+
+    Args:
+        path: the lock file.
+        what: what the other process is doing, for the note: `making tgr-0123`.
+        progress: where the note goes.
+        longest: seconds to wait.
+
+    Raises:
+        StorageError: another process has held it too long, or the folder cannot be written.
+    """
+    from filelock import FileLock, Timeout
+
+    with storage_errors(str(path)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=0.1)
+        except Timeout:
+            progress.note(f"another process is {what}; waiting for it")
+            try:
+                lock.acquire(timeout=longest)
+            except Timeout:
+                raise StorageError(f"another process has held {path} for {longest:.0f} seconds; end it.") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def replaced_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder next to `folder`; on success it replaces `folder`, which is unchanged until then.
+
+    The caller holds the lock of `folder`.
+
+    Raises:
+        StorageError: the disk is full or the place cannot be written; the previous content is kept.
+    """
+    with storage_errors(str(folder)):
+        # Left by a killed process; we hold the lock, so no process is writing it.
+        for left in folder.parent.glob(f".new-{glob.escape(folder.name)}-????????"):
+            shutil.rmtree(left, ignore_errors=True)
+        recover(folder)
+        fresh = folder.with_name(f".new-{folder.name}-{secrets.token_hex(4)}")
+        try:
+            fresh.mkdir(parents=True)
+            yield fresh
+            for path in fresh.rglob("*"):
+                if path.is_file():
+                    with path.open("rb+") as written:
+                        os.fsync(written.fileno())
+            if folder.exists():
+                os.rename(folder, _aside(folder))
+            os.rename(fresh, folder)
+            shutil.rmtree(_aside(folder), ignore_errors=True)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+
+def recover(folder: Path) -> None:
+    """Finish a replacement that was killed between its two renames. The caller holds the lock."""
+    if _aside(folder).is_dir():
+        if folder.exists():
+            shutil.rmtree(_aside(folder), ignore_errors=True)
+        else:
+            os.rename(_aside(folder), folder)
+
+
+def standing(found: list[Path]) -> list[Path]:
+    """Of folders found below a parent: those in their place, and those set aside whose place is empty."""
+    return sorted(
+        folder
+        for folder in found
+        if not folder.name.startswith(".")
+        or (folder.name.startswith(".old-") and not folder.with_name(folder.name.removeprefix(".old-")).exists())
+    )
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f".old-{folder.name}")

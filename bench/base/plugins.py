@@ -1,0 +1,134 @@
+"""What is plugged into the harness: verbs, pages of the site, and schemas, of folders beside its own.
+
+A folder that adds to bench has a `plugin.toml`:
+
+    pages = ["mine.page"]                       # modules with a `PAGE`, as `leaderboard/pages` has them
+
+    [verbs]                                     # the click command `command` of a module
+    hello = { module = "mine.hello", help = "Say hello." }
+    "data hello" = { module = "mine.data", help = "Say hello to a dataset." }
+
+    [schemas]                                   # pydantic models; `schemas/NAME.json` beside the file has the schema
+    greeting = "mine.hello:Greeting"
+
+    [functions]                                 # what other parts of bench ask for by name
+    tools-page = "mine.page:of_tools"
+
+The laboratory (`bench/lab`) and the board (`leaderboard`) are such folders, and bench works without them. Another
+package names the one of its packages that holds its file by an entry point of the group `bench.base.plugins`:
+
+    [project.entry-points."bench.base.plugins"]
+    mine = "mine"
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import bench
+from bench.base.errors import UnavailableError
+
+FILE = "plugin.toml"
+#: The group of entry points by which other packages name theirs.
+GROUP = "bench.base.plugins"
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb of the command line.
+
+    Attributes:
+        module: of its click command, called `command`.
+        help: a line for the list of verbs, which imports none of them.
+    """
+
+    module: str
+    help: str
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A folder that is plugged in; `fault` says why it is not, if it cannot be read."""
+
+    folder: Path
+    verbs: dict[str, Verb] = field(default_factory=dict)
+    pages: list[str] = field(default_factory=list)
+    schemas: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
+    fault: str = ""
+
+
+@cache
+def plugins() -> tuple[Plugin, ...]:
+    """All that are plugged in: those of bench itself, then those of other packages."""
+    own = [path.parent for place in bench.__path__ for path in sorted(Path(place).glob(f"*/{FILE}"))]
+    return tuple(_read(folder) for folder in dict.fromkeys([*own, *_of_packages()]))
+
+
+def verbs(below: str = "") -> dict[str, Verb]:
+    """The verbs by their word: those of `bench`, or below one of its verbs. The first of a name counts."""
+    found: dict[str, Verb] = {}
+    for plugin in plugins():
+        for name, verb in plugin.verbs.items():
+            above, _, word = name.rpartition(" ")
+            if above == below:
+                found.setdefault(word, verb)
+    return found
+
+
+def function(name: str, without: str) -> Any:
+    """A function that a plug-in has under a name.
+
+    Raises:
+        UnavailableError: none has; `without` says in a clause what is then not to be had.
+    """
+    for plugin in plugins():
+        if name in plugin.functions:
+            return load(plugin.functions[name])
+    raise UnavailableError(f"{without}: this installation of bench lacks the part that has it; install bench anew.")
+
+
+def load(name: str) -> Any:
+    """What `module:name` names."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def faults() -> list[str]:
+    """Why plug-ins cannot be read, a sentence each."""
+    return [plugin.fault for plugin in plugins() if plugin.fault]
+
+
+def _of_packages() -> Iterator[Path]:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=GROUP):
+        try:
+            found = importlib.util.find_spec(point.value)
+        except (ImportError, ValueError, AttributeError):
+            found = None
+        yield from (Path(place) for place in (found.submodule_search_locations or [] if found else [Path(point.value)]))
+
+
+def _read(folder: Path) -> Plugin:
+    path = folder / FILE
+    try:
+        raw = tomllib.loads(path.read_text("utf-8"))
+        return Plugin(
+            folder,
+            {str(name): Verb(str(verb["module"]), str(verb["help"])) for name, verb in raw.get("verbs", {}).items()},
+            [str(name) for name in raw.get("pages", [])],
+            {str(name): str(model) for name, model in raw.get("schemas", {}).items()},
+            {str(name): str(where) for name, where in raw.get("functions", {}).items()},
+        )
+    except OSError as error:
+        return Plugin(folder, fault=f"the plug-in {path} cannot be read ({error.strerror}).")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return Plugin(folder, fault=f"the plug-in {path} is not as bench reads it ({type(error).__name__}: {error}).")

@@ -1,0 +1,372 @@
+"""Why one query went as it did: the ranks of its gold tools in a stored result, what ranks above them, and why.
+
+The ranks and scores shown are the stored ones. The reasons come from the method (`Method.explain`), made again from the
+result's full spec on the same data, and are shown only where it gives the stored scores today.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.base.config import session
+from bench.base.errors import BenchError, ResultError, UsageError
+from bench.base.progress import QUIET, Progress
+from bench.base.spec import Spec, parse
+from bench.data.dataset import Dataset
+from bench.data.tables import Query
+from bench.evaluation.method_errors import method_errors
+from bench.interface import History, Library, Queries
+from bench.interface.explanation import Case, ExplainedAnswer, Position, agrees, called
+from bench.interface.parts import preflight, reveal
+from bench.registry import build_method
+from bench.results.comparability import data_differences
+from bench.results.manifest import Manifest
+from bench.results.slices import slice_values
+from bench.results.store import Result
+
+#: How much of the ranking is shown, and how many tools directly above a gold tool that is ranked lower.
+FIRST = 10
+_RIGHT_ABOVE = 2
+_MOST_IDS = 5
+
+
+@dataclass(frozen=True)
+class ShownTool:
+    """One tool of a ranking.
+
+    Attributes:
+        tool: its code.
+        tool_id: its id.
+        title: what it is called: its id, with its name where the id is only a number.
+        gold: whether it answers the query.
+        position: its stored rank and score; rank None where it is not in the stored ranking.
+        tied: how many other tools of the stored ranking have the same score.
+    """
+
+    tool: int
+    tool_id: str
+    title: str
+    gold: bool
+    position: Position
+    tied: int
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One query of a stored result, explained.
+
+    Attributes:
+        result: the result.
+        query: the query, with its gold.
+        slices: slice -> value of the query.
+        values: metric -> the query's value.
+        failed: whether the method failed on it, or gave no answer.
+        recommended: ids of the recommended set, where the result has sets.
+        ranking: ids of the stored ranking, best first.
+        shown: the top of the ranking, the gold tools and the tools directly above them, by rank; gold that is not in
+            the ranking comes last.
+        answer: the method's answer today and why; None where there are only the stored numbers.
+        missing: why there are only these, in a sentence.
+        repeat: which repeat of the result it is.
+    """
+
+    result: Result
+    query: Query
+    slices: Mapping[str, str]
+    values: Mapping[str, float]
+    failed: bool
+    recommended: tuple[str, ...] | None
+    ranking: tuple[str, ...]
+    shown: tuple[ShownTool, ...]
+    answer: ExplainedAnswer | None
+    missing: str
+    repeat: int = 1
+
+    @property
+    def gold(self) -> tuple[ShownTool, ...]:
+        """The gold tools, by rank."""
+        return tuple(entry for entry in self.shown if entry.gold)
+
+
+def query_named(result: Result, name: str, dataset: Dataset) -> str:
+    """The id of a query of a result, by the id or its unambiguous beginning.
+
+    Args:
+        result: the result.
+        name: the id, or how it begins.
+        dataset: of the result; to say so where the query is one of it, and not of what was evaluated.
+
+    Raises:
+        UsageError: the result has no such query, or several.
+    """
+    ids: list[str] = result.per_query["query_id"].to_pylist()
+    if name in ids:
+        return name
+    found = [query for query in ids if query.startswith(name)] if name else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"{len(found)} queries of {result.label} begin with {name!r}, {_some(found)}; give more of it."
+        )
+    other = next((query for query in dataset.queries if query.query_id == name), None)
+    if other is not None:
+        data = result.manifest.dataset
+        limit = "" if data.limit is None else f", limit {data.limit}"
+        raise UsageError(
+            f"{result.label} has no query {name!r}: it is a {other.split} query of {data.spec}, and the result is of "
+            f"{data.split} queries{limit}; `bench run --split {other.split}` evaluates it."
+        )
+    near = difflib.get_close_matches(name, ids, n=_MOST_IDS)
+    known = f"the nearest are {_some(near)}" if near else f"it has {_some(ids)}"
+    raise UsageError(f"{result.label} has no query {name!r}; {known}.")
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(repr(query)[1:-1] for query in ids[:_MOST_IDS]) + (", …" if len(ids) > _MOST_IDS else "")
+
+
+def check_same_data(first: Result, second: Result) -> None:
+    """Refuse to put results of different data side by side (rule 8).
+
+    Raises:
+        ResultError: data or protocol differ; says how.
+    """
+    for difference in data_differences(first.manifest, second.manifest):
+        raise ResultError(
+            f"{first.label} and {second.label} cannot be compared: {difference.sentence(first.label, second.label)}."
+        )
+
+
+def explain(
+    result: Result, dataset: Dataset, query_id: str, progress: Progress = QUIET, *, repeat: int = 1
+) -> Explained:
+    """Explain one query of a stored result.
+
+    Args:
+        result: the result.
+        dataset: the data it was made on.
+        query_id: a query of it.
+        progress: where long work reports to.
+        repeat: which repeat is explained; its values are shown, not the means.
+
+    Raises:
+        ResultError: the result is of other data.
+        UsageError: it has no such repeat.
+    """
+    result = result.of_repeat(repeat)
+    identity = result.manifest.dataset
+    if identity.content_hash != dataset.content_hash:
+        raise ResultError(
+            f"the result {result.manifest.result_id} was made on {identity.spec} as it was then (content hash "
+            f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
+        )
+    result.check_ids(dataset)
+    row = dataset.query_codes[query_id]
+    query = dataset.queries[row]
+    asked = result.per_query["query_id"].to_pylist().index(query_id)
+    ranking, scores = _stored(result, query_id)
+    shown = _shown(dataset, query, ranking, scores)
+    answer, missing = None, unexplainable(result.manifest)
+    failed = bool(result.per_query["failed"][asked].as_py())
+    if failed and not ranking:
+        missing = "The method failed on this query or returned nothing: there is nothing to explain."
+    if not missing:
+        answer, missing = _answer_today(result, dataset, row, shown, progress, repeat)
+    recommended = result.per_query["recommended"][asked].as_py()
+    values = {name: result.per_query[name][asked].as_py() for name in result.metrics.metrics}
+    return Explained(
+        result,
+        query,
+        _slices(dataset, query),
+        {name: value for name, value in values.items() if value is not None},
+        failed,
+        None if recommended is None else tuple(recommended),
+        tuple(ranking),
+        shown,
+        answer,
+        missing,
+        repeat,
+    )
+
+
+def _stored(result: Result, query_id: str) -> tuple[list[str], list[float | None]]:
+    """The stored ranking of one query: tool ids, best first, and their scores."""
+    import pyarrow.compute as pc
+
+    rows = result.run.filter(pc.equal(result.run["query_id"], query_id)).sort_by("rank")
+    return rows["tool_id"].to_pylist(), rows["score"].to_pylist()
+
+
+def _shown(dataset: Dataset, query: Query, ranking: list[str], scores: list[float | None]) -> tuple[ShownTool, ...]:
+    ranks = {tool: place for place, tool in enumerate(ranking)}
+    wanted = set(range(min(FIRST, len(ranking))))
+    for tool in query.meeting:
+        if tool in ranks:
+            wanted.update(range(max(0, ranks[tool] - _RIGHT_ABOVE), ranks[tool] + 1))
+    ids = [ranking[place] for place in sorted(wanted)]
+    ids += sorted(set(query.gold) - set(ranks))
+    found = []
+    for tool in ids:
+        place = ranks.get(tool)
+        score = None if place is None else scores[place]
+        tied = 0 if score is None else scores.count(score) - 1
+        position = Position(None if place is None else place + 1, score)
+        code = dataset.tool_codes[tool]
+        found.append(ShownTool(code, tool, called(dataset.tools[code]), tool in query.meeting, position, tied))
+    return tuple(found)
+
+
+def _slices(dataset: Dataset, query: Query) -> dict[str, str]:
+    """The query's own slices; and how new its gold is, where there is something to know it from."""
+    found = dict(query.slices)
+    if len(dataset.rows("train")):
+        for name in ("parent", "tool"):
+            value = slice_values(dataset, name).get(query.query_id)
+            if value is not None:
+                found.setdefault(name, value)
+    return found
+
+
+def unexplainable(manifest: Manifest) -> str:
+    """Why a method is not rebuilt, in a sentence; empty if it is."""
+    method = manifest.method
+    if method.run_file is not None:
+        return "A run file has only ranks and scores: its method is unknown."
+    if method.needs_llm:
+        return "The method asks a paid language model, which `explain` never does: only ranks and scores are shown."
+    with suppress(UsageError):  # a spec that this bench cannot read is reported where the method is made again
+        if _writes(parse(method.full_spec)):
+            return "A local language model would have to run again: only ranks and scores are shown."
+    return ""
+
+
+def _writes(spec: Spec) -> bool:
+    """Whether the spec, or one within it, names a local language model."""
+    values = [value for _, value in spec.arguments]
+    flat = [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+    nested = any(_writes(item) for item in flat if isinstance(item, Spec))
+    return nested or any(name == "llm" and str(value).startswith("local:") for name, value in spec.arguments)
+
+
+def _answer_today(
+    result: Result, dataset: Dataset, row: int, shown: tuple[ShownTool, ...], progress: Progress, repeat: int
+) -> tuple[ExplainedAnswer | None, str]:
+    """What the method answers today; or None, and why that cannot be shown with the stored numbers."""
+    (answer,) = answers_today(result, dataset, [Asked(row, shown, _rivals(shown))], progress, repeat)
+    return answer
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query that a method is asked again.
+
+    Attributes:
+        row: of the dataset.
+        shown: the tools that are explained, best first, with their stored positions; all gold tools among them.
+        rivals: as of `Case`.
+    """
+
+    row: int
+    shown: tuple[ShownTool, ...]
+    rivals: Mapping[int, int]
+
+
+def answers_today(
+    result: Result, dataset: Dataset, asked: Sequence[Asked], progress: Progress = QUIET, repeat: int = 1
+) -> list[tuple[ExplainedAnswer | None, str]]:
+    """What a result's method, made again once, answers to each query today, and why.
+
+    Args:
+        result: the result, or one of its repeats.
+        dataset: the data it was made on.
+        asked: the queries.
+        progress: where long work reports to.
+        repeat: which repeat it is.
+
+    Returns:
+        For each query the answer; or None, and in a sentence why it cannot be shown with the stored numbers.
+    """
+    merged = [_merged(dataset.queries[item.row]) for item in asked]
+    if all(merged):
+        return [(None, note) for note in merged]
+    identity = result.manifest.dataset
+    rows = np.array([item.row for item in asked], dtype=np.int64)
+    queries = Queries.of(dataset, rows)
+    # An explanation fetches nothing and spends nothing: what is not on this machine is not explained.
+    with session(offline=True, repeat=repeat):
+        try:
+            library = Library.of(dataset, identity.template)
+            history = History.of(dataset, library, dataset.rows(identity.split))
+            method = build_method(result.manifest.method.full_spec, progress=progress)
+            with method_errors(method, "being made again"):
+                preflight(method, library, history)
+                reveal(method, dataset.gold.take(rows))
+                if len(history):
+                    method.fit(history)
+                method.index(library)
+        except BenchError as error:
+            return [(None, _not_again(error)) for _ in asked]
+        answers: list[tuple[ExplainedAnswer | None, str]] = []
+        for i, item in enumerate(asked):
+            if merged[i]:
+                answers.append((None, merged[i]))
+                continue
+            gold = frozenset(entry.tool for entry in item.shown if entry.gold)
+            tools = tuple(entry.tool for entry in item.shown)
+            case = Case(library, history, queries.take(np.array([i])), gold, tools, item.rivals)
+            try:
+                with method_errors(method, "ranking the query that is explained"):
+                    answer = case.answer(method)
+            except BenchError as error:
+                answers.append((None, _not_again(error)))
+                continue
+            difference = _difference(answer, item.shown)
+            answers.append((None, difference) if difference else (answer, ""))
+        return answers
+
+
+def _merged(query: Query) -> str:
+    """That the ranking of a query is merged from several, in a sentence; empty if it is not."""
+    if not query.calls:
+        return ""
+    return f"Only the stored numbers can be shown, because the ranking is merged from {len(query.calls)} searches."
+
+
+def _not_again(error: BenchError) -> str:
+    return f"Only the stored numbers can be shown, because the method cannot be made again: {error}"
+
+
+def _difference(answer: ExplainedAnswer, shown: tuple[ShownTool, ...]) -> str:
+    """How an answer differs from the stored one, in a sentence; empty where it does not."""
+    for entry in shown:
+        now = answer.positions[entry.tool]
+        if entry.position.rank is None:
+            continue
+        scored = entry.position.score is not None and now.score is not None
+        if now.rank is None or not (agrees(entry.position, now.score) if scored else now.rank == entry.position.rank):
+            return (
+                f"Only the stored numbers can be shown: {entry.tool_id} has {_of(entry.position)} in the result and "
+                f"{_of(now)} today, so code, models or packages have changed since; `bench run` makes a new result."
+            )
+    return ""
+
+
+def _rivals(shown: tuple[ShownTool, ...]) -> dict[int, int]:
+    """Gold tool -> the best tool above it that is not gold; gold tools that have none are missing."""
+    best = next((entry for entry in shown if not entry.gold and entry.position.rank is not None), None)
+    if best is None or best.position.rank is None:
+        return {}
+    first = best.position.rank
+    below = (entry for entry in shown if entry.gold and (entry.position.rank is None or entry.position.rank > first))
+    return {entry.tool: best.tool for entry in below}
+
+
+def _of(position: Position) -> str:
+    rank = "no rank" if position.rank is None else f"rank {position.rank}"
+    return rank if position.score is None else f"{rank} (score {position.score:.6g})"

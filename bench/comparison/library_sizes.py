@@ -1,0 +1,292 @@
+"""A metric against the size of the library: the results of one experiment, as curves and as a picture.
+
+The points of a curve are results of one method on `DATASET(..., tools=N)`. Draws of one seed are nested and ask the
+same queries, so only the library changes along a curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+from xml.sax.saxutils import escape, quoteattr
+
+from bench.base.errors import UsageError
+from bench.base.records import Record
+from bench.base.spec import Spec, parse
+from bench.base.text import one_line, shortened
+from bench.comparison.render import interval
+from bench.evaluation.plan import Plan
+from bench.registry.datasets import resolve
+from bench.registry.methods import check_spec
+from bench.results.manifest import Manifest, MetricValue
+from bench.results.store import Result, latest
+from bench.results.units import sample
+
+#: Curves of one picture: as many as there are colours and dashes that can be told apart.
+MOST_CURVES = 8
+
+
+class Point(Record):
+    """A method on one library: the mean over queries with its 95% interval over units of independence."""
+
+    tools: int
+    value: MetricValue
+    failed: int
+    result: str
+
+    @staticmethod
+    def of(result: Result, metric: str) -> Point:
+        """The point of a result that has the metric."""
+        return Point(
+            tools=result.manifest.dataset.tools,
+            value=result.metrics.metrics[metric],
+            failed=result.metrics.n_failed,
+            result=result.manifest.result_id,
+        )
+
+
+class Curve(Record):
+    """A method, and its points by size."""
+
+    method: str
+    points: list[Point]
+
+
+class LibrarySizes(Record):
+    """Curves over the same queries.
+
+    Attributes:
+        dataset: the dataset without the option `tools`.
+        n, units: judged queries, and units of independence among them.
+    """
+
+    dataset: str
+    metric: str
+    n: int
+    units: int | None
+    curves: list[Curve]
+    schema_name: Literal["library-sizes"] = "library-sizes"
+    schema_version: Literal[1] = 1
+
+
+def library_sizes(plans: Sequence[Plan], results: Iterable[Result], metric: str) -> LibrarySizes:
+    """The curves of an experiment.
+
+    Args:
+        plans: every method on libraries of several sizes; all of one dataset.
+        results: stored results, among which the latest one of each plan is taken.
+        metric: its name.
+
+    Raises:
+        UsageError: the plans are on several datasets or on one size, a result is not there, or one lacks the metric.
+    """
+    wanted = [(_canonical(plan.dataset), str(check_spec(plan.method)), plan) for plan in plans]
+    families = list(dict.fromkeys(without_size(dataset) for dataset, _, _ in wanted))
+    if len(families) > 1:
+        raise UsageError(
+            f"a curve is of one dataset, and the experiment has {len(families)}: {', '.join(families[:3])}. Sizes are "
+            "the option tools=N; other options must agree."
+        )
+    stored = list(results)
+    curves: dict[str, dict[int, Point]] = {}
+    lacking: list[str] = []
+    found = None
+    for dataset, method, plan in wanted:
+        result = _result(stored, dataset, method, plan)
+        if result is None:
+            lacking.append(f"{method}@{dataset}")
+            continue
+        if metric not in result.metrics.metrics:
+            raise UsageError(f"{result.label} has no metric {metric!r}; `bench metrics` lists them.")
+        point = Point.of(result, metric)
+        curves.setdefault(method, {})[point.tools] = point
+        found = result
+    if lacking or found is None:
+        raise UsageError(
+            f"{len(lacking)} of {len(wanted)} results are not there, first {lacking[0]}; `bench run` with the same "
+            "file makes them."
+        )
+    if max(map(len, curves.values())) < 2:
+        raise UsageError("a curve needs libraries of at least two sizes; add datasets with tools=N.")
+    return LibrarySizes(
+        dataset=families[0],
+        metric=metric,
+        n=found.metrics.metrics[metric].n,
+        units=found.manifest.dataset.units,
+        curves=[
+            Curve(method=method, points=[points[size] for size in sorted(points)]) for method, points in curves.items()
+        ],
+    )
+
+
+def _canonical(dataset: Spec) -> str:
+    return resolve(dataset)[2]
+
+
+def without_size(dataset: str) -> str:
+    """A dataset's spec without the size of its library."""
+    spec = parse(dataset)
+    return str(Spec.of(spec.name, {key: value for key, value in spec.arguments if key != "tools"}))
+
+
+def _result(stored: Sequence[Result], dataset: str, method: str, plan: Plan) -> Result | None:
+    fitting = [item for item in stored if _answers(item.manifest, dataset, method, plan)]
+    return latest(fitting)[-1] if fitting else None
+
+
+def _answers(manifest: Manifest, dataset: str, method: str, plan: Plan) -> bool:
+    """Whether a result is one of a plan; what the plan leaves to the dataset's card is as the result has it."""
+    data = manifest.dataset
+    return (
+        (data.spec, manifest.method.spec) == (dataset, method)
+        and (plan.split is None or data.split == plan.split)
+        and (plan.template is None or data.template == plan.template)
+        and data.limit == plan.limit
+        and (manifest.depth, manifest.repeats) == (plan.depth, plan.repeats)
+        and (manifest.method.cut is None) == (plan.cut == "none")
+    )
+
+
+def markdown(sizes: LibrarySizes) -> str:
+    """A table: a row for each method, a column for each size."""
+    columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
+    lines = [
+        f"| {sizes.metric} | {' | '.join(f'{size:,}' for size in columns)} |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for curve in sizes.curves:
+        own = {point.tools: _interval(point) for point in curve.points}
+        name = one_line(curve.method).replace("|", "\\|")
+        lines.append(f"| {name} | {' | '.join(own.get(size, '') for size in columns)} |")
+    return "\n".join(lines) + "\n"
+
+
+_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 860, 60, 640, 60, 440
+_COLOURS = ("#1b6ca8", "#c1440e", "#2e7d32", "#7b3fa0", "#8a6d00", "#00796b", "#ad1457", "#455a64")
+_DASHES = ("", "8 4", "2 3", "9 3 2 3", "", "8 4", "2 3", "9 3 2 3")
+_STYLE = """
+text { font: 13px "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; fill: #1a1a1a; }
+.title { font-size: 16px; font-weight: bold; }
+.note { font-size: 12px; fill: #555; }
+.end { text-anchor: end; } .middle { text-anchor: middle; }
+.axis { stroke: #8a8a8a; fill: none; } .grid { stroke: #e4e4e4; }
+.band { fill-opacity: 0.1; stroke: none; } .line { fill: none; stroke-width: 2; }
+.leader { fill: none; stroke: #b0b0b0; }
+"""
+
+
+def draw(sizes: LibrarySizes) -> str:
+    """The curves as SVG text: a logarithmic axis of tools, and intervals as bands.
+
+    Names stand at the ends of their curves, moved apart where they would overlap.
+
+    Raises:
+        UsageError: there are more than `MOST_CURVES` methods.
+    """
+    curves = sizes.curves
+    if len(curves) > MOST_CURVES:
+        raise UsageError(f"a picture shows at most {MOST_CURVES} methods, and the experiment has {len(curves)}.")
+    points = [point for curve in curves for point in curve.points]
+    ticks = sorted({point.tools for point in points})
+    first, last = math.log(ticks[0]), math.log(ticks[-1])
+    ends = [end for point in points for end in (point.value.mean, *_ends(point))]
+    step = next(
+        step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 1e300) if max(ends) - min(ends) <= 8 * step
+    )
+    low, high = math.floor(min(ends) / step) * step, math.ceil(max(ends) / step) * step
+    high = max(high, low + step)
+
+    def x(tools: int) -> float:
+        return _LEFT + (math.log(tools) - first) / (last - first) * (_RIGHT - _LEFT)
+
+    def y(value: float) -> float:
+        return _BOTTOM - (value - low) / (high - low) * (_BOTTOM - _TOP)
+
+    parts = []
+    for i in range(round((high - low) / step) + 1):
+        place = y(low + i * step)
+        parts.append(f'<line class="grid" x1="{_LEFT}" y1="{place:.1f}" x2="{_RIGHT}" y2="{place:.1f}"/>')
+        parts.append(_text(_LEFT - 8, place + 4, f"{low + i * step:.2f}", "note end"))
+    free = 0.0
+    for tools in ticks:
+        parts.append(f'<line class="grid" x1="{x(tools):.1f}" y1="{_TOP}" x2="{x(tools):.1f}" y2="{_BOTTOM}"/>')
+        label = f"{tools:,}"
+        # A size too near to the one before has a line and no number.
+        if x(tools) - 4 * len(label) >= free:
+            parts.append(_text(x(tools), _BOTTOM + 18, label, "note middle"))
+            free = x(tools) + 4 * len(label) + 6
+    parts.append(f'<path class="axis" d="M{_LEFT},{_TOP}V{_BOTTOM}H{_RIGHT}"/>')
+    parts += [_band(curve, _COLOURS[i], x, y) for i, curve in enumerate(curves)]
+    order = sorted(range(len(curves)), key=lambda i: y(curves[i].points[-1].value.mean))
+    names = _apart([y(curves[i].points[-1].value.mean) for i in order], 18.0, _TOP, _BOTTOM)
+    for i, place in zip(order, names, strict=True):
+        parts += _line(curves[i], _COLOURS[i], _DASHES[i], place, x, y)
+    parts.append(_text((_LEFT + _RIGHT) / 2, _BOTTOM + 40, "tools in the library (logarithmic)", "note middle"))
+    size = sample(sizes.n, sizes.units)
+    parts.append(
+        _text(12, _BOTTOM + 64, f"mean and 95% interval over {size}; a larger library holds the smaller ones", "note")
+    )
+    title = f"{sizes.metric} on {sizes.dataset}"
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_BOTTOM + 80}" '
+        f'viewBox="0 0 {_WIDTH} {_BOTTOM + 80}" role="img" aria-label={quoteattr(one_line(title))}>'
+    )
+    ground = '<rect width="100%" height="100%" fill="#fff"/>'
+    return "\n".join([head, f"<style>{_STYLE}</style>", ground, _text(12, 28, title, "title"), *parts, "</svg>"]) + "\n"
+
+
+def _ends(point: Point) -> tuple[float, float]:
+    """The ends of an interval; where there is none, twice the mean."""
+    value = point.value
+    return (
+        value.mean if value.low is None else value.low,
+        value.mean if value.high is None else value.high,
+    )
+
+
+def _interval(point: Point) -> str:
+    return interval(point.value.mean, point.value.low, point.value.high)
+
+
+def _band(curve: Curve, colour: str, x: Callable[[int], float], y: Callable[[float], float]) -> str:
+    """The intervals of a curve."""
+    upper = [(x(p.tools), y(_ends(p)[1])) for p in curve.points]
+    lower = [(x(p.tools), y(_ends(p)[0])) for p in curve.points]
+    outline = "L".join(f"{a:.1f},{b:.1f}" for a, b in [*upper, *reversed(lower)])
+    return f'<path class="band" fill="{colour}" d="M{outline}Z"/>'
+
+
+def _line(
+    curve: Curve, colour: str, dash: str, place: float, x: Callable[[int], float], y: Callable[[float], float]
+) -> list[str]:
+    """A curve with its dots and its name, which stands at `place`."""
+    path = "L".join(f"{x(p.tools):.1f},{y(p.value.mean):.1f}" for p in curve.points)
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    end = curve.points[-1]
+    right = x(end.tools)
+    parts = [f'<path class="line" stroke="{colour}"{dashes} d="M{path}"/>']
+    for p in curve.points:
+        tip = escape(one_line(f"{curve.method}, {p.tools:,} tools: {_interval(p)}"))
+        dot = f'<circle fill="{colour}" cx="{x(p.tools):.1f}" cy="{y(p.value.mean):.1f}" r="4">'
+        parts.append(f"{dot}<title>{tip}</title></circle>")
+    parts.append(f'<path class="leader" d="M{right + 6:.1f},{y(end.value.mean):.1f}L{_RIGHT + 20},{place:.1f}"/>')
+    name = escape(shortened(one_line(curve.method), 26))
+    parts.append(f'<text x="{_RIGHT + 24}" y="{place + 4:.1f}" style="fill: {colour}">{name}</text>')
+    return parts
+
+
+def _apart(places: Sequence[float], gap: float, top: float, bottom: float) -> list[float]:
+    """Sorted places, moved such that neighbours are a gap apart and all are between the borders."""
+    found: list[float] = []
+    for place in places:
+        found.append(max(place, found[-1] + gap if found else top))
+    limit = bottom
+    for i in reversed(range(len(found))):
+        found[i] = min(found[i], limit)
+        limit = found[i] - gap
+    return found
+
+
+def _text(x: float, y: float, text: str, kind: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class={quoteattr(kind)}>{escape(one_line(text, 120))}</text>'

@@ -1,0 +1,235 @@
+"""The models of a comparison, which define the JSON of `bench compare`."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from bench.base.records import Record, Sparing
+from bench.results.across_catalogues import CatalogueChange, MovedTool
+
+SCHEMA_VERSION = 2
+Correction = Literal["holm", "benjamini-hochberg"]
+
+
+class System(Record, Sparing):
+    """One of the compared results. `name` is unique within the comparison.
+
+    `answer_tokens`: mean over the answered queries of the text that a search outside of bench sent; left out where it
+    is not known.
+    """
+
+    spared: ClassVar[frozenset[str]] = frozenset({"answer_tokens"})
+
+    name: str
+    result_id: str
+    marks: list[str]
+    n_failed: int
+    answer_tokens: float | None = None
+
+
+class Standing(Record):
+    """A system on one metric.
+
+    Attributes:
+        mean, low, high: over the queries, with its 95% interval, which takes units; no interval for a single unit.
+        tier: from 1; no two systems of a tier differ significantly.
+        rank_low, rank_high: best and worst rank, 95% of the bootstrap's resamples of units lie between.
+        lenient: the mean where tools that read like a gold tool count as found; none where the result has none.
+    """
+
+    system: str
+    mean: float
+    low: float | None
+    high: float | None
+    tier: int
+    rank_low: int
+    rank_high: int
+    lenient: float | None = None
+
+
+class Independent(Record):
+    """What a difference looks like if its queries are taken as independent, which they are not.
+
+    Attributes:
+        low, high, p: as those of `Difference`.
+    """
+
+    low: float | None
+    high: float | None
+    p: float
+
+
+class Difference(Record):
+    """A system less the baseline on the same queries.
+
+    Attributes:
+        low, high: 95% interval of the mean difference, which takes units; not corrected for the family.
+        p: two-sided paired randomisation test, signs flipped by unit; `corrected` for the family.
+        decided: whether there are enough units for a conclusion.
+        p_t, p_wilcoxon: t test with cluster-robust errors (CR2) and Wilcoxon's signed-rank test of unit means, not
+            corrected.
+        dz: mean difference / standard deviation of the differences; none where they do not vary.
+        wins, ties, losses: queries on which the system is better, equal and worse than the baseline.
+        detectable: the smallest difference that so many units show with 80% power at the 5% level.
+        needed: units that would show the difference found with that power; none for no difference. A single unit has
+            neither.
+        independent: the same without units, where it was asked for.
+    """
+
+    system: str
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    corrected: float
+    p_t: float
+    p_wilcoxon: float
+    dz: float | None
+    wins: int
+    ties: int
+    losses: int
+    detectable: float | None
+    needed: int | None
+    decided: bool
+    independent: Independent | None = None
+
+
+class MetricReport(Record):
+    """One metric: standings best first, differences in the order of the systems, and all pairs.
+
+    Attributes:
+        n, units: queries that the metric is taken on, and their units of independence.
+        pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm over the
+            pairs, in the order of the systems; 1 where there are too few units for a conclusion.
+        reversed: pairs of systems whose order depends on tools that read like a gold tool: the first has the better
+            mean, and the second the better lenient mean.
+    """
+
+    metric: str
+    higher_is_better: bool
+    n: int
+    units: int
+    standings: list[Standing]
+    differences: list[Difference]
+    pairs: list[list[float]]
+    reversed: list[tuple[str, str]] = []
+
+
+class SliceReport(Record):
+    """One metric on the queries with one value of a slice; p-values are corrected over the whole slice."""
+
+    slice: str
+    value: str
+    metric: str
+    n: int
+    units: int
+    means: dict[str, float]
+    differences: list[Difference]
+
+
+class Move(Record):
+    """A query on which a system and the baseline differ.
+
+    Attributes:
+        text: null if the dataset is not available.
+        tools: gold tools that are ranked elsewhere than by the baseline, across catalogues.
+    """
+
+    query_id: str
+    text: str | None
+    system: float
+    baseline: float
+    tools: list[MovedTool] = []
+
+
+class Moves(Record):
+    """The queries that moved most on one metric from the baseline to a system."""
+
+    system: str
+    metric: str
+    gained: list[Move]
+    lost: list[Move]
+
+
+class SystemCatalogue(Record):
+    """How the catalogue of a system differs from that of the baseline."""
+
+    system: str
+    change: CatalogueChange
+
+
+class DatasetReport(Record):
+    """The systems on one dataset; the first is the baseline.
+
+    Attributes:
+        n: judged queries.
+        unit: what makes queries dependent, such as `gold+group`, or `none`.
+        units, effective: units of independence of the judged queries, and how many independent queries they are worth.
+        catalogues: those of the systems after the first, if results are compared across catalogues.
+        origin: sentences on where the queries come from, if people did not write them.
+    """
+
+    dataset: str
+    split: str
+    limit: int | None
+    n: int
+    unit: str
+    units: int
+    effective: float
+    systems: list[System]
+    metrics: list[MetricReport]
+    slices: list[SliceReport]
+    moves: list[Moves]
+    warnings: list[str]
+    catalogues: list[SystemCatalogue] = []
+    origin: list[str] = []
+
+
+class MacroStanding(Record):
+    """A system over all datasets.
+
+    Attributes:
+        mean, low, high: mean over sources of the mean over a source's datasets; the interval resamples sources, and
+            units within their datasets.
+        rank: mean rank over sources (1 is best; ties share).
+    """
+
+    system: str
+    mean: float
+    low: float
+    high: float
+    rank: float
+
+
+class MacroReport(Record):
+    """One metric over several datasets. Datasets of one source, which share queries, count as one.
+
+    Attributes:
+        sources: of the datasets, in their order.
+        friedman: p-value of the Friedman test that all systems rank alike; none for fewer than three systems.
+        critical: Nemenyi's critical difference of mean ranks at the 5% level.
+    """
+
+    metric: str
+    datasets: list[str]
+    sources: list[str]
+    standings: list[MacroStanding]
+    friedman: float | None
+    critical: float
+
+
+class Comparison(Record):
+    """What `bench compare` found.
+
+    Attributes:
+        family: which comparisons were corrected together, in words.
+    """
+
+    schema_name: Literal["comparison"] = "comparison"
+    schema_version: Literal[2] = 2
+    baseline: str
+    correction: Correction
+    family: str
+    level: float
+    datasets: list[DatasetReport]
+    macro: list[MacroReport]

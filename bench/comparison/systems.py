@@ -1,0 +1,272 @@
+"""The systems of a comparison: stored results, folders, run files and `method@dataset` names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.base.errors import ResultError, UsageError
+from bench.base.paths import read_regular
+from bench.base.progress import QUIET, Progress
+from bench.data.dataset import Dataset
+from bench.evaluation.external import score_command, score_run_file
+from bench.registry import load_dataset
+from bench.results.across_catalogues import (
+    Asked,
+    CatalogueChange,
+    asked_of,
+    change,
+    question_differences,
+    values_as_asked,
+)
+from bench.results.comparability import differences, metric_difference
+from bench.results.manifest import DatasetIdentity
+from bench.results.store import Result, find_result
+from bench.results.units import numbered
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The tools that a result was asked to find.
+
+    Attributes:
+        dataset: with the tools.
+        asked: its queries, and what they need.
+        change: how it differs from the catalogue of the first result.
+    """
+
+    dataset: Dataset
+    asked: Asked
+    change: CatalogueChange
+
+
+@dataclass(frozen=True)
+class Field:
+    """Results on the same queries, and their values.
+
+    Attributes:
+        results: (systems,) the results.
+        names: (systems,) what each is called in a table: its method, and its id where two methods are the same.
+        query_ids: (queries,) sorted.
+        judged: (queries,) whether a query has gold.
+        units: (queries,) the unit of independence of each query, by code.
+        catalogues: (systems,) what each was asked of, where they are compared across catalogues; else empty.
+    """
+
+    results: tuple[Result, ...]
+    names: tuple[str, ...]
+    query_ids: tuple[str, ...]
+    judged: NDArray[np.bool_]
+    units: NDArray[np.int64]
+    catalogues: tuple[Catalogue, ...] = ()
+
+    @property
+    def dataset(self) -> str:
+        """The spec of the dataset."""
+        return self.results[0].manifest.dataset.spec
+
+    def values(self, metric: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(rows,) the queries that a metric is taken on in every result, and their (rows, systems) values.
+
+        Raises:
+            UsageError: a result does not have the metric.
+            ResultError: other code computed it in one of them.
+        """
+        for result in self.results:
+            if metric not in result.metrics.metrics:
+                raise UsageError(
+                    f"{result.label} has no metric {metric!r}; `bench show {result.manifest.result_id} --format all` "
+                    "lists what it has, and `bench run --metric` adds one."
+                )
+            difference = metric_difference(self.results[0].manifest, result.manifest, metric)
+            if difference is not None:
+                raise ResultError(
+                    f"{metric} of {self.results[0].label} and {result.label} cannot be compared: "
+                    f"{difference.sentence(self.results[0].label, result.label)}."
+                )
+        table = np.column_stack([result.values(metric) for result in self.results])
+        rows = np.flatnonzero(~np.isnan(table).any(axis=1))
+        return rows, table[rows]
+
+    def units_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(rows,) the units of some of the queries, by codes from 0 without gaps."""
+        return numbered(self.units[rows])
+
+    def shared_metrics(self, wanted: Sequence[str]) -> list[str]:
+        """Those of the metrics that every result has, computed by the same code."""
+        first = self.results[0].manifest
+        return [
+            name
+            for name in wanted
+            if all(
+                name in result.metrics.metrics and metric_difference(first, result.manifest, name) is None
+                for result in self.results
+            )
+        ]
+
+
+def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> Result:
+    """A result by its folder, id or `method@dataset`; or a run file, which is scored and stored like any other.
+
+    Args:
+        name: the name. A run file may be followed by `@dataset`.
+        results: the folder of results.
+        dataset: what a run file without `@dataset` ran on; what is added to a method's name without one.
+        progress: where downloads report to.
+
+    Raises:
+        UsageError: nothing has that name, or several have; or nobody says what a run file ran on.
+        ResultError: it cannot be read, or does not fit the dataset.
+    """
+    head, _, tail = name.rpartition("@")
+    for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
+        if _is_file(path):
+            return _scored(path, on, results, progress)
+    try:
+        return find_result(results, name)
+    except UsageError:
+        if dataset is None or "@" in name:
+            raise
+    return find_result(results, f"{name}@{dataset}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a long spec is no name of a file
+        return False
+
+
+def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) -> Result:
+    if dataset is None:
+        raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
+    try:
+        data = read_regular(path)
+    except OSError as error:
+        raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
+    loaded = load_dataset(dataset, progress)
+    command = score_command(path.name, loaded.spec, path.stem, None, None)
+    return score_run_file(data, path.name, loaded, results, name=path.stem, command=command)
+
+
+def on_same_queries(results: Sequence[Result]) -> Field:
+    """Results side by side.
+
+    Raises:
+        ResultError: they are not comparable; says what differs.
+    """
+    first = results[0]
+    _check(results, across=False)
+    ids = first.per_query["query_id"].to_pylist()
+    counts = first.per_query["n_gold"].to_pylist()
+    units = first.units
+    for result in results[1:]:
+        if result.per_query["query_id"].to_pylist() != ids or result.per_query["n_gold"].to_pylist() != counts:
+            raise ResultError(f"{first.label} and {result.label} cannot be compared: they are not on the same queries.")
+        if not np.array_equal(result.units, units):
+            raise ResultError(
+                f"{first.label} and {result.label} cannot be compared: their queries are in other units of "
+                "independence; `bench rescore` computes them again."
+            )
+    return Field(tuple(results), _names(results), tuple(ids), np.array(counts, dtype=np.int64) > 0, units)
+
+
+def across_catalogues(results: Sequence[Result], load: Callable[[DatasetIdentity], Dataset]) -> Field:
+    """Results on the same queries and on catalogues that differ, side by side.
+
+    A requirement of a query whose tools were all removed since the first result counts as missed. Units of independence
+    are those of the first result.
+
+    Args:
+        results: the first one is on the catalogue that the others are held against.
+        load: the dataset of an identity, with its content.
+
+    Raises:
+        ResultError: their queries do not agree, or they do not compare for another reason; says what differs.
+    """
+    first = results[0]
+    _check(results, across=True)
+    ids = first.per_query["query_id"].to_pylist()
+    data = first.manifest.dataset
+    catalogues: list[Catalogue] = []
+    brought: list[Result] = []
+    for result in results:
+        dataset = load(result.manifest.dataset)
+        own = result.per_query["query_id"].to_pylist()
+        asked = asked_of(dataset, own)
+        then = catalogues[0].asked if catalogues else asked
+        if differing := question_differences(then, ids, asked, own):
+            raise ResultError(
+                f"{first.label} and {result.label} cannot be compared across catalogues: "
+                f"{'; '.join(differing)} in {result.label}."
+            )
+        found = change(data.spec, data.content_hash, then, asked)
+        catalogues.append(Catalogue(dataset, asked, found))
+        brought.append(_as_asked(result, then, ids) if found.gold_removed or own != ids else result)
+    counts = np.array(first.per_query["n_gold"].to_pylist(), dtype=np.int64)
+    return Field(tuple(brought), _names(results), tuple(ids), counts > 0, first.units, tuple(catalogues))
+
+
+def _as_asked(result: Result, then: Asked, ids: Sequence[str]) -> Result:
+    """A result with the values that it has on the queries as they were asked before tools were removed."""
+    if not result.has_run or result.manifest.repeats > 1:
+        raise ResultError(
+            f"tools that queries need were removed from the catalogue of {result.label}, and it cannot be scored as "
+            "missing them: that takes the ranking of a run without repeats."
+        )
+    table = values_as_asked(result.run, result.per_query, then, ids, list(result.metrics.metrics))
+    one = Result(result.folder, result.manifest, result.metrics.model_copy(update={"lenient": None}))
+    # A cached property looks there first.
+    vars(one).update(per_query=table, run=result.run)
+    return one
+
+
+def _check(results: Sequence[Result], *, across: bool) -> None:
+    """Raise unless the results are different ones that answer the same question."""
+    first = results[0]
+    seen: set[str] = set()
+    for result in results:
+        if result.manifest.result_id in seen:
+            raise UsageError(f"{result.label} ({result.manifest.result_id}) is named twice.")
+        seen.add(result.manifest.result_id)
+        for difference in differences(first.manifest, result.manifest, across=across):
+            other = first.manifest.dataset.content_hash != result.manifest.dataset.content_hash
+            hint = " If only tools were edited: `--across catalogues`." if other and not across else ""
+            raise ResultError(
+                f"{first.label} and {result.label} cannot be compared: "
+                f"{difference.sentence(first.label, result.label)}.{hint}"
+            )
+
+
+def by_dataset(results: Sequence[Result]) -> list[Field]:
+    """Results side by side, dataset by dataset, in the order in which they come.
+
+    Raises:
+        ResultError: two on the same dataset are not comparable; says what differs.
+    """
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(result.manifest.dataset.spec, []).append(result)
+    return [on_same_queries(members) for members in groups.values()]
+
+
+def _names(results: Sequence[Result]) -> tuple[str, ...]:
+    """What tells the systems apart, as short as it can be."""
+    plain = [_method(result) for result in results]
+    labels = [result.label for result in results]
+    if len(set(plain)) < len(plain) and len(set(labels)) == len(labels):
+        # The same method on several catalogues.
+        plain = labels
+    return tuple(
+        f"{name} [{result.manifest.result_id[:6]}]" if plain.count(name) > 1 else name
+        for name, result in zip(plain, results, strict=True)
+    )
+
+
+def _method(result: Result) -> str:
+    method = result.manifest.method
+    return method.spec + (f" + {method.cut}" if method.cut else "")

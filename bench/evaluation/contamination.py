@@ -1,0 +1,176 @@
+"""Detecting models that were trained on the evaluated queries, on near copies of them, or on their gold tools.
+
+Models trained by bench have a training card with digests of all their training texts, so exact copies are always found.
+Near copies need the texts themselves: they are taken from the training datasets where these are available. Of other
+models bench knows what their model cards and its registry of training sets declare.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.base.config import session
+from bench.base.errors import BenchError
+from bench.data.dataset import Dataset
+from bench.data.nearcopies import near_copies
+from bench.data.tables import Tool
+from bench.models.declared import declared_training_sets, registered_training_sets
+from bench.models.trainingcard import TrainingCard, read_card, text_digest, tool_digest
+
+#: Marks on the row; the sentences next to them give the numbers.
+LEAKED, NEAR, SEEN, DECLARED = "trained on test", "near test", "tools seen", "declared training set"
+UNKNOWN = "near copies unknown"
+
+
+@dataclass
+class Leaks:
+    """What the training data of a method's models has in common with what is evaluated.
+
+    Attributes:
+        sentences: mark -> sentences.
+    """
+
+    sentences: dict[str, list[str]] = field(
+        default_factory=lambda: {mark: [] for mark in (LEAKED, NEAR, SEEN, DECLARED, UNKNOWN)}
+    )
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """Mark -> sentence; empty when nothing is in common."""
+        return {mark: "; ".join(found) for mark, found in self.sentences.items() if found}
+
+
+def training_leaks(
+    models: Iterable[str], dataset: Dataset, rows: NDArray[np.int64], load: Callable[[str], Dataset]
+) -> Leaks:
+    """What the training data of models has in common with the evaluated queries and the tools that are gold for them.
+
+    Args:
+        models: what the method's revisions are named by. The training card of a model that bench trained is read, and
+            otherwise its model card and the registry of training sets; of a model without any of them nothing is
+            known, and nothing is said.
+        dataset, rows: the queries that are asked.
+        load: gives the dataset of a spec, here those of training cards. It is called offline: a look at what a model
+            knows fetches nothing.
+
+    Raises:
+        DataError: a training card cannot be read.
+    """
+    judged = [row for row in rows if dataset.gold.counts[row]]
+    # Of a query that is asked in several calls, each call.
+    queries = [text for row in judged for text in dataset.queries[row].calls or (dataset.queries[row].text,)]
+    gold = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).members().tools)
+    tools = [dataset.tools[tool] for tool in gold]
+    found = Leaks()
+    for name in sorted(set(models)):
+        card = read_card(Path(name).expanduser())
+        if card is not None:
+            _look(found, name, card, queries, tools, load)
+            continue
+        if sets := [item for item in declared_training_sets(name) if _plain(item) in _names(dataset)]:
+            found.sentences[DECLARED].append(
+                f"the card of the model {Path(name).name} names {', '.join(sets)} among its training sets, and does "
+                "not say whether the evaluated queries were part of it"
+            )
+        for entry in registered_training_sets(name):
+            if sets := [item for item in entry.datasets if _plain(item) in _names(dataset)]:
+                found.sentences[DECLARED].append(
+                    f"the model {Path(name).name} was trained on {', '.join(sets)} by {entry.source}; whether the "
+                    "evaluated queries were part of it is not known"
+                )
+    return found
+
+
+def _look(
+    found: Leaks,
+    name: str,
+    card: TrainingCard,
+    queries: list[str],
+    tools: list[Tool],
+    load: Callable[[str], Dataset],
+) -> None:
+    """What one model with a training card was trained on."""
+    what = f"the {card.kind} {Path(name).name} (trained on {', then '.join([*card.before, card.dataset])})"
+    past = _Past.of(card, load)
+    exact, near = _copies(queries, [text_digest(text) for text in queries], set(card.queries), past.queries)
+    if exact:
+        found.sentences[LEAKED].append(f"{what} was trained on {exact} of these {len(queries)} queries")
+    if near:
+        found.sentences[NEAR].append(f"{what} was trained on near copies of {near} of these {len(queries)} queries")
+    digests = [tool_digest(tool) for tool in tools]
+    exact, near = _copies([_tool_text(tool) for tool in tools], digests, set(card.tools), past.tools)
+    if exact or near:
+        parts = [f"on {exact}"] * bool(exact) + [f"on near copies of {near}"] * bool(near)
+        found.sentences[SEEN].append(
+            f"{what} was trained {' and '.join(parts)} of the {len(tools)} tools that are gold here"
+        )
+    if past.missing:
+        absent = f": {', '.join(past.absent)} is not on this machine" if past.absent else ""
+        found.sentences[UNKNOWN].append(
+            f"{what} was trained on {past.missing} texts that no dataset here has{absent}; near copies of them were "
+            "not looked for"
+        )
+
+
+@dataclass(frozen=True)
+class _Past:
+    """The texts of a model's training queries and tools, where datasets here have them.
+
+    Attributes:
+        queries, tools: the texts.
+        missing: how many others there are.
+        absent: specs of the training datasets that are not here.
+    """
+
+    queries: list[str]
+    tools: list[str]
+    missing: int
+    absent: list[str]
+
+    @staticmethod
+    def of(card: TrainingCard, load: Callable[[str], Dataset]) -> _Past:
+        queries, tools = set(card.queries), set(card.tools)
+        query_texts: dict[str, str] = {}
+        tool_texts: dict[str, str] = {}
+        absent: list[str] = []
+        for spec in dict.fromkeys([*card.before, card.dataset]):
+            try:
+                with session(offline=True):
+                    dataset = load(spec)
+            except BenchError:
+                absent.append(spec)
+                continue
+            query_texts |= {digest: q.text for q in dataset.queries if (digest := text_digest(q.text)) in queries}
+            tool_texts |= {digest: _tool_text(t) for t in dataset.tools if (digest := tool_digest(t)) in tools}
+        missing = len(queries) - len(query_texts) + len(tools) - len(tool_texts)
+        return _Past(list(query_texts.values()), list(tool_texts.values()), missing, absent)
+
+
+def _copies(texts: list[str], digests: list[str], known: set[str], past: list[str]) -> tuple[int, int]:
+    """How many texts were trained on exactly, and how many others nearly."""
+    others = [text for text, digest in zip(texts, digests, strict=True) if digest not in known]
+    return len(texts) - len(others), int(near_copies(others, past).sum())
+
+
+def _tool_text(tool: Tool) -> str:
+    """What is compared of a tool: the words of `tool_digest`."""
+    words = (tool.name, tool.description) if tool.description.strip() else (tool.category, tool.parent, tool.name)
+    return " ".join(words)
+
+
+def _names(dataset: Dataset) -> set[str]:
+    """What others may call a dataset, or where its files come from."""
+    card = dataset.card
+    upstream = [item.repository.rpartition("/")[2] for item in card.upstream]
+    return {_plain(name) for name in (card.id, card.source, *card.aliases, *upstream)} - {""}
+
+
+def _plain(name: str) -> str:
+    """The last part of a dataset's id, without case and punctuation."""
+    return re.sub(r"[\W_]+", "", name.rpartition("/")[2].casefold())

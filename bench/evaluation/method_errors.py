@@ -1,0 +1,96 @@
+"""Reporting exceptions of a method as errors of that method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from bench.base.errors import BenchError, MethodError
+from bench.interface import Method, Part
+from bench.interface.parts import facts_of, hidden, marks_of, merged, name_of, revisions_of, tree
+from bench.interface.ranking import Violation
+
+
+@contextmanager
+def method_errors(method: Method, doing: str) -> Iterator[None]:
+    """Turn an exception of the method's own into a `MethodError` that says what it was doing.
+
+    Sentences of ours, interrupts and lack of memory pass as they are; `sys.exit()` in a method does not end the run
+    as if all were well.
+    """
+    try:
+        yield
+    except (BenchError, MemoryError):
+        raise
+    except Violation as violation:
+        raise MethodError(
+            f"method {method.spec} {violation} while {doing}; the protocol does not allow it (section 3, rule 4)."
+        ) from None
+    except (Exception, SystemExit) as error:
+        raise MethodError(f"method {method.spec} failed while {doing}: {type(error).__name__}: {error}.") from error
+
+
+def check_parts(method: Method) -> None:
+    """Refuse a method that keeps a part which it has not declared: its models and needs would be lost.
+
+    Raises:
+        MethodError: names the first such part.
+    """
+    for part in hidden(method):
+        raise MethodError(
+            f"method {method.spec} hides a part of itself (self.{part}): declare it in __init__, with `context.build` "
+            "or `self.include`, so that its models and needs are recorded in the result."
+        )
+
+
+def checked_facts(method: Method) -> dict[str, str | int | float | bool]:
+    """What a method and its parts say of themselves, if it can be stored in a manifest."""
+
+    def ask(part: Part) -> Mapping[str, str | int | float | bool]:
+        facts = facts_of(part)
+        if not isinstance(facts, dict) or not all(
+            isinstance(name, str) and _storable(value) for name, value in facts.items()
+        ):
+            raise MethodError(f"{_called(part)}: facts() must return a dict of strings, numbers or booleans.")
+        return facts
+
+    return merged(method, ask)
+
+
+def _called(part: Part) -> str:
+    return f"method {part.spec}" if isinstance(part, Method) else f"the part {name_of(part)}"
+
+
+def _storable(value: object) -> bool:
+    if isinstance(value, str):
+        return not any("\ud800" <= sign <= "\udfff" for sign in value)
+    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def checked_marks(method: Method) -> dict[str, str]:
+    """What a method and its parts want on its row, if it can be stored in a manifest."""
+    found: dict[str, str] = {}
+    for part in tree(method):
+        marks = marks_of(part)
+        if not isinstance(marks, dict) or not all(
+            isinstance(mark, str) and isinstance(sentence, str) and _storable(mark + sentence)
+            for mark, sentence in marks.items()
+        ):
+            raise MethodError(f"{_called(part)}: marks() must return a dict of sentences by mark.")
+        found |= marks
+    return found
+
+
+def checked_revisions(method: Method) -> dict[str, str]:
+    """The model revisions of a method and its parts, if they can be stored in a manifest."""
+
+    def ask(part: Part) -> Mapping[str, str]:
+        found = revisions_of(part)
+        if not isinstance(found, dict) or not all(
+            isinstance(name, str) and isinstance(value, str) for name, value in found.items()
+        ):
+            raise MethodError(f"{_called(part)}: revisions() must return a dict of strings.")
+        return found
+
+    return merged(method, ask, shared=True)

@@ -1,0 +1,181 @@
+"""Large work of a cell as tasks of a Ray cluster: encodings of many texts, and searches of large libraries by vectors.
+
+A shard is computed as the whole would be, in the same batches, so equal machines give equal numbers. The cell works on
+shards itself, too. So it never waits for resources that it holds: what no node has begun, it takes back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from bench.base.config import Session, session
+from bench.base.errors import BenchError, UnavailableError
+from bench.base.progress import QUIET, Progress
+from bench.evaluation.executors import thread_settings
+from bench.models.cache import CachedModel, Row
+
+Index = TypeVar("Index")
+Part = TypeVar("Part")
+Found = TypeVar("Found")
+
+#: Another node is tried so often when one dies with a shard.
+_RETRIES = 3
+#: A shard is taken back when none has ended for so many seconds, and for so many times as long as one takes here.
+_PATIENCE = 10.0
+_PATIENCE_FACTOR = 3
+
+#: Keeps the models of this process in memory from one shard to the next.
+_LOADED: dict[Any, Any] = {}
+
+
+def task_options(asked: Mapping[str, float], retries: int) -> dict[str, Any]:
+    """What a task takes, as the arguments of `ray.remote`."""
+    options: dict[str, Any] = {name: asked[name] for name in ("num_cpus", "num_gpus", "memory") if name in asked}
+    options["resources"] = {name: value for name, value in asked.items() if name not in options}
+    options["runtime_env"] = {"env_vars": thread_settings(max(1, int(asked["num_cpus"])))}
+    return options | {"max_retries": retries}
+
+
+@dataclass
+class Shards:
+    """Spreads the work of a cell over the nodes of the cluster that this process is a worker of.
+
+    Attributes:
+        asked: what a shard takes, in Ray's names: as much as the cell.
+        ahead: shards that are given away at a time; fewer after each that failed.
+        offline: as of `Session`.
+        size: inputs of a model in a shard; by default what encoders sort into batches at once.
+        given: shards that others computed, so far.
+    """
+
+    asked: Mapping[str, float]
+    ahead: int
+    offline: bool
+    size: int = 2048
+    given: int = 0
+    #: The index that was searched last, and where it lies in the object store.
+    _stored: tuple[Any, Any] | None = None
+
+    def rows(
+        self, model: CachedModel[Any], inputs: Mapping[bytes, Any], progress: Progress
+    ) -> Iterator[dict[bytes, Row]]:
+        """As of `Spreader`."""
+        again = model.again()
+        if again is None or len(inputs) <= self.size or self.ahead < 1:
+            yield from model.compute(dict(inputs), progress)
+            return
+        identity = model.identity
+        # The order in which models sort what they compute; the longest shards come first and stay here.
+        order = sorted(inputs, key=lambda key: (-_size(inputs[key]), key))
+        shards = [
+            {key: inputs[key] for key in order[start : start + self.size]} for start in range(0, len(order), self.size)
+        ]
+        with progress.stage("compute on the cluster", len(order), "inputs") as stage:
+            for number, found in self._shared(
+                compute_shard,
+                lambda shard: (again, identity, shard, self.offline),
+                lambda shard: _gathered(model, shard),
+                shards,
+            ):
+                yield found
+                stage.advance(len(shards[number]))
+
+    def searched(self, search: Callable[[Index, Part], Found], index: Index, parts: Sequence[Part]) -> list[Found]:
+        """As of `Spreader`."""
+        if len(parts) < 2 or self.ahead < 1:
+            return [search(index, part) for part in parts]
+        import ray
+
+        if self._stored is None or self._stored[0] is not index:
+            try:
+                self._stored = (index, ray.put(index))
+            except ray.exceptions.RayError:  # it is larger than what the store has left
+                self.ahead = 0
+                return [search(index, part) for part in parts]
+        place = self._stored[1]
+        answers: dict[int, Found] = dict(
+            self._shared(search_shard, lambda part: (search, place, part), lambda part: search(index, part), parts)
+        )
+        return [answers[number] for number in range(len(parts))]
+
+    def _shared(
+        self,
+        elsewhere: Callable[..., Found],
+        arguments: Callable[[Part], tuple[Any, ...]],
+        here: Callable[[Part], Found],
+        parts: Sequence[Part],
+    ) -> Iterator[tuple[int, Found]]:
+        """The answer to each part with its number, as they come: from the first on here, from the last on elsewhere."""
+        import ray
+
+        task = ray.remote(**task_options(self.asked, _RETRIES))(elsewhere)
+        waiting = deque(range(len(parts)))
+        pending: dict[Any, int] = {}
+        longest = 0.0
+        try:
+            while waiting or pending:
+                while waiting and len(pending) < self.ahead:
+                    number = waiting.pop()
+                    pending[task.remote(*arguments(parts[number]))] = number
+                mine = waiting.popleft() if waiting else None
+                ready: list[Any] = []
+                if pending:
+                    patience = 0.0 if mine is not None else max(_PATIENCE, _PATIENCE_FACTOR * longest)
+                    wanted = 1 if mine is None else len(pending)
+                    ready, _ = ray.wait(list(pending), num_returns=wanted, timeout=patience)
+                for reference in ready:
+                    number = pending.pop(reference)
+                    try:
+                        found = ray.get(reference)
+                    except (ray.exceptions.RayError, BenchError):
+                        waiting.append(number)
+                        self.ahead -= 1
+                    else:
+                        self.given += 1
+                        yield number, found
+                if mine is None and not ready and pending:
+                    reference, mine = pending.popitem()
+                    with suppress(ray.exceptions.RayError):
+                        ray.cancel(reference)
+                if mine is not None:
+                    begun = time.monotonic()
+                    answer = here(parts[mine])
+                    longest = max(longest, time.monotonic() - begun)
+                    yield mine, answer
+        finally:
+            for reference in pending:
+                ray.cancel(reference)
+
+
+def compute_shard(
+    again: Callable[[], CachedModel[Any]], identity: str, inputs: dict[bytes, Any], offline: bool
+) -> dict[bytes, Row]:
+    """The rows of a shard, computed by a node.
+
+    Raises:
+        UnavailableError: the model is missing on this node, or another one than where the shard comes from.
+    """
+    with session(Session(offline, False, None, loaded=_LOADED)):
+        model = again()
+        if model.identity != identity:
+            raise UnavailableError(f"the model {model.name} of this node is another one.")
+        return _gathered(model, inputs)
+
+
+def search_shard(search: Callable[[Index, Part], Found], index: Index, part: Part) -> Found:
+    """The answer of an index to a part of the queries, found by a node."""
+    return search(index, part)
+
+
+def _gathered(model: CachedModel[Any], inputs: dict[bytes, Any]) -> dict[bytes, Row]:
+    return {key: row for part in model.compute(inputs, QUIET) for key, row in part.items()}
+
+
+def _size(given: Any) -> int:
+    """Characters of an input, a text or several that are read together."""
+    return len(given) if isinstance(given, str) else sum(map(len, given))

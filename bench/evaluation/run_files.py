@@ -1,0 +1,244 @@
+"""Reading and writing run files: TREC and JSON lines.
+
+TREC    `query_id Q0 tool_id rank score tag`, separated by white space. The order is by score (rule 1), as trec_eval
+        reads it; the rank column is not looked at. White space and `%` inside an id are written as in a URL (`%20`).
+JSONL   one object a line: {"query_id": "...", "tools": ["...", ...]}, best first, and optionally "scores" (as many
+        numbers), "recommended" (a tool set) and "failed" (true).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bench.base.errors import ResultError
+from bench.base.parameters import suggestion
+from bench.base.records import first_fault
+from bench.data.dataset import Dataset
+from bench.evaluation.checkpoints import Answers
+from bench.interface import Ranking, ToolSets
+from bench.interface.ranking import in_order
+from bench.metrics.ties import Beyond
+from bench.results.store import Result
+
+
+@dataclass
+class _Answer:
+    """What a file says of one query: tool codes, scores if it has any, the recommended set, the line it began at."""
+
+    line: int
+    tools: list[int] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    recommended: list[int] | None = None
+    failed: bool = False
+
+
+class RunLine(BaseModel):
+    """A line of a JSON run file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    query_id: str
+    tools: list[str] = []
+    scores: list[float] | None = None
+    recommended: list[str] | None = None
+    failed: bool = False
+
+
+def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64]) -> Answers:
+    """The answers of a run file to the given queries; those it does not mention count as failed.
+
+    TREC has no way to say that nothing was returned. There, a query that no tool answers and that is not mentioned
+    counts as answered with nothing.
+
+    Args:
+        data: the file's bytes.
+        name: what the file is called in errors.
+        dataset: what it ran on.
+        rows: the queries that are scored.
+
+    Raises:
+        ResultError: a line is malformed, names an unknown query or tool, repeats a tool, or has a score that is no
+            finite number. The sentence names the line.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ResultError(f"the run file {name} is not UTF-8 text: {error}.") from None
+    first = next((line for line in text.split("\n") if line.strip()), "").lstrip()
+    if not first:
+        raise ResultError(f"the run file {name} is empty.")
+    is_trec = _is_trec(first)
+    if first.startswith("[") and not is_trec:
+        raise ResultError(f"the run file {name} is a JSON list; write one object per line, without brackets.")
+    parse = _jsonl if first.startswith("{") and not is_trec else _trec
+    asked = {int(row): i for i, row in enumerate(rows)}
+    found: dict[int, _Answer] = {}
+    for row, answer in parse(text, name, dataset):
+        if row not in asked:
+            query = dataset.queries[row]
+            raise ResultError(
+                f"{name}, line {answer.line}: query {query.query_id} belongs to the {query.split} split, "
+                "which is not scored; select it with --split."
+            )
+        found[asked[row]] = answer
+    if parse is _trec:
+        for i in np.flatnonzero(dataset.gold.counts[rows] == 0).tolist():
+            found.setdefault(i, _Answer(0, [], []))
+    return _answers([found.get(i) for i in range(len(rows))])
+
+
+def _is_trec(line: str) -> bool:
+    """Whether a line has the form of TREC: an id may begin with a bracket, so the first character does not tell."""
+    values = line.split()
+    return len(values) == 6 and values[1] == "Q0" and values[3].isdigit()
+
+
+def _trec(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answer]]:
+    found: dict[int, _Answer] = {}
+    seen: set[tuple[int, int]] = set()
+    for number, line in _lines(text):
+        values = line.split()
+        if len(values) != 6:
+            raise ResultError(
+                f"{path}, line {number}: a TREC line has six values (query Q0 tool rank score tag); "
+                f"this has {len(values)}."
+            )
+        try:
+            score = float(values[4])
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise ResultError(f"{path}, line {number}: the score {values[4]!r} is not a finite number.")
+        row = _query(unquote(values[0]), dataset, path, number)
+        tool = _tool(unquote(values[2]), dataset, path, number)
+        if (row, tool) in seen:
+            raise ResultError(f"{path}, line {number}: tool {values[2]} occurs twice for query {values[0]}.")
+        seen.add((row, tool))
+        answer = found.setdefault(row, _Answer(number))
+        answer.tools.append(tool)
+        answer.scores.append(score)
+    yield from found.items()
+
+
+def _jsonl(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answer]]:
+    seen: set[int] = set()
+    scored: bool | None = None
+    for number, text_line in _lines(text):
+        try:
+            line = RunLine.model_validate_json(text_line)
+        except ValidationError as error:
+            raise ResultError(f"{path}, line {number}: {first_fault(error, 'the line')}.") from None
+        row = _query(line.query_id, dataset, path, number)
+        if row in seen:
+            raise ResultError(f"{path}, line {number}: query {line.query_id} occurs twice.")
+        seen.add(row)
+        for tools in (line.tools, line.recommended or []):
+            twice = {tool for tool in tools if tools.count(tool) > 1} if len(set(tools)) < len(tools) else ()
+            if twice:
+                raise ResultError(f"{path}, line {number}: tool {min(twice)} occurs twice.")
+        if line.scores is not None and len(line.scores) != len(line.tools):
+            raise ResultError(f"{path}, line {number}: {len(line.scores)} scores for {len(line.tools)} tools.")
+        if not all(math.isfinite(score) for score in line.scores or []):
+            raise ResultError(f"{path}, line {number}: a score is not a finite number.")
+        if line.tools:
+            scored = (line.scores is not None) if scored is None else scored
+            if scored != (line.scores is not None):
+                raise ResultError(f"{path}, line {number}: give scores on all lines or on none.")
+        recommended = line.recommended
+        yield (
+            row,
+            _Answer(
+                number,
+                [_tool(tool, dataset, path, number) for tool in line.tools],
+                line.scores or [],
+                None if recommended is None else [_tool(tool, dataset, path, number) for tool in recommended],
+                line.failed,
+            ),
+        )
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield number, line
+
+
+def _query(name: str, dataset: Dataset, path: str, line: int) -> int:
+    row = dataset.query_codes.get(name)
+    if row is None:
+        hint = suggestion(name, dataset.query_codes) if len(dataset.query_codes) < 5000 else ""
+        raise ResultError(f"{path}, line {line}: {dataset.spec} has no query {name[:80]!r}{hint}.")
+    return row
+
+
+def _tool(name: str, dataset: Dataset, path: str, line: int) -> int:
+    code = dataset.tool_codes.get(name)
+    if code is None:
+        raise ResultError(
+            f"{path}, line {line}: {dataset.spec} has no tool {name[:80]!r}{suggestion(name, dataset.tool_codes)}."
+        )
+    return code
+
+
+def _answers(rows: list[_Answer | None]) -> Answers:
+    width = max((len(row.tools) for row in rows if row), default=0)
+    tools = np.full((len(rows), width), -1, dtype=np.int32)
+    # As the file has them: scores that differ in the file differ here.
+    scores = np.full((len(rows), width), -np.inf)
+    scored = all(len(row.scores) == len(row.tools) for row in rows if row)
+    failed = np.array([row is None or row.failed for row in rows], dtype=np.bool_)
+    # What came with a failure is no answer.
+    rows = [None if row is None or row.failed else row for row in rows]
+    for i, row in enumerate(rows):
+        if row is not None:
+            tools[i, : len(row.tools)] = row.tools
+            if scored:
+                scores[i, : len(row.tools)] = row.scores
+    if scored:
+        tools, scores = in_order(tools, scores)
+    sets = None
+    if any(row is not None and row.recommended is not None for row in rows):
+        sets = ToolSets.of([(row.recommended or []) if row else [] for row in rows])
+    ranking = Ranking(tools, scores if scored else None, failed)
+    return Answers(ranking, Beyond.none(len(rows)), sets)
+
+
+def write_trec(result: Result) -> Iterator[str]:
+    """Lines of a TREC run; a method without scores gets 1 / rank, which keeps its order."""
+    tag = _escaped(result.manifest.method.spec)
+    for row in result.run.to_pylist():
+        score = row["score"] if row["score"] is not None else 1 / row["rank"]
+        yield f"{_escaped(row['query_id'])} Q0 {_escaped(row['tool_id'])} {row['rank']} {score!r} {tag}\n"
+
+
+def write_jsonl(result: Result) -> Iterator[str]:
+    """JSON lines, one for every evaluated query, as `bench score` reads them."""
+    tools: dict[str, list[str]] = {}
+    scores: dict[str, list[float | None]] = {}
+    for row in result.run.to_pylist():
+        tools.setdefault(row["query_id"], []).append(row["tool_id"])
+        scores.setdefault(row["query_id"], []).append(row["score"])
+    columns = ("query_id", "failed", "recommended")
+    for query, failed, recommended in zip(*(result.per_query[name].to_pylist() for name in columns), strict=True):
+        values = [score for score in scores.get(query, []) if score is not None]
+        found = tools.get(query, [])
+        line = RunLine(
+            query_id=query,
+            tools=found,
+            scores=values if len(values) == len(found) else None,
+            recommended=recommended,
+            failed=failed,
+        )
+        yield line.model_dump_json(exclude_none=True) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\s%]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)

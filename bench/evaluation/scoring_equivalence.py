@@ -1,0 +1,171 @@
+"""Which older scoring code gives today's numbers: `python -m bench.evaluation.scoring_equivalence [RESULTS ...]`.
+
+A change of the scoring code that changes no number, such as a renamed helper, gives it another hash. This command shows
+that it changed none: it scores the stored rankings again and compares every per-query value, mean, tie band, interval
+and token count to the last bit. What is equal in all results of some older code is written to
+`bench/results/same_scoring.json`, which `bench.results.comparability` reads; what differs in one result is left out,
+and then older numbers of that measure do not compare with new ones. Results without a stored ranking (`run.parquet`),
+and those whose dataset is not available, are skipped. No result is changed.
+
+The folder of results defaults to `board/results` of the checkout. The file is rewritten each time; what it said before
+stands where it led to today's code, or to code that is shown now to give the same numbers as today's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from bench.base.errors import BenchError, ResultError
+from bench.base.paths import write_text
+from bench.data.dataset import Dataset
+from bench.evaluation.rescore import rescored
+from bench.evaluation.scoring import scoring_code
+from bench.registry import load_dataset
+from bench.results.comparability import SAME_SCORING, same_scoring
+from bench.results.manifest import ScoringCode
+from bench.results.store import Result, find_results
+
+RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
+
+
+@dataclass
+class _Shown:
+    """Older code -> today's that gave the same numbers each time, and older code that once did not."""
+
+    today: str = ""
+    same: dict[str, str] = field(default_factory=dict)
+    other: set[str] = field(default_factory=set)
+
+    def enter(self, old: str, new: str, equal: bool) -> None:
+        self.today = new
+        if old != new:
+            self.same[old] = new
+        if not equal:
+            self.other.add(old)
+
+    def found(self, earlier: Mapping[str, str]) -> dict[str, str]:
+        """What was shown, with what was shown `earlier`."""
+        now = {old: new for old, new in self.same.items() if old not in self.other}
+        stands = {old for old, middle in earlier.items() if middle in {self.today, *now}} - self.other
+        return dict(sorted((now | dict.fromkeys(stands, self.today)).items()))
+
+
+@dataclass
+class Comparison:
+    """What scoring results again has shown so far."""
+
+    measures: defaultdict[str, _Shown] = field(default_factory=lambda: defaultdict(_Shown))
+    intervals: _Shown = field(default_factory=_Shown)
+    tokens: _Shown = field(default_factory=_Shown)
+    lenient: _Shown = field(default_factory=_Shown)
+    results: int = 0
+    values: int = 0
+
+    def enter(self, result: Result, dataset: Dataset) -> None:
+        """Score a result again and compare its numbers."""
+        scored = rescored(result, dataset, [])
+        old, new = result.manifest.scoring, scoring_code(scored.metrics.metrics)
+        for name, was in result.metrics.metrics.items():
+            measure = name.partition("@")[0]
+            now = scored.metrics.metrics.get(name)
+            if now is None:
+                continue
+            before = result.values(name)
+            after = np.array(scored.per_query[name].to_pylist(), dtype=np.float64)
+            numbers = [[item.mean, item.n, item.tie_low, item.tie_expected, item.tie_high] for item in (was, now)]
+            equal = before.tobytes() == after.tobytes() and numbers[0] == numbers[1]
+            self.measures[measure].enter(_of(old, measure), new.measures[measure], equal)
+            self.intervals.enter(
+                old if isinstance(old, str) else old.intervals,
+                new.intervals,
+                (was.low, was.high) == (now.low, now.high),
+            )
+            self.values += len(before)
+        # Older results have fewer counts.
+        equal = result.metrics.tokens.items() <= scored.metrics.tokens.items()
+        self.tokens.enter(old if isinstance(old, str) else old.tokens, new.tokens, equal)
+        one, other = result.metrics.lenient, scored.metrics.lenient
+        if one is not None and other is not None:
+            self.lenient.enter(one.code, other.code, one.model_copy(update={"code": other.code}) == other)
+        self.results += 1
+
+    def text(self) -> str:
+        """The file's content."""
+        earlier = same_scoring()
+        measures = {
+            name: same
+            for name, own in sorted(self.measures.items())
+            if (same := own.found(earlier.measures.get(name, {})))
+        }
+        found = {
+            "made_by": "python -m bench.evaluation.scoring_equivalence",
+            "scored_again": {"results": self.results, "values": self.values},
+            "measures": measures,
+            "intervals": self.intervals.found(earlier.intervals),
+            "tokens": self.tokens.found(earlier.tokens),
+            "lenient": self.lenient.found(earlier.lenient),
+        }
+        return json.dumps(found, indent=1) + "\n"
+
+    def differing(self) -> list[str]:
+        """Names of what other numbers were found of."""
+        others = {"intervals": self.intervals, "tokens": self.tokens, "lenient means": self.lenient}
+        named = [*self.measures.items(), *others.items()]
+        return sorted(name for name, own in named if own.other)
+
+
+def _of(scoring: ScoringCode | str, measure: str) -> str:
+    return scoring if isinstance(scoring, str) else scoring.measures.get(measure, "")
+
+
+def compared(folders: Iterable[Path], told: list[str]) -> Comparison:
+    """Score every result with a ranking again; what could not be scored is told."""
+    found = Comparison()
+    datasets: dict[str, Dataset] = {}
+    for result in _results(folders, told):
+        spec = result.manifest.dataset.spec
+        try:
+            if spec not in datasets:
+                datasets = {spec: load_dataset(spec)}
+            if datasets[spec].content_hash != result.manifest.dataset.content_hash:
+                raise ResultError(f"{spec} has changed since.")
+            found.enter(result, datasets[spec])
+        except BenchError as error:
+            told.append(f"{result.label}: {error}")
+    return found
+
+
+def _results(folders: Iterable[Path], told: list[str]) -> Iterator[Result]:
+    for folder in folders:
+        for item in find_results(folder):
+            if isinstance(item, ResultError):
+                told.append(str(item))
+            elif item.has_run:
+                yield item
+            else:
+                told.append(f"{item.label}: its ranking is not stored")
+
+
+def main(folders: list[Path]) -> int:
+    """Rewrite the file; return 1 if some code gave different numbers."""
+    told: list[str] = []
+    found = compared(folders or [RESULTS], told)
+    if not found.results:
+        sys.stderr.write("no result was scored again; the file is left as it is\n")
+        return 1
+    write_text(SAME_SCORING, found.text())
+    sys.stdout.write("".join(f"not scored again: {line}\n" for line in told))
+    sys.stdout.write(f"{found.results} results scored again, {found.values} values compared\n")
+    sys.stdout.write("".join(f"other numbers than before: {name}\n" for name in found.differing()))
+    return 1 if found.differing() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main([Path(name) for name in sys.argv[1:]]))

@@ -1,0 +1,200 @@
+"""A catalogue: the tools of all sources, with ids of their own, and what was not taken over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.base.errors import DataError, UsageError
+from bench.base.paths import expanded
+from bench.base.text import one_line
+from bench.data.dataset import MAX_ID_LENGTH
+from bench.data.tables import Tool
+from bench.importing.reading import Budget, Document, pointer, read_documents
+from bench.importing.tools.forms import Form, NoCatalogueError, is_single, tools_of
+from bench.importing.tools.openapi import is_openapi
+from bench.importing.tools.tool import Found, Skipped, name_fault
+
+MOST_TOOLS = 200_000
+#: Characters of all schemas together, references written out.
+MOST_SCHEMAS = 512 << 20
+#: File names that say nothing about a server; the folder's does.
+_GENERIC = frozenset({"tools", "tool", "index", "server", "openapi", "swagger", "api", "spec"})
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the user named: a file or folder, and the server that its tools belong to (empty: as the file says)."""
+
+    path: Path
+    server: str = ""
+
+    @staticmethod
+    def of(text: str) -> Source:
+        """A source as it is typed: `PATH` or `SERVER=PATH`.
+
+        Raises:
+            UsageError: the server's name has control characters or is too long.
+        """
+        server, sign, rest = text.partition("=")
+        if not sign or not server or os.path.exists(text):
+            return Source(expanded(text))
+        if fault := name_fault(server):
+            raise UsageError(f"the server's name {fault}.")
+        return Source(expanded(rest), server)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The tools of all sources, and (place, what was left out and why) for all that was not taken over."""
+
+    tools: tuple[Tool, ...]
+    remarks: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A tool with its id, and where it was found."""
+
+    tool: Tool
+    label: str
+
+
+def read_catalogue(sources: Sequence[Source], form: Form | None = None, *, drop_duplicates: bool = False) -> Catalogue:
+    """Read files and folders; arguments and errors as of `catalogue_of`.
+
+    Raises:
+        UsageError: a source cannot be read, or is too large.
+        UnavailableError: a file is YAML and PyYAML is not installed.
+    """
+    return catalogue_of(read_sources(sources), form, drop_duplicates=drop_duplicates)
+
+
+def read_sources(sources: Sequence[Source]) -> list[tuple[Document, Source]]:
+    """The documents of files and folders, each with its source; errors as of `read_documents`."""
+    budget = Budget()
+    return [(document, source) for source in sources for document in read_documents(source.path, budget)]
+
+
+def catalogue_of(
+    documents: Sequence[tuple[Document, Source]], form: Form | None = None, *, drop_duplicates: bool = False
+) -> Catalogue:
+    """The tools of parsed documents.
+
+    A tool's id is `server/name`, or its name alone if no server is known: the user named none, the documents name none,
+    and there is one list of tools only. With several lists, a list that names no server is called after its file (a
+    folder with a file for each tool is one list, called after the folder).
+
+    Args:
+        documents: parsed documents, each with its source.
+        form: read all as this form; None to recognise the form of each tool.
+        drop_duplicates: of different tools with the same id, keep the first; the others are among the remarks.
+
+    Raises:
+        UsageError: there are too many tools.
+        DataError: a source is no catalogue, there is no tool at all, or two different tools have the same id.
+    """
+    remarks: list[tuple[str, str]] = []
+    found: list[tuple[Document, Source, Found]] = []
+    size = 0
+    for document, source in documents:
+        try:
+            for item in tools_of(document.value, form):
+                if isinstance(item, Skipped):
+                    remarks.append((_place(document.label, item.steps), item.reason))
+                else:
+                    found.append((document, source, item))
+                    size += len(item.tool.input_schema or "") + len(item.tool.returns or "")
+                many = len(found) + len(remarks) > MOST_TOOLS
+                if many or size > MOST_SCHEMAS:
+                    what = f"{MOST_TOOLS} tools" if many else f"{MOST_SCHEMAS >> 20} MiB of schemas"
+                    raise UsageError(f"the sources have more than {what}; import a part of them.")
+        except DataError as error:
+            raise DataError(f"{document.where}: {error}") from None
+        except NoCatalogueError as error:
+            # A folder may hold other files; a file that somebody names is meant.
+            if source.path == document.file:
+                raise DataError(f"{document.where} cannot be imported: {error}.") from None
+            remarks.append((document.label, f"{error}"))
+    if not found:
+        names = [str(document.file) if document.file.name else document.where for document, _ in documents]
+        what = f"; {remarks[0][0]}: {remarks[0][1]}" if remarks else ""
+        more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
+        raise DataError(f"there is no tool in {', '.join(dict.fromkeys(names[:3]))}{what}{more}.")
+    tools = _distinct(_named(found), drop_duplicates, remarks)
+    return Catalogue(tuple(tools), tuple(remarks))
+
+
+def _named(found: Sequence[tuple[Document, Source, Found]]) -> list[_Placed]:
+    """Give each tool its id and its place in the hierarchy."""
+    guesses = {id(document): _guess(document) for document, _, _ in found}
+    several = len(set(guesses.values())) > 1
+    placed = []
+    for document, source, item in found:
+        server = source.server or item.server or (guesses[id(document)][1] if several else "")
+        tool = item.tool
+        if fault := name_fault(server or "-"):
+            raise DataError(f"{_place(document.where, item.steps)}: the server's name {fault}; use SERVER=PATH.")
+        identifier = f"{server}/{tool.name}" if server else tool.name
+        if len(identifier) > MAX_ID_LENGTH:
+            raise DataError(f"{_place(document.where, item.steps)}: the id of the tool is longer than {MAX_ID_LENGTH}.")
+        # Category > parent > tool: the tags of an API are below it.
+        category, parent = (server, tool.parent) if tool.parent else ("", server)
+        placed.append(
+            _Placed(
+                replace(tool, tool_id=identifier, category=category, parent=parent),
+                _place(document.label, item.steps),
+            )
+        )
+    return placed
+
+
+def _guess(document: Document) -> tuple[str, str]:
+    """What tells lists apart, and the name for a list that names no server."""
+    path = document.file
+    if not path.name:
+        return "", ""
+    full = Path(os.path.abspath(path))
+    if is_single(document.value) and not is_openapi(document.value):
+        folder = full.parent
+        # `pkg/github/__toolsnaps__` is about github.
+        while folder.name.startswith("_") and folder.parent.name:
+            folder = folder.parent
+        return str(full.parent), _server_name(folder.name)
+    name = full.stem
+    return str(full), _server_name(full.parent.name if name.lower() in _GENERIC and full.parent.name else name)
+
+
+def _server_name(text: str) -> str:
+    """A file's name as the name of a server: bytes that are no text and control characters are replaced."""
+    return one_line(text.encode("utf-8", "replace").decode(), 120)
+
+
+def _distinct(placed: Sequence[_Placed], drop_duplicates: bool, remarks: list[tuple[str, str]]) -> list[Tool]:
+    """One tool for each id; an equal copy is dropped with a remark."""
+    kept: dict[str, _Placed] = {}
+    clashes: list[tuple[_Placed, _Placed]] = []
+    for each in placed:
+        first = kept.setdefault(each.tool.tool_id, each)
+        if first is each:
+            continue
+        if first.tool == each.tool:
+            remarks.append((each.label, f"it is equal to {first.label}, which is kept"))
+        elif drop_duplicates:
+            remarks.append((each.label, f"it has the id of {first.label}, which is kept: {each.tool.tool_id}"))
+        else:
+            clashes.append((first, each))
+    if clashes:
+        first, second = clashes[0]
+        more = f" ({len(clashes) - 1} more ids are taken twice)" if len(clashes) > 1 else ""
+        raise DataError(
+            f"two tools have the id {one_line(first.tool.tool_id, 120)!r}: {first.label} and {second.label}{more}; "
+            "name the servers as SERVER=PATH, or keep the first of each with --drop-duplicates."
+        )
+    return [each.tool for each in kept.values()]
+
+
+def _place(where: str, steps: tuple[object, ...]) -> str:
+    return f"{where}, {pointer(*steps)}" if steps else where

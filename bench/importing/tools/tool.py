@@ -1,0 +1,112 @@
+"""One tool out of any form: its name, description and schemas, checked."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+from bench.base.text import one_line
+from bench.data.dataset import NOT_IN_IDS
+from bench.data.tables import Tool
+from bench.importing.tools.schemas import parameters_of
+
+#: Characters of a name. The forms allow 64 or 128.
+MOST_NAME = 256
+#: Characters of a schema as JSON.
+MOST_SCHEMA = 4 << 20
+
+Steps = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A tool in its document.
+
+    Attributes:
+        tool: its id is its name yet.
+        steps: the JSON pointer of its place.
+        server: the server that the document names for it; empty if none.
+    """
+
+    tool: Tool
+    steps: Steps
+    server: str = ""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Something that is not taken over.
+
+    Attributes:
+        steps: the JSON pointer of its place.
+        reason: why, without a full stop.
+    """
+
+    steps: Steps
+    reason: str
+
+
+def described(
+    name: Any,
+    description: Any,
+    *,
+    title: Any = None,
+    schema: Any = None,
+    returns: Any = None,
+    annotations: Any = None,
+    deprecated: bool = False,
+    place: Steps,
+    server: str = "",
+    parent: str = "",
+) -> Found | Skipped:
+    """A tool, or the reason why it is none.
+
+    An input schema that is no valid JSON Schema is kept as it is: the audit counts it.
+
+    Args:
+        name, description, title, schema, returns, annotations: values of the document, of any type.
+        deprecated: whether the document says so.
+        place: the JSON pointer of the tool.
+        server: the server that the document names; empty if none.
+        parent: a group inside the server, such as a tag; empty if none.
+    """
+    if not isinstance(name, str) or not name.strip():
+        return Skipped(place, "the tool has no name" if name is None or name == "" else f"the name is {_kind(name)}")
+    if fault := name_fault(name):
+        return Skipped(place, f"the name {fault}")
+    if not isinstance(description, str | None):
+        return Skipped(place, f"the description of {one_line(name, 60)} is {_kind(description)}")
+    texts = [None if value is None else json.dumps(value, ensure_ascii=False) for value in (schema, returns)]
+    if any(text is not None and len(text) > MOST_SCHEMA for text in texts):
+        return Skipped(place, f"a schema of {one_line(name, 60)} is longer than {MOST_SCHEMA} characters")
+    given = annotations if isinstance(annotations, dict) else {}
+    title = title if isinstance(title, str) else given.get("title")
+    tool = Tool(
+        name,
+        name,
+        description or "",
+        parent=parent if not name_fault(parent or "x") else "",
+        parameters=parameters_of(schema),
+        returns=texts[1],
+        title=title if isinstance(title, str) else "",
+        annotations=json.dumps(given, ensure_ascii=False) if given else None,
+        input_schema=texts[0],
+        deprecated=deprecated,
+    )
+    return Found(tool, place, server)
+
+
+def name_fault(name: str) -> str:
+    """What is wrong with the name of a tool or a server, as the end of a sentence; empty if nothing is."""
+    if len(name) > MOST_NAME:
+        return f"{one_line(name, 40)!r} is longer than {MOST_NAME} characters"
+    if any(unicodedata.category(sign) in NOT_IN_IDS for sign in name):
+        return f"{one_line(name, 60)!r} contains control characters"
+    return "" if name.strip() else "is empty"
+
+
+def _kind(value: Any) -> str:
+    names = {"dict": "an object", "list": "a list", "bool": "a truth value", "str": "blank"}
+    return names.get(type(value).__name__, "a number")

@@ -1,0 +1,131 @@
+"""Logs of chat models: requests with `messages` or `input`, and their answers, in one line or in two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bench.importing.traces.events import Event, Exchange, json_of, named, seconds_of, text_of
+from bench.importing.traces.messages import answer_events, events_of, is_messages
+
+_REQUESTS = ("request", "request_body", "requestBody", "body", "kwargs", "params", "input", "inputs", "data")
+_RESPONSES = ("response", "response_body", "responseBody", "completion", "output", "outputs", "answer", "result")
+_ANSWERS = ("choices", "candidates")
+_TRACES, _SINGLE = ("trace_id", "traceId"), ("custom_id", "request_id", "requestId")
+_CONVERSATIONS = ("conversation_id", "conversationId", "session_id", "sessionId", "thread_id", "threadId", "chat_id")
+_TIMES = ("timestamp", "created_at", "created", "startTime", "start_time", "time", "ts")
+#: Wrappers around a request: a log's record, an HTTP request, its body.
+_MOST_WRAPPERS = 4
+
+
+def is_chat(value: Mapping[str, Any]) -> bool:
+    """Whether an object is a request, an answer, or both."""
+    return _asked(value) is not None or _has_answer(value)
+
+
+class ChatLogs:
+    """Reads records one after the other, and follows `previous_response_id` from answer to answer."""
+
+    def __init__(self) -> None:
+        self._threads: dict[str, str] = {}
+
+    def read(self, value: Mapping[str, Any]) -> Iterator[Exchange]:
+        """The exchange of a record."""
+        asked = _asked(value) or []
+        answered = _answered(value)
+        if not asked and not answered:
+            return
+        trace = _id(value, _TRACES)
+        single = "" if trace else _id(value, _SINGLE)
+        trace = self._thread(value, trace or single)
+        yield Exchange((*asked, *answered), trace, _id(value, _CONVERSATIONS), _time(value), bool(single))
+
+    def _thread(self, value: Mapping[str, Any], given: str) -> str:
+        """What ties this record to others: an id that the log gives, or the thread of answers."""
+        layers = list(_layers(value))
+        own = next((named(layer, "id") for layer in layers if _answers(layer) or layer.get("object") == "response"), "")
+        before = next((found for layer in layers if (found := named(layer, "previous_response_id"))), "")
+        trace = given or (self._threads.get(before, before) if before else own)
+        if own and trace:
+            self._threads[own] = trace
+        return trace
+
+    def finish(self) -> Iterator[Exchange]:
+        """Nothing: each record is complete."""
+        return iter(())
+
+
+def _layers(value: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    """A record and the objects that it wraps: request and response, and their bodies."""
+    yield value
+    if depth < _MOST_WRAPPERS:
+        for key in (*_REQUESTS, *_RESPONSES, "metadata"):
+            inner = json_of(value.get(key))
+            if isinstance(inner, dict):
+                yield from _layers(inner, depth + 1)
+
+
+def _id(value: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    for layer in _layers(value):
+        if found := named(layer, *keys):
+            return found
+        conversation = layer.get("conversation")  # of Responses
+        if keys is _CONVERSATIONS and isinstance(conversation, str | dict):
+            return named({"id": conversation} if isinstance(conversation, str) else conversation, "id")
+    return ""
+
+
+def _time(value: Mapping[str, Any]) -> float | None:
+    times = (seconds_of(layer.get(key)) for layer in _layers(value) for key in _TIMES)
+    return next((time for time in times if time is not None), None)
+
+
+def _asked(value: Mapping[str, Any], depth: int = 0) -> list[Event] | None:
+    """The events of a request; None if there is no request."""
+    for key in ("messages", "contents"):
+        if is_messages(value.get(key)):
+            return events_of(value[key])
+    given = json_of(value.get("input"))
+    if is_messages(given):
+        return events_of(given)
+    # The text of a request to Responses; other records have an `input`, too.
+    if isinstance(given, str) and text_of(given) and ("model" in value or "output" in value or "response" in value):
+        return events_of([{"role": "user", "content": given}])
+    if depth < _MOST_WRAPPERS:
+        for key in _REQUESTS:
+            inner = json_of(value.get(key))
+            if isinstance(inner, dict) and (found := _asked(inner, depth + 1)) is not None:
+                return found
+    return None
+
+
+def _answers(value: Mapping[str, Any]) -> bool:
+    """Whether an object is itself the answer of a model."""
+    if any(isinstance(value.get(key), list) for key in _ANSWERS):
+        return True
+    if isinstance(value.get("output"), list) and (value.get("object") == "response" or is_messages(value["output"])):
+        return True
+    return value.get("role") == "assistant" and ("content" in value or "tool_calls" in value)
+
+
+def _has_answer(value: Mapping[str, Any], depth: int = 0) -> bool:
+    if _answers(value):
+        return True
+    inner = (json_of(value.get(key)) for key in (*_RESPONSES, "body"))
+    return depth < _MOST_WRAPPERS and any(isinstance(each, dict) and _has_answer(each, depth + 1) for each in inner)
+
+
+def _answered(value: Mapping[str, Any], depth: int = 0) -> list[Event]:
+    if _answers(value):
+        return answer_events(value)
+    for key in (*_RESPONSES, "body"):
+        inner = json_of(value.get(key))
+        if isinstance(inner, dict) and depth < _MOST_WRAPPERS:
+            found = _answered(inner, depth + 1) or (answer_events(inner) if depth == 0 and key != "body" else [])
+        elif isinstance(inner, list | str) and key != "body":
+            found = answer_events(inner)
+        else:
+            continue
+        if found:
+            return found
+    return []

@@ -1,0 +1,203 @@
+"""A method as a whole: what it and all that it is built of tell the harness, merged.
+
+A method that wraps another says nothing of the other's models, needs and marks: they are read off its declared parts,
+so that no wrapper can lose them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from types import MethodType
+from typing import Any, TypeVar
+
+from bench.data.gold import Gold
+from bench.interface.method import Context, Method, OracleMethod, Part
+from bench.interface.views import History, Library
+
+Fact = str | int | float | bool
+T = TypeVar("T", bound=Fact)
+
+#: Rooms of bench whose objects hold no parts: what a method is given, and where it reports to.
+_GIVEN = ("bench.data", "bench.base.progress", "bench.interface", "bench.base", "bench.base")
+
+
+def tree(method: Method) -> list[Part]:
+    """A method and all that it is built of, to the last; the method first, each part once and before its own parts."""
+    return list(_walked(method, set(), downwards=True))
+
+
+def _walked(part: Part, seen: set[int], *, downwards: bool) -> Iterator[Part]:
+    seen.add(id(part))
+    if downwards:
+        yield part
+    for inner in part.parts if isinstance(part, Method) else ():
+        if id(inner) not in seen:
+            yield from _walked(inner, seen, downwards=downwards)
+    if not downwards:
+        yield part
+
+
+def methods_of(method: Method) -> list[Method]:
+    """The methods of the tree, the method itself first."""
+    return [part for part in tree(method) if isinstance(part, Method)]
+
+
+def name_of(part: Part) -> str:
+    """What a part is called in facts and errors."""
+    return part.name or type(part).__name__
+
+
+def merged(method: Method, ask: Callable[[Part], Mapping[str, T]], *, shared: bool = False) -> dict[str, T]:
+    """What the parts of the tree say under names of their own, in one table.
+
+    A name that several parts use belongs to the method itself if it is among them; the others get their own name put in
+    front (`dense.texts_encoded`), and a number where that is taken too (`dense-2.texts_encoded`).
+
+    Args:
+        method: the method.
+        ask: gives what one part says.
+        shared: whether equal values under one name denote the same thing, as for models.
+    """
+    told = [(part, ask(part)) for part in tree(method)]
+    values: dict[str, list[T]] = {}
+    for _, said in told:
+        for name, value in said.items():
+            values.setdefault(name, []).append(value)
+    found: dict[str, T] = {}
+    taken: Counter[str] = Counter()
+    for part, said in told:
+        prefix = ""
+        for name, value in said.items():
+            alone = len(set(values[name]) if shared else values[name]) == 1
+            if part is not method and not alone:
+                if not prefix:
+                    taken[name_of(part)] += 1
+                    number = taken[name_of(part)]
+                    prefix = f"{name_of(part)}." if number == 1 else f"{name_of(part)}-{number}."
+                found[prefix + name] = value
+            else:
+                found[name] = value
+    return found
+
+
+def revisions_of(part: Part) -> Mapping[str, str]:
+    """The model revisions of one part alone."""
+    return part.revisions()
+
+
+def revisions(method: Method) -> dict[str, str]:
+    """Model revisions of the whole tree; a model that several parts use is named once."""
+    return merged(method, revisions_of, shared=True)
+
+
+def models(method: Method) -> set[str]:
+    """Names of all models and files that the tree depends on, as its parts name them."""
+    return {name for part in tree(method) for name in part.revisions()}
+
+
+def facts_of(part: Part) -> Mapping[str, Fact]:
+    """The facts of one part alone."""
+    facts: Mapping[str, Fact] = _say(part, "facts")
+    return facts
+
+
+def marks_of(part: Part) -> Mapping[str, str]:
+    """The marks of one part alone."""
+    marks: Mapping[str, str] = _say(part, "marks")
+    return marks
+
+
+def _say(part: Part, what: str) -> Any:
+    say = getattr(part, what, None)
+    return {} if say is None else say()
+
+
+def needs_history(method: Method) -> bool:
+    """Whether a part of the tree is of no use without past queries."""
+    return any(getattr(part, "needs_history", False) for part in tree(method))
+
+
+def needs_llm(method: Method) -> bool:
+    """Whether a part of the tree calls a language model or another paid service."""
+    return any(getattr(part, "needs_llm", False) for part in tree(method))
+
+
+def has_chance(method: Method) -> bool:
+    """Whether chance has a part in the answers: a part of the tree draws at random, or calls a language model."""
+    return needs_llm(method) or any(getattr(part, "has_chance", False) for part in tree(method))
+
+
+def is_oracle(method: Method) -> bool:
+    """Whether a part of the tree is shown the gold."""
+    return any(isinstance(part, OracleMethod) for part in tree(method))
+
+
+def reveal(method: Method, gold: Gold) -> None:
+    """Show every oracle of the tree the gold; row i is that of `Queries.rows` i."""
+    for part in tree(method):
+        if isinstance(part, OracleMethod):
+            part.reveal(gold)
+
+
+def preflight(method: Method, library: Library, history: History) -> None:
+    """Let every part of the tree say now what would stop a run later; parts before what is built of them.
+
+    Raises:
+        BenchError: the first thing that is missing.
+    """
+    for part in _walked(method, set(), downwards=False):
+        if isinstance(part, Method):
+            part.preflight(library, history)
+        else:
+            _say(part, "preflight")
+
+
+def hidden(method: Method) -> list[str]:
+    """Parts that methods of the tree keep and have not declared, as `attribute, a Class`.
+
+    Attributes are searched, also through lists, tuples, sets, dicts, bound methods and objects of the method's own
+    package. A model is known by its method `revisions`.
+    """
+    found: list[str] = []
+    known = {id(part) for part in tree(method)}
+    for inside in methods_of(method):
+        own = type(inside).__module__.partition(".")[0]
+        for attribute, value in vars(inside).items():
+            found.extend(f"{attribute}, a {type(part).__name__}" for part in _reachable(value, own, known))
+    return found
+
+
+def _reachable(value: object, own: str, known: set[int]) -> Iterator[object]:
+    pending: list[object] = [value]
+    while pending:
+        item = pending.pop()
+        if id(item) in known:
+            continue
+        inner = _inside(item, own)
+        if inner is not None:
+            known.add(id(item))
+            pending.extend(inner)
+        elif isinstance(item, Method) or callable(getattr(type(item), "revisions", None)):
+            known.add(id(item))
+            yield item
+
+
+def _inside(item: object, own: str) -> Iterable[object] | None:
+    """What is looked at in place of a value; None where it is looked at itself."""
+    if isinstance(item, list | tuple | set | frozenset):
+        return item
+    if isinstance(item, dict):
+        return item.values()
+    if isinstance(item, MethodType):
+        return [item.__self__]
+    if isinstance(item, partial):
+        return [item.func, *item.args, *item.keywords.values()]
+    kind = type(item)
+    if isinstance(item, Method | Context | type) or callable(getattr(kind, "revisions", None)):
+        return None
+    module = kind.__module__
+    if module.partition(".")[0] != own or module.startswith(_GIVEN):
+        return None
+    return getattr(item, "__dict__", {}).values()

@@ -1,0 +1,83 @@
+"""Tools that are easily confused: neighbours by the words of their texts, without a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from bench.evaluation.method_errors import method_errors
+from bench.interface import Library, Method, Queries
+from bench.interface.ranking import validate
+from bench.search.words import words
+
+#: Neighbours of a tool that are known.
+MOST_NEAREST = 9
+
+
+class Neighbours:
+    """Finds the tools that share most words with a text, or with another tool.
+
+    Args:
+        library: the tools.
+        method: scores tools by words; a fresh instance that learns from no past queries.
+
+    Raises:
+        MethodError: the method fails.
+    """
+
+    def __init__(self, library: Library, method: Method) -> None:
+        self._library = library
+        self._method = method
+        with method_errors(method, "indexing the library"):
+            method.index(library)
+
+    def of_texts(self, texts: Sequence[str], count: int) -> list[list[int]]:
+        """At most `count` tools for each text, nearest first."""
+        return [list(found) for found in self._found(texts, count)]
+
+    @cached_property
+    def of_tools(self) -> list[list[int]]:
+        """(tools,) at most `MOST_NEAREST` other tools for each tool of the library, nearest first."""
+        return [[other for other in found if other != tool][:MOST_NEAREST] for tool, found in enumerate(self._own)]
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Pairs of tools that are each other's nearest neighbour; a tool is in one at most. The most alike come first.
+
+        Tools whose names and descriptions have the same words are no pair: no request tells them apart.
+        """
+        nearest = [row[0] if row else -1 for row in self.of_tools]
+        mutual = [
+            (tool, other)
+            for tool, other in enumerate(nearest)
+            if tool < other and nearest[other] == tool and not self._same_words(tool, other)
+        ]
+        return sorted(mutual, key=lambda pair: (-self._own[pair[0]][pair[1]], pair))
+
+    def _same_words(self, tool: int, other: int) -> bool:
+        first, second = (self._library.tools[code].text("name_description") for code in (tool, other))
+        return Counter(words(first)) == Counter(words(second))
+
+    @cached_property
+    def _own(self) -> list[dict[int, float]]:
+        """What each tool's own text finds; the tool itself is usually among it."""
+        return self._found(self._library.texts, MOST_NEAREST + 1)
+
+    def _found(self, texts: Sequence[str], depth: int) -> list[dict[int, float]]:
+        """(texts,) tool -> score, best first."""
+        depth, size = min(depth, len(self._library)), self._method.batch_size
+        found: list[dict[int, float]] = []
+        for start in range(0, len(texts), size):
+            batch = tuple(texts[start : start + size])
+            with method_errors(self._method, "looking for neighbours"):
+                queries = Queries(batch, np.arange(start, start + len(batch)))
+                ranking = validate(self._method.rank(queries, depth), len(batch), len(self._library), depth)
+            scores = np.zeros(ranking.tools.shape) if ranking.scores is None else ranking.scores
+            found += [
+                {int(tool): float(score) for tool, score in zip(tools, own, strict=True) if tool >= 0}
+                for tools, own in zip(ranking.tools, scores, strict=True)
+            ]
+        return found

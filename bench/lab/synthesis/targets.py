@@ -1,0 +1,149 @@
+"""What queries are written for: single tools, confusable pairs, chains, and no tool.
+
+Targets are drawn in the order of hashes of seed and tool ids, so they depend on these alone, not on a random generator
+whose stream a new version may change. More queries of a kind begin with the same ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from bench.base.errors import UsageError
+from bench.data.parents import families
+from bench.interface import Library
+from bench.lab.synthesis.neighbours import Neighbours
+from bench.methods.tgr.edges import Edges
+
+Kind = Literal["single", "pair", "chain", "no-tool"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+#: Queries of each kind that are asked for unless the user says how many.
+_MOST: Mapping[Kind, int] = {"single": 100, "pair": 50, "chain": 50, "no-tool": 20}
+#: A query without a tool is written for every so many tools.
+_TOOLS_PER_NO_TOOL = 5
+#: Neighbours that a request without a tool stays clear of, the tool itself included.
+_AROUND = 8
+
+
+@dataclass(frozen=True)
+class Target:
+    """What one query is written for; tools are codes of the library.
+
+    Attributes:
+        query_id: `pair-0007`: the kind, and the number within it from 1.
+        kind: of the query.
+        gold: the tools that answer it, in the order of their use; none for `no-tool`.
+        rivals: tools that do not answer it and that the writer is shown: the other one of a pair, or the tools around
+            which a request without a tool is written.
+        group: queries of one group are dependent.
+        sample: how many queries of the kind were written for the same tools before.
+    """
+
+    query_id: str
+    kind: Kind
+    gold: tuple[int, ...]
+    rivals: tuple[int, ...]
+    group: str
+    sample: int
+
+
+def draw_targets(
+    library: Library, neighbours: Neighbours, edges: Edges, numbers: Mapping[Kind, int | None], seed: int
+) -> list[Target]:
+    """The targets of all kinds, mixed evenly, so that a run that ends early has some of each.
+
+    Args:
+        library: the tools, with their annotated dependencies.
+        neighbours: says which tools are alike.
+        edges: dependencies that were derived, for a library without annotated ones.
+        numbers: queries of each kind; None, or no entry, for as many as suit the library.
+        seed: another seed draws other tools.
+
+    Raises:
+        UsageError: queries are asked for of a kind that the library does not allow.
+    """
+    ids = [tool.tool_id for tool in library.tools]
+    pairs = neighbours.pairs
+    group = dict(enumerate(ids)) | {tool: f"{ids[a]} + {ids[b]}" for a, b in pairs for tool in (a, b)}
+    drawn = sorted(range(len(ids)), key=lambda tool: _hash(f"{seed}:single:{ids[tool]}"))
+    around = sorted(range(len(ids)), key=lambda tool: _hash(f"{seed}:no-tool:{ids[tool]}"))
+    near = [row[: _AROUND - 1] for row in neighbours.of_tools]
+    # (gold, rivals, group) of each kind, in the order in which they are taken.
+    found: dict[Kind, list[tuple[tuple[int, ...], tuple[int, ...], str]]] = {
+        "single": [((tool,), (), group[tool]) for tool in drawn],
+        "pair": [((one,), (other,), group[one]) for a, b in pairs for one, other in ((a, b), (b, a))],
+        "chain": [(chain, (), " + ".join(ids[tool] for tool in chain)) for chain in _chains(library, edges, seed)],
+        "no-tool": [((), (tool, *near[tool]), group[tool]) for tool in around],
+    }
+    placed = [
+        ((number + 0.5) / count, place, Target(f"{kind}-{number + 1:04}", kind, *found[kind][rest], sample))
+        for place, kind in enumerate(KINDS)
+        if (count := _count(kind, len(found[kind]), numbers.get(kind), len(ids)))
+        for number in range(count)
+        for sample, rest in [divmod(number, len(found[kind]))]
+    ]
+    return [target for _, _, target in sorted(placed, key=lambda item: item[:2])]
+
+
+_LACKING: Mapping[Kind, str] = {
+    "pair": "no two of its tools are each other's nearest neighbours",
+    "chain": "it has neither dependencies between tools nor a server with two tools",
+}
+
+
+def _count(kind: Kind, possible: int, asked: int | None, tools: int) -> int:
+    """How many queries of a kind are written, of `possible` different targets."""
+    if asked is None:
+        usual = -(-tools // _TOOLS_PER_NO_TOOL) if kind == "no-tool" else possible
+        return min(usual, _MOST[kind])
+    if asked and not possible:
+        raise UsageError(f"the library allows no {kind} queries: {_LACKING[kind]}; leave them out.")
+    return asked
+
+
+# Chains -------------------------------------------------------------------------------------------------------------
+
+
+def _chains(library: Library, derived: Edges, seed: int) -> list[tuple[int, ...]]:
+    """Chains of two or three tools, first used first: along dependencies, else of one server."""
+    edges = library.edges if len(library.edges) else derived
+    ids = [tool.tool_id for tool in library.tools]
+    if len(edges):
+        return _along([(int(before), int(after)) for after, before in edges], ids, seed)
+    found: list[tuple[int, ...]] = []
+    # Where no tool names a server, all are of one.
+    named = any(tool.parent for tool in library.tools)
+    for members in families(library.tools) if named else [range(len(ids))]:
+        order = sorted(members, key=lambda tool: _hash(f"{seed}:chain:{ids[tool]}"))
+        while len(order) > 1:
+            size = 3 if len(found) % 2 and len(order) > 2 else 2
+            found.append(tuple(order[:size]))
+            order = order[size:]
+    return sorted(found, key=lambda chain: _hash(f"{seed}:chain:{[ids[tool] for tool in chain]}"))
+
+
+def _along(edges: Sequence[tuple[int, int]], ids: Sequence[str], seed: int) -> list[tuple[int, ...]]:
+    """A chain for each (prerequisite, dependent); every other one goes on to a third tool where there is one."""
+    order = sorted(edges, key=lambda edge: _hash(f"{seed}:chain:{ids[edge[0]]}:{ids[edge[1]]}"))
+    following: defaultdict[int, list[int]] = defaultdict(list)
+    leading: defaultdict[int, list[int]] = defaultdict(list)
+    for before, after in order:
+        following[before].append(after)
+        leading[after].append(before)
+    found: dict[tuple[int, ...], None] = {}
+    for number, (before, after) in enumerate(order):
+        chain: tuple[int, ...] = (before, after)
+        if number % 2:
+            later = [tool for tool in following[after] if tool not in chain]
+            earlier = [tool for tool in leading[before] if tool not in chain]
+            chain = (*chain, later[0]) if later else (earlier[0], *chain) if earlier else chain
+        found[chain] = None
+    return list(found)
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,216 @@
+"""Writing queries with a language model, and keeping those for which a second call picks the same tools.
+
+Queries are written and checked in batches. What a batch has kept stays if a later one fails: an endpoint that is down,
+a spending limit, Ctrl-C. The model's journal keeps all replies, so the same command goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, TypeVar
+
+from bench.base.progress import QUIET, Progress
+from bench.base.records import StrictRecord
+from bench.data.origins import written_by
+from bench.data.tables import Query
+from bench.interface import Library
+from bench.lab.synthesis.naming import spells_out
+from bench.lab.synthesis.neighbours import Neighbours
+from bench.lab.synthesis.prompts import Picked, WrittenRequest, picking_request, read_reply, writing_request
+from bench.lab.synthesis.targets import KINDS, Kind, Target
+from bench.models.llm.messages import Failure, Request
+from bench.search.words import words
+
+if TYPE_CHECKING:
+    from bench.models.llm.client import LanguageModel
+
+R = TypeVar("R", bound=StrictRecord)
+
+#: Queries that are written before they are checked.
+BATCH = 64
+#: Tools that the second call picks from, besides "none of these tools".
+SHORT_LIST = 9
+
+#: Why a query is dropped, in the order of the steps, and how a report says it.
+DROPPED: Mapping[str, str] = {
+    "failed": "no reply",
+    "unparsed": "unreadable reply",
+    "named": "names a tool",
+    "repeated": "repeated",
+    "not_picked": "other tools picked",
+}
+
+
+@dataclass
+class Tally:
+    """What became of the queries of one kind.
+
+    Attributes:
+        asked: the model was asked to write so many.
+        written: so many it has written.
+        kept: so many passed every check.
+        dropped: how many were dropped for each reason of `DROPPED`.
+    """
+
+    asked: int = 0
+    written: int = 0
+    kept: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A query that was written, and its target."""
+
+    target: Target
+    text: str
+
+
+class QueryWriter:
+    """Writes the queries of one library.
+
+    Args:
+        library: the tools.
+        neighbours: says which tools are alike.
+        model: writes, and picks in calls of its own that do not say what was meant.
+        seed: another seed shuffles the lists to pick from otherwise.
+        progress: where steps are reported to.
+
+    Attributes:
+        queries: what was kept so far, in the order of the targets.
+        tallies: what became of the queries of each kind so far.
+    """
+
+    def __init__(
+        self, library: Library, neighbours: Neighbours, model: LanguageModel, seed: int, progress: Progress = QUIET
+    ) -> None:
+        self._library = library
+        self._neighbours = neighbours
+        self._near = neighbours.of_tools
+        self._model = model
+        self._seed = seed
+        self._progress = progress
+        self._texts: set[tuple[str, ...]] = set()
+        self.queries: list[Query] = []
+        self.tallies: dict[Kind, Tally] = {kind: Tally() for kind in KINDS}
+
+    def write(self, targets: Sequence[Target]) -> None:
+        """Write a query for each target, check it, and keep it if it passes.
+
+        Raises:
+            UnavailableError: the journal lacks a reply and no endpoint may be called, the endpoint is down, or the
+                spending limit is reached. `queries` has what was kept before.
+            UsageError: the endpoint does not know the model, or refuses a request.
+        """
+        with self._progress.stage("write queries", len(targets), "queries") as stage:
+            for start in range(0, len(targets), BATCH):
+                batch = targets[start : start + BATCH]
+                drafts = self._checked(self._fresh(self._drafts(batch)))
+                self.queries += [self._query(draft) for draft in drafts]
+                stage.advance(len(batch))
+
+    def _drafts(self, targets: Sequence[Target]) -> list[_Draft]:
+        tools = self._library.tools
+        asked = [
+            writing_request(
+                target.kind,
+                [tools[tool] for tool in target.gold],
+                [tools[tool] for tool in target.rivals],
+                target.sample,
+            )
+            for target in targets
+        ]
+        replies = self._replies([target.kind for target in targets], WrittenRequest, asked)
+        for target in targets:
+            self.tallies[target.kind].asked += 1
+        found = [
+            _Draft(target, reply.request) for target, reply in zip(targets, replies, strict=True) if reply is not None
+        ]
+        for draft in found:
+            self.tallies[draft.target.kind].written += 1
+        return found
+
+    def _fresh(self, drafts: Iterable[_Draft]) -> list[_Draft]:
+        """The drafts that name none of their tools, and do not repeat the words of an earlier one."""
+        found = []
+        for draft in drafts:
+            key = tuple(words(draft.text))
+            if any(spells_out(draft.text, self._library.tools[tool].name) for tool in draft.target.gold):
+                self._drop(draft, "named")
+            elif key in self._texts:
+                self._drop(draft, "repeated")
+            else:
+                self._texts.add(key)
+                found.append(draft)
+        return found
+
+    def _checked(self, drafts: Sequence[_Draft]) -> list[_Draft]:
+        """The drafts for which the second call picks exactly the tools that they were written for."""
+        near = self._neighbours.of_texts([draft.text for draft in drafts], SHORT_LIST) if drafts else []
+        lists = [self._short_list(draft, own) for draft, own in zip(drafts, near, strict=True)]
+        tools = self._library.tools
+        asked = [
+            picking_request(draft.text, [None if tool is None else tools[tool] for tool in choices])
+            for draft, choices in zip(drafts, lists, strict=True)
+        ]
+        replies = self._replies([draft.target.kind for draft in drafts], Picked, asked)
+        found = []
+        for draft, choices, reply in zip(drafts, lists, replies, strict=True):
+            if reply is None:
+                continue
+            if max(reply.numbers) > len(choices):
+                self._drop(draft, "unparsed")
+            elif {choices[number - 1] for number in reply.numbers} == set(draft.target.gold or (None,)):
+                self.tallies[draft.target.kind].kept += 1
+                found.append(draft)
+            else:
+                self._drop(draft, "not_picked")
+        return found
+
+    def _short_list(self, draft: _Draft, near_text: Sequence[int]) -> list[int | None]:
+        """What the second call picks from, in an order that says nothing: the tools, what is like them, and None.
+
+        Neighbours of the tools and of the query's own words take turns, so that a tool elsewhere in the library that
+        the query would be better put to is on the list, too.
+        """
+        target = draft.target
+        others = [near_text, *(self._near[tool] for tool in target.gold or target.rivals[:1])]
+        turns = (tool for turn in zip_longest(*others) for tool in turn if tool is not None)
+        # Where too few tools share a word, the next ones by id fill the list: a short one would be easy.
+        count = len(self._library)
+        start = int.from_bytes(self._place(draft.text, None)[:8])
+        rest = ((start + number) % count for number in range(min(count, 2 * SHORT_LIST)))
+        chosen = list(dict.fromkeys(chain(target.gold, target.rivals[:1], turns, rest)))[:SHORT_LIST]
+        return sorted([*chosen, None], key=lambda tool: self._place(draft.text, tool))
+
+    def _place(self, text: str, tool: int | None) -> bytes:
+        name = "" if tool is None else self._library.tools[tool].tool_id
+        return hashlib.sha256(f"{self._seed}:{text}:{name}".encode("utf-8", "surrogatepass")).digest()
+
+    def _replies(self, kinds: Sequence[Kind], form: type[R], asked: Sequence[Request]) -> list[R | None]:
+        """The replies that have the form; the others are counted."""
+        found: list[R | None] = []
+        for kind, answer in zip(kinds, self._model.complete(asked) if asked else [], strict=True):
+            reply = None if isinstance(answer, Failure) else read_reply(form, answer.text)
+            if reply is None:
+                self.tallies[kind].dropped["failed" if isinstance(answer, Failure) else "unparsed"] += 1
+            found.append(reply)
+        return found
+
+    def _drop(self, draft: _Draft, reason: str) -> None:
+        self.tallies[draft.target.kind].dropped[reason] += 1
+
+    def _query(self, draft: _Draft) -> Query:
+        target, tools = draft.target, self._library.tools
+        return Query(
+            target.query_id,
+            draft.text,
+            {tools[tool].tool_id: 1 for tool in target.gold},
+            slices={"kind": target.kind},
+            group=target.group,
+            origin=written_by(self._model.name),
+        )

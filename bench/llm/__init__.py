@@ -1,6 +1,0 @@
-"""Language models behind endpoints: client, journal, and strict parsers of replies."""
-
-from bench.llm.client import LanguageModel
-from bench.llm.messages import Failure, Message, Reply, Request, Usage
-
-__all__ = ["Failure", "LanguageModel", "Message", "Reply", "Request", "Usage"]

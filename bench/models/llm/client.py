@@ -1,0 +1,356 @@
+"""The language-model client for chat-completions endpoints, with a journal.
+
+A request that the journal holds is answered from it; the others are sent, several at once, and each reply is on the
+disk before it is used. So a run that ends early has paid for nothing in vain, and a recorded run replays without a
+network, to the same replies.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar
+
+from bench.base.config import bound_session
+from bench.base.errors import UnavailableError, UsageError, require
+from bench.base.progress import QUIET, Progress
+from bench.base.text import one_line
+from bench.models.llm.budget import Held, Stopped
+from bench.models.llm.completion import Completion, input_bound, payload, read_completion
+from bench.models.llm.journal import Answer, Journal, JournalLine, JournalRequest, journal_at
+from bench.models.llm.messages import Failure, Message, Reply, Request, Usage, described, request_key
+from bench.models.llm.settings import OFFLINE, Settings, chat_settings
+from bench.models.llm.transport import GaveUp, Refused, Transport, Unsupported
+
+__all__ = ["Failure", "LanguageModel", "Message", "Reply", "Request", "Usage"]
+
+T = TypeVar("T")
+_Queue: TypeAlias = queue.SimpleQueue
+
+#: So many requests in a row that all gave up mean that the endpoint is down: to go on would fail every query left.
+_DOWN = 10
+_GRACE = 1.0  # seconds that replies just arrived have to reach the journal after Ctrl-C
+_LOOK = 0.5  # seconds between looks for Ctrl-C where waiting cannot be interrupted
+_SHOWN = 80  # characters of a prompt that an error shows
+
+
+class LanguageModel:
+    """A model behind an endpoint.
+
+    Args:
+        model: the name that the endpoint knows it by.
+        settings: the endpoint [default: what the environment names, see `docs/llm.md`].
+        progress: where waiting for replies is reported.
+    """
+
+    needs_llm = True
+
+    def __init__(self, model: str, *, settings: Settings | None = None, progress: Progress = QUIET) -> None:
+        self.model = model
+        self._given = settings
+        self._progress = progress
+        self._session = bound_session()
+        self._in_a_row = 0
+        self._counting = threading.Lock()
+        self._counted: set[str] = set()
+        self._calls = self._from_journal = self._failures = self._input = self._output = 0
+        self._told = False
+        self._length_name = "max_tokens"
+        self._under_way: set[Held] = set()
+
+    @cached_property
+    def _settings(self) -> Settings:
+        return self._given or chat_settings()
+
+    @property
+    def _reachable(self) -> bool:
+        """Whether calls may be made at all."""
+        return self._settings.named and not self._session().offline
+
+    @cached_property
+    def _journal(self) -> Journal:
+        return journal_at(self._settings.journal)
+
+    @cached_property
+    def _transport(self) -> Transport:
+        return Transport(self._settings)
+
+    @property
+    def identity(self) -> str:
+        """Model and the endpoint that is asked for what the journal lacks; without one, all that the journal has."""
+        if self._settings.named:
+            return f"{self.model} at {self._settings.url}"
+        return f"{self.model} at {one_line(', '.join(self._journal.endpoints(self.model)), 200) or 'no endpoint'}"
+
+    @property
+    def name(self) -> str:
+        """The name that the endpoint knows it by."""
+        return self.model
+
+    def revisions(self) -> dict[str, str]:
+        """Its identity, for the methods that use this."""
+        return {"llm": self.identity}
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        """What a reader of the result should know: what was asked, and how much of it the journal has answered."""
+        usage = self.usage
+        return {
+            "llm_calls": usage.calls,
+            "llm_from_journal": usage.from_journal,
+            "llm_failures": usage.failures,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+        }
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked so far."""
+        price = self._settings.price
+        cost = None if price is None else price.of(self._input, self._output)
+        return Usage(self._calls, self._from_journal, self._failures, self._input, self._output, cost)
+
+    def preflight(self) -> None:
+        """Say now if nothing could be answered; calls nobody.
+
+        Raises:
+            UnavailableError: there is no endpoint that may be called, and the journal has no reply of this model; or
+                there is one, and the package that calls it is not installed.
+            UsageError: a setting is wrong.
+            DataError: the journal is damaged.
+        """
+        # Read in any case: damage is reported before any work, not in the middle of it.
+        recorded = self._journal.endpoints(self.model)
+        if self._reachable:
+            require("openai", what=f"the language model {self.model}")
+        if not self._reachable and not recorded:
+            raise UnavailableError(
+                f"cannot call {self.model}: {self._obstacle()}, and the journal {self._settings.journal} "
+                f"has no reply from it. {self._remedy()}"
+            )
+
+    def complete(self, requests: Sequence[Request]) -> list[Reply | Failure]:
+        """Answer requests, in their order; equal requests are one.
+
+        Raises:
+            UnavailableError: the journal lacks a reply and no endpoint may be called; the key is refused; the limit
+                would be passed; the endpoint is down. Replies that have come are in the journal.
+            UsageError: a setting is wrong, the endpoint does not know the model or refuses the request.
+        """
+        repeat = self._session().repeat
+        keys = [request_key(self.model, request, repeat) for request in requests]
+        answers: dict[str, Answer] = {}
+        missing: dict[str, Request] = {}
+        for key, request in zip(keys, requests, strict=True):
+            answer = self._journal.find(key)
+            if answer is None or (answer.kind == "gave-up" and self._reachable):
+                missing[key] = request
+            else:
+                answers[key] = answer
+        if missing and not self._reachable:
+            raise self._lacking(list(missing.values()), repeat)
+        for key, answer in answers.items():
+            self._count(key, answer, asked=False)
+            self._tell_of_another_endpoint(answer)
+        if missing:
+            self._ask(missing, answers, repeat)
+        return [_result(answers[key], from_journal=key not in missing) for key in keys]
+
+    # Asking ---------------------------------------------------------------------------------------------------------
+
+    def _ask(self, missing: Mapping[str, Request], answers: dict[str, Answer], repeat: int) -> None:
+        """Send requests from a few threads; this one only waits, so that Ctrl-C is heard at once."""
+        todo: _Queue[tuple[str, Request]] = queue.SimpleQueue()
+        for asked in missing.items():
+            todo.put(asked)
+        done: _Queue[tuple[str, Answer] | BaseException | None] = queue.SimpleQueue()
+        stop = threading.Event()
+        working = min(self._settings.concurrency, len(missing))
+        # Daemons: after Ctrl-C do not wait for an endpoint that does not answer.
+        work = (todo, done, stop, repeat)
+        threads = [threading.Thread(target=self._work, args=work, daemon=True) for _ in range(working)]
+        failed: BaseException | None = None
+        try:
+            for thread in threads:
+                thread.start()
+            with self._progress.stage(f"ask {self.model}", len(missing), "requests") as stage:
+                while working:
+                    item = _next(done)
+                    if item is None:
+                        working -= 1
+                    elif isinstance(item, BaseException):
+                        failed = failed or item
+                    else:
+                        key, answers[key] = item
+                        self._count(key, answers[key], asked=True)
+                        self._check_that_it_is_up(answers[key])
+                        stage.advance()
+        except BaseException:
+            stop.set()
+            until = time.monotonic() + _GRACE
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join(max(0.0, until - time.monotonic()))
+            # What is still under way was sent; its cost is not awaited.
+            for held in list(self._under_way):
+                self._settle(held, held.lost + held.fresh)
+            raise
+        if failed is not None:
+            raise failed
+
+    def _work(
+        self,
+        todo: _Queue[tuple[str, Request]],
+        done: _Queue[tuple[str, Answer] | BaseException | None],
+        stop: threading.Event,
+        repeat: int,
+    ) -> None:
+        """Answer requests until there are none, or until something says that no more will get through."""
+        try:
+            while not stop.is_set():
+                key, request = todo.get_nowait()
+                done.put((key, self._answer(key, request, stop, repeat)))
+        except (queue.Empty, Stopped):
+            pass
+        except BaseException as error:
+            stop.set()
+            done.put(error)
+        finally:
+            done.put(None)
+
+    def _answer(self, key: str, request: Request, stop: threading.Event, repeat: int) -> Answer:
+        """Ask for one reply, and put it into the journal."""
+        settings, price = self._settings, self._settings.price
+        bound = 0.0 if price is None else price.of(input_bound(request), request.max_tokens)
+        with self._journal.budget.holding(bound, settings.limit, stop) as held:
+            # Another process may have asked the same while this request waited for its turn.
+            answer = self._journal.find(key)
+            if answer is not None and answer.kind != "gave-up":
+                return answer
+            self._under_way.add(held)
+            try:
+                got = self._completion(request, held, stop)
+            except BaseException:
+                # No room for another try, the key refused, Ctrl-C: what was lost is paid all the same.
+                self._settle(held, held.lost)
+                raise
+            finally:
+                self._under_way.discard(held)
+            paid = 0.0 if price is None else price.of(got.input_tokens, got.output_tokens) + held.lost
+            cost = None if price is None else max(0.0, paid - held.settled)
+            line = JournalLine(
+                key=key,
+                model=self.model,
+                endpoint=settings.url,
+                request=JournalRequest.model_validate({**described(request), "repeat": repeat}),
+                cost=cost,
+                **vars(got),
+            )
+            answer = self._journal.append(line)
+            held.recorded = True
+        return answer
+
+    def _settle(self, held: Held, cost: float) -> None:
+        """Note what a call may have cost that gives no answer to record it with."""
+        if cost > held.settled:
+            line = JournalLine(
+                kind="lost", model=self.model, endpoint=self._settings.url, estimated=True, cost=cost - held.settled
+            )
+            self._journal.append(line)
+            held.settled, held.recorded = cost, True
+
+    def _completion(self, request: Request, held: Held, stop: threading.Event) -> Completion:
+        """What the endpoint makes of a request."""
+
+        def send(client: Any) -> Any:
+            return client.chat.completions.with_streaming_response.create(**payload(self.model, request, name))
+
+        while True:
+            name = self._length_name
+            try:
+                return self._transport.call(send, lambda body: read_completion(body, request), held, stop)
+            except Unsupported as error:
+                if name != "max_tokens":
+                    raise UsageError(f"{self._settings.url} takes no limit of a reply's length ({error}).") from None
+                self._length_name = "max_completion_tokens"
+            except GaveUp as error:
+                return Completion("gave-up", str(error))
+            except Refused as error:
+                return Completion("refusal", str(error))
+
+    def _check_that_it_is_up(self, answer: Answer) -> None:
+        self._in_a_row = self._in_a_row + 1 if answer.kind == "gave-up" else 0
+        if self._in_a_row >= _DOWN:
+            raise UnavailableError(
+                f"{self._settings.url} has failed {self._in_a_row} requests in a row, the last so: {answer.text}. "
+                "What was answered is kept, and the same command continues."
+            )
+
+    # Counting and telling -------------------------------------------------------------------------------------------
+
+    def _count(self, key: str, answer: Answer, *, asked: bool) -> None:
+        with self._counting:
+            if key in self._counted:
+                return
+            self._counted.add(key)
+            self._calls += asked
+            self._from_journal += not asked
+            self._failures += answer.kind != "reply"
+            self._input += answer.input_tokens
+            self._output += answer.output_tokens
+            price = self._settings.price
+            for meter in self._session().meters:
+                meter.count(
+                    asked=asked,
+                    failed=answer.kind != "reply",
+                    input_tokens=answer.input_tokens,
+                    output_tokens=answer.output_tokens,
+                    cost=None if price is None else price.of(answer.input_tokens, answer.output_tokens),
+                )
+
+    def _tell_of_another_endpoint(self, answer: Answer) -> None:
+        """Say once that replies were made elsewhere than the identity says."""
+        settings = self._settings
+        if settings.named and answer.endpoint != settings.url and not self._told:
+            self._told = True
+            self._progress.note(
+                f"replies of {self.model} are taken from the journal {settings.journal}, where "
+                f"{one_line(answer.endpoint, 200)} made them, not {settings.url}; name another file in "
+                "BENCH_LLM_JOURNAL to ask again"
+            )
+
+    def _lacking(self, requests: Sequence[Request], repeat: int) -> UnavailableError:
+        prompt = requests[0].messages[-1].content if requests[0].messages else ""
+        again = f", repeat {repeat}" if repeat > 1 else ""
+        return UnavailableError(
+            f"the journal {self._settings.journal} lacks {len(requests)} of the replies of {self.model}, the first to "
+            f"{one_line(prompt, _SHOWN)!r} (sample {requests[0].sample}{again}), and {self._obstacle()}. "
+            f"{self._remedy()}"
+        )
+
+    def _obstacle(self) -> str:
+        return OFFLINE if self._session().offline else "no endpoint is named"
+
+    def _remedy(self) -> str:
+        if self._session().offline and self._settings.named:
+            return "Go online, or name the recorded journal in BENCH_LLM_JOURNAL."
+        return (
+            "Name an endpoint in BENCH_LLM_URL (its key in BENCH_LLM_KEY), or a recorded journal in BENCH_LLM_JOURNAL."
+        )
+
+
+def _result(answer: Answer, *, from_journal: bool) -> Reply | Failure:
+    if answer.kind != "reply":
+        return Failure(answer.text)
+    return Reply(answer.text, answer.input_tokens, answer.output_tokens, answer.finish, from_journal)
+
+
+def _next(items: _Queue[T]) -> T:
+    """The next item; waits so that Ctrl-C is heard on every system."""
+    while True:
+        try:
+            return items.get(timeout=_LOOK)
+        except queue.Empty:
+            continue

@@ -1,0 +1,266 @@
+"""The journal: each request with its reply as one JSON line, so that nothing is requested or paid twice.
+
+A line is on the disk before its reply is used, and ends with a checksum over what is before it. What a killed
+process left at the end is no whole line: it is not read, and the next writer cuts it off. A line in the middle that
+fails its checksum is damage, and is reported. Two processes may share a journal: lines are appended under a lock, each
+sees what the other has appended, and for a request that both have asked the first answer stays the answer.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import threading
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bench.base.errors import DataError, StorageError
+from bench.base.locks import locked
+from bench.base.paths import storage_errors
+from bench.base.records import Sparing
+from bench.models.llm.budget import Budget
+
+Kind = Literal["reply", "refusal", "gave-up", "lost", "embeddings"]
+Count = Annotated[int, Field(ge=0)]
+
+_CHECK = 16  # hexadecimal digits of the checksum
+_TAIL = len(',"check":""}') + _CHECK
+
+
+class JournalMessage(BaseModel):
+    """A message of a recorded request."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    role: str
+    content: str
+
+
+class JournalRequest(Sparing):
+    """A recorded request. `repeat` is that of the run that asked, and left out if it is the first."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    messages: list[JournalMessage]
+    temperature: float
+    top_p: float
+    max_tokens: int
+    sample: int
+    repeat: Annotated[int, Field(ge=1)] = 1
+    spared: ClassVar[frozenset[str]] = frozenset({"repeat"})
+
+
+class JournalLine(BaseModel):
+    """One line of a journal.
+
+    Attributes:
+        kind: `reply`; `refusal`, a failure that asking again would not change; `gave-up`, a failure after the last
+            try, which is asked again when an endpoint can be reached; `lost`, money that a request may have cost which
+            was broken off; `embeddings`, money spent on vectors.
+        key: of the request (`request_key`); empty for what is lost and for embeddings.
+        endpoint: where it was asked; for information.
+        served: the model that the endpoint says has answered.
+        text: the reply, or the reason of a failure.
+        estimated: the endpoint counted no tokens, or absurdly; the figures are upper bounds.
+        cost: what it may have cost with all its tries; null where no prices were set.
+        made: when, in UTC.
+        check: the first digits of the sha256 of the line up to here.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    version: Literal[1] = 1
+    kind: Kind
+    key: str = ""
+    model: str
+    endpoint: str
+    served: str = ""
+    request: JournalRequest | None = None
+    text: str = ""
+    finish: str = ""
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    estimated: bool = False
+    cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+    made: str = Field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+    check: str = ""
+
+
+class Answer(NamedTuple):
+    """What is kept of a line in memory: not the request, of which the key is enough."""
+
+    kind: Kind
+    text: str
+    finish: str
+    input_tokens: int
+    output_tokens: int
+    endpoint: str
+
+
+class Journal:
+    """The answers of one file; safe for several threads and processes.
+
+    Raises (all methods):
+        DataError: a line that is not the last is damaged, or of another version.
+        StorageError: the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        #: Money that calls under way may cost. It lives here since all that use the file share one limit.
+        self.budget = Budget(lambda: self.paid)
+        self._thread = threading.RLock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._answers: dict[str, Answer] = {}
+        self._endpoints: dict[str, set[str]] = {}
+        self._paid = 0.0
+        self._file: tuple[int, int] | None = None
+        self._end = 0
+        self._lines = 0
+
+    def find(self, key: str) -> Answer | None:
+        """The answer to a request, if it was ever answered."""
+        with self._thread:
+            self._refresh()
+            return self._answers.get(key)
+
+    def endpoints(self, model: str) -> list[str]:
+        """Where the chat answers of a model come from, sorted; empty when there are none."""
+        with self._thread:
+            self._refresh()
+            return sorted(self._endpoints.get(model, ()))
+
+    @property
+    def paid(self) -> float:
+        """The sum of the costs of all lines."""
+        with self._thread:
+            self._refresh()
+            return self._paid
+
+    def append(self, line: JournalLine) -> Answer:
+        """Put a line on the disk.
+
+        Returns:
+            The answer that counts: the line's, or that of another process that was first.
+        """
+        with self._thread, locked(self.path.with_name(self.path.name + ".lock"), "writing the journal"):
+            with storage_errors(str(self.path)):
+                handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            try:
+                self._mend(handle)
+                self._refresh()
+                self._write(handle, _written(line))
+            finally:
+                os.close(handle)
+            self._refresh()
+            return self._answers[line.key] if line.key else _answer(line)
+
+    def _write(self, handle: int, data: bytes) -> None:
+        with storage_errors(str(self.path)):
+            end = os.lseek(handle, 0, os.SEEK_END)
+            try:
+                left = memoryview(data)
+                while left:
+                    left = left[os.write(handle, left) :]
+                os.fsync(handle)
+            except OSError:
+                # A full disk may have taken a part of it.
+                os.ftruncate(handle, end)
+                raise
+
+    def _mend(self, handle: int) -> None:
+        """Cut off what a killed process left behind the last whole line; we hold the lock, so nothing is writing it."""
+        with storage_errors(str(self.path)):
+            size = os.lseek(handle, 0, os.SEEK_END)
+            tail = b""
+            while len(tail) < size and b"\n" not in tail:
+                length = min(size - len(tail), 1 << 16)
+                os.lseek(handle, size - len(tail) - length, os.SEEK_SET)
+                tail = os.read(handle, length) + tail
+            torn = tail[tail.rfind(b"\n") + 1 :]
+            if torn and _read(torn) is not None:
+                self._write(handle, b"\n")
+            elif torn:
+                os.ftruncate(handle, size - len(torn))
+
+    def _refresh(self) -> None:
+        """Read what has been appended since the last time; all of it if the file is another."""
+        try:
+            status = os.stat(self.path)
+            file = (status.st_dev, status.st_ino)
+            if file != self._file or status.st_size < self._end:
+                self._forget()
+                self._file = file
+            if status.st_size > self._end:
+                self._read_on()
+        except FileNotFoundError:
+            self._forget()
+        except OSError as error:
+            raise StorageError(
+                f"cannot read the journal {self.path}: {error.strerror}; name another file in BENCH_LLM_JOURNAL."
+            ) from None
+
+    def _read_on(self) -> None:
+        with self.path.open("rb") as file:
+            file.seek(self._end)
+            for raw in file:
+                whole = raw.endswith(b"\n")
+                line = _read(raw.rstrip(b"\r\n")) if raw.strip() else None
+                if line is None and not whole:
+                    # Torn, or being written just now.
+                    return
+                if line is None and raw.strip():
+                    raise DataError(
+                        f"the journal {self.path} is damaged in line {self._lines + 1}; remove that line (its request "
+                        "will be asked again) or name another file in BENCH_LLM_JOURNAL."
+                    )
+                self._end += len(raw)
+                self._lines += whole
+                if line is not None:
+                    self._take(line)
+
+    def _take(self, line: JournalLine) -> None:
+        self._paid += line.cost or 0.0
+        if line.kind in {"lost", "embeddings"}:
+            return
+        self._endpoints.setdefault(line.model, set()).add(line.endpoint)
+        stands = self._answers.get(line.key)
+        if stands is None or stands.kind == "gave-up":
+            self._answers[line.key] = _answer(line)
+
+
+def journal_at(path: Path) -> Journal:
+    """The journal of a file, read once in a process however many models use it."""
+    return _OPEN.setdefault(path.absolute(), Journal(path))
+
+
+_OPEN: dict[Path, Journal] = {}
+
+
+def _answer(line: JournalLine) -> Answer:
+    return Answer(line.kind, line.text, line.finish, line.input_tokens, line.output_tokens, line.endpoint)
+
+
+def _written(line: JournalLine) -> bytes:
+    """The bytes of a line: JSON whose last field is the checksum of all before it."""
+    body = line.model_dump_json(exclude={"check"}).encode()[:-1]
+    return body + b',"check":"' + _checksum(body) + b'"}\n'
+
+
+def _read(raw: bytes) -> JournalLine | None:
+    """The line of these bytes (without their line end); None where they are not whole."""
+    if raw[-_TAIL:] != b',"check":"' + _checksum(raw[:-_TAIL]) + b'"}':
+        return None
+    try:
+        return JournalLine.model_validate_json(raw)
+    except ValidationError:
+        return None
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest()[:_CHECK].encode()

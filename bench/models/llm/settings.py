@@ -1,0 +1,178 @@
+"""Endpoint settings from environment variables."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from bench.base.errors import UsageError
+from bench.base.paths import cache_folder
+from bench.base.secrets import keep
+
+N = TypeVar("N", int, float)
+
+#: Where OpenAI's own service is; taken where no URL is named.
+OPENAI_URL = "https://api.openai.com/v1"
+
+#: Why no endpoint is asked.
+OFFLINE = "bench is offline (--offline or BENCH_OFFLINE)"
+
+_OPENAI_KEY = "OPENAI_API_KEY"
+_PER = 1_000_000  # prices are for a million tokens
+
+
+@dataclass(frozen=True)
+class Price:
+    """Money for a token, in any currency: limits and costs are in the same."""
+
+    input: float
+    output: float
+
+    def of(self, input_tokens: int, output_tokens: int) -> float:
+        """The price of a call."""
+        return self.input * input_tokens + self.output * output_tokens
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One endpoint, and how it is to be used.
+
+    Attributes:
+        url: where it is, without a slash at its end.
+        key: the secret it wants; empty for none. Never printed, never recorded.
+        url_name, key_name: the environment variables to correct if it refuses.
+        named: whether the user named the endpoint, by a URL or by OpenAI's own key.
+        journal: the file of requests and replies.
+        price: None where the user gave none.
+        limit: the most that the journal may record as paid; None for no limit.
+        concurrency: calls that may be under way at once.
+        timeout: seconds for one call from its beginning to the end of the reply.
+    """
+
+    url: str
+    key: str = field(repr=False)
+    url_name: str
+    key_name: str
+    named: bool
+    journal: Path
+    price: Price | None
+    limit: float | None
+    concurrency: int
+    timeout: float
+
+
+def chat_settings(limit: float | None = None) -> Settings:
+    """Settings of the endpoint for chat completions.
+
+    Args:
+        limit: the most to spend, in the currency of the prices [default: `BENCH_LLM_LIMIT`].
+
+    Raises:
+        UsageError: a variable of the environment holds what it cannot mean.
+    """
+    urls, keys = ("BENCH_LLM_URL", "OPENAI_BASE_URL"), ("BENCH_LLM_KEY", _OPENAI_KEY)
+    return _settings(urls, keys, "BENCH_LLM_PRICE", _pair, limit)
+
+
+def embedding_settings() -> Settings:
+    """Settings of the endpoint for embeddings; raises `UsageError` as `chat_settings` does."""
+    urls = ("BENCH_EMBEDDING_URL", "BENCH_LLM_URL", "OPENAI_BASE_URL")
+    keys = ("BENCH_EMBEDDING_KEY", "BENCH_LLM_KEY", _OPENAI_KEY)
+    return _settings(urls, keys, "BENCH_EMBEDDING_PRICE", _single)
+
+
+def _settings(
+    url_names: tuple[str, ...],
+    key_names: tuple[str, ...],
+    price_name: str,
+    read_price: Callable[[str], Price],
+    limit: float | None = None,
+) -> Settings:
+    url_name, url = next(((name, os.environ[name]) for name in url_names if os.environ.get(name)), ("", OPENAI_URL))
+    # Set and empty means no key: an endpoint of one's own need not get the key of OpenAI's.
+    key_name = next((name for name in key_names if name in os.environ), _OPENAI_KEY)
+    key = os.environ.get(key_name, "").strip()
+    if not all("!" <= sign <= "~" for sign in key):
+        raise UsageError(
+            f"{key_name} contains a character that is invalid in a key (a space, a line end, an accent); set it again."
+        )
+    keep(key)
+    if limit is None:
+        limit = _number("BENCH_LLM_LIMIT", float, "an amount of money such as 2.50")
+    prices = os.environ.get(price_name, "").strip()
+    if limit is not None and not prices:
+        raise UsageError(f"BENCH_LLM_LIMIT needs prices to count with: set {price_name} as well.")
+    journal = os.environ.get("BENCH_LLM_JOURNAL")
+    return Settings(
+        url=_checked_url(url_name, url),
+        key=key,
+        url_name=url_name or url_names[0],
+        # Never suggest putting another provider's key into OpenAI's variable.
+        key_name=key_names[0] if key_name == _OPENAI_KEY and (url_name or not key) else key_name,
+        named=bool(url_name) or (key_name == _OPENAI_KEY and bool(key)),
+        journal=Path(journal).expanduser() if journal else cache_folder() / "llm" / "journal.jsonl",
+        price=read_price(prices) if prices else None,
+        limit=limit,
+        concurrency=_number("BENCH_LLM_CONCURRENCY", int, "a whole number from 1", least=1) or 4,
+        timeout=_number("BENCH_LLM_TIMEOUT", float, "seconds such as 60", least=0.01) or 120.0,
+    )
+
+
+def _checked_url(name: str, url: str) -> str:
+    example = "give one such as http://localhost:8000/v1"
+    try:
+        parts = urlsplit(url.strip())
+        usable = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise UsageError(f"{name} is not an http or https URL; {example}.")
+    # They would be recorded with every reply, and some hold the key.
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            f"{name} must not contain a user, password, query or fragment; {example}, and the key in BENCH_LLM_KEY."
+        )
+    return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+
+
+def _number(name: str, kind: Callable[[str], N], expected: str, least: float = 0) -> N | None:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        number = kind(text)
+    except ValueError:
+        number = None
+    if number is None or not math.isfinite(number) or number < least:
+        raise UsageError(f"{name} is {text!r}, and should be {expected}.")
+    return number
+
+
+def _pair(text: str) -> Price:
+    parts = text.split("/")
+    if len(parts) != 2:
+        raise _bad_price("BENCH_LLM_PRICE", text, "two prices per million tokens, input/output, such as 0.15/0.60")
+    return Price(*(_amount("BENCH_LLM_PRICE", part) for part in parts))
+
+
+def _single(text: str) -> Price:
+    return Price(_amount("BENCH_EMBEDDING_PRICE", text), 0.0)
+
+
+def _amount(name: str, text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = math.nan
+    if not 0 <= amount < math.inf:
+        raise _bad_price(name, text, "a price per million tokens, such as 0.15")
+    return amount / _PER
+
+
+def _bad_price(name: str, text: str, expected: str) -> UsageError:
+    return UsageError(f"{name} is {text!r}, but must be {expected}.")

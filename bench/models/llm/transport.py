@@ -1,0 +1,271 @@
+"""Calls through the `openai` package with timeouts, retries and classified errors.
+
+Tried again, and then `GaveUp`: 429, 408, 409, 5xx, a time-out, a connection refused or dropped, a reply that is not as
+the protocol has it. `Refused` at once: the content is refused or longer than the model takes, so that another try would
+not help, though another request may. A `BenchError` at once: 401, 402, 403, 404, other 4xx, no credit left; no request
+would get through.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+from bench.base.errors import BenchError, UnavailableError, UsageError, require
+from bench.base.secrets import masked, masked_bytes, masked_json
+from bench.base.text import one_line
+from bench.models.llm.budget import Held, Stopped
+from bench.models.llm.settings import Settings
+
+T = TypeVar("T")
+
+#: Tries in all; the waits between them double from the first one, each shortened at random by up to a half.
+TRIES = 6
+FIRST_WAIT = 1.0
+LONGEST_WAIT = 60.0
+#: An endpoint that asks for a longer wait than this many seconds is not waited for.
+LONGEST_ASKED = 300.0
+#: Bytes of a reply; a batch of embeddings has a few.
+_LARGEST_BODY = 32 << 20
+
+_REFUSALS = frozenset({"content_filter", "content_policy_violation"})
+_AGAIN = frozenset({408, 409, 425, 429})
+
+
+class GaveUp(Exception):
+    """The last try has failed; the text says why."""
+
+
+class Refused(Exception):
+    """The endpoint will not answer this request; the text says why."""
+
+
+class Unsupported(Exception):
+    """The endpoint does not know the parameter `max_tokens`; the text is what it says."""
+
+
+class Malformed(Exception):
+    """A reply is not what the protocol has; raised by whoever reads it."""
+
+
+class _Again(Exception):
+    """This try has failed and another may not.
+
+    Attributes:
+        charged: whether the endpoint may have charged for it.
+        wait: seconds that the endpoint asks for; None where it does not.
+    """
+
+    def __init__(self, reason: str, *, charged: bool, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.charged = charged
+        self.wait = wait
+
+
+class Transport:
+    """One endpoint. The connection is made, and `openai` imported, with the first call; safe for several threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connecting = threading.Lock()
+        self._connected: Any = None
+        self._resume = 0.0
+
+    def call(
+        self,
+        send: Callable[[Any], AbstractContextManager[Any]],
+        read: Callable[[Any], T],
+        held: Held,
+        stop: threading.Event,
+    ) -> T:
+        """Make one call, trying again where that may help.
+
+        Args:
+            send: begins the call on an `openai.OpenAI`, and gives its streamed response.
+            read: takes the reply, parsed as JSON; raises `Malformed`.
+            held: the money held for the call; lost tries are charged to it.
+            stop: ends the waiting.
+
+        Returns:
+            What `read` gives.
+
+        Raises:
+            GaveUp: the last try has failed as well.
+            Refused: the endpoint will not answer this request.
+            Unsupported: it wants the length of replies by another name.
+            Stopped: `stop` was set while it waited.
+            BenchError: no request would get through: wrong key, unknown model, wrong address, limit reached.
+        """
+        for tries in range(1, TRIES + 1):
+            self._wait_for(max(0.0, self._resume - time.monotonic()), stop)
+            held.renew()
+            try:
+                return read(self._try(send))
+            except Malformed as error:
+                trouble = _Again(str(error), charged=True)
+            except _Again as error:
+                trouble = error
+            except (BenchError, Refused, Unsupported):
+                raise
+            except BaseException:
+                # Ctrl-C, or a mistake of ours: it was sent, and may be charged for.
+                held.lose()
+                raise
+            if trouble.charged:
+                held.lose()
+            if tries == TRIES or (trouble.wait or 0.0) > LONGEST_ASKED:
+                break
+            self._wait_for(self._pause(tries, trouble.wait), stop)
+        asked = f", which asks for a wait of {trouble.wait:.0f} s" if (trouble.wait or 0.0) > LONGEST_ASKED else ""
+        raise GaveUp(f"{trouble}{asked} (gave up after {tries} {'try' if tries == 1 else 'tries'})")
+
+    def _pause(self, tries: int, asked: float | None) -> float:
+        """Seconds until the next try."""
+        if asked is None:
+            return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (tries - 1)) * random.uniform(0.5, 1.0)
+        # It means all callers, so the others hold back too; they do not all come back in the same moment.
+        self._resume = max(self._resume, time.monotonic() + asked)
+        return asked + FIRST_WAIT * random.uniform(0.0, 0.5)
+
+    @staticmethod
+    def _wait_for(seconds: float, stop: threading.Event) -> None:
+        if stop.wait(seconds) if seconds > 0 else stop.is_set():
+            raise Stopped
+
+    def _client(self) -> Any:
+        with self._connecting:
+            if self._connected is None:
+                require("openai", what="a call of a model's endpoint")
+                import httpx2
+                import openai
+
+                self._connected = openai.OpenAI(
+                    # It insists on a key; endpoints that want none do not read it.
+                    api_key=self._settings.key or "none",
+                    base_url=self._settings.url,
+                    http_client=httpx2.Client(transport=_bounded(self._settings.timeout)),
+                    max_retries=0,
+                )
+            return self._connected
+
+    def _try(self, send: Callable[[Any], AbstractContextManager[Any]]) -> Any:
+        """Send once; the reply as JSON."""
+        client = self._client()
+        import httpx2
+        import openai
+
+        from bench.base.http import BrokenOff, TooLong
+
+        settings = self._settings
+        try:
+            with send(client) as response:
+                data = response.read()
+        except openai.APIStatusError as error:
+            raise self._of_status(error) from None
+        except openai.APIConnectionError as error:
+            cause: BaseException | None = error
+            while isinstance(cause, openai.APIConnectionError | httpx2.HTTPError):
+                cause = cause.__cause__
+            if isinstance(cause, TimeoutError):
+                raise _Again(f"no whole reply within {settings.timeout:g} s", charged=True) from None
+            if isinstance(cause, TooLong):
+                raise Malformed(f"the reply is longer than {_LARGEST_BODY >> 20} MiB") from None
+            if isinstance(cause, BrokenOff):
+                raise _Again("the connection broke in the middle of the reply", charged=True) from None
+            # A connection that was never established carried no request.
+            made = "Connect" not in type(cause).__name__
+            reason = "the connection broke" if made else f"cannot connect to {settings.url}"
+            raise _Again(reason, charged=made) from None
+        except openai.OpenAIError as error:
+            raise UnavailableError(f"the openai package cannot ask {settings.url}: {self._said(str(error))}.") from None
+        try:
+            return masked_json(json.loads(data))
+        except (ValueError, RecursionError):
+            raise Malformed("the reply is not JSON") from None
+
+    def _of_status(self, error: Any) -> Exception:
+        """What an HTTP status means."""
+        status, url = int(error.status_code), self._settings.url
+        body = error.body if isinstance(error.body, dict) else {}
+        code, said = (
+            str(body.get("code")),
+            self._said(str(body.get("message") or body.get("detail") or "no reason given")),
+        )
+        if status == 400 and body.get("param") == "max_tokens" and code == "unsupported_parameter":
+            return Unsupported(said)
+        if code in _REFUSALS:
+            return Refused(f"the endpoint's filter refused the request: {said}")
+        if code == "context_length_exceeded" or (status == 400 and "context length" in said.lower()):
+            return Refused(f"the request exceeds the context length of the model: {said}")
+        if code == "insufficient_quota" or status == 402:
+            return UnavailableError(f"{url} reports that no credit is left ({said}).")
+        if status in _AGAIN or status >= 500:
+            wait = retry_after(error.response.headers.get("retry-after"), time.time())
+            return _Again(f"the endpoint answered {status}: {said}", charged=False, wait=wait)
+        return self._refusal(status, said)
+
+    def _refusal(self, status: int, said: str) -> BenchError:
+        url, url_name, key_name = self._settings.url, self._settings.url_name, self._settings.key_name
+        if status in {401, 403}:
+            return UnavailableError(f"{url} refused the key with {status} ({said}); set {key_name}.")
+        if status == 404:
+            return UsageError(f"{url} answered 404 ({said}); check the model's name, and {url_name}: most end in /v1.")
+        return UsageError(f"{url} refused the request with {status} ({said}).")
+
+    def _said(self, text: str) -> str:
+        """What an endpoint says, fit to be printed, and without the key that it may repeat."""
+        return one_line(masked(text).strip().removesuffix("."), 200)
+
+
+def _bounded(seconds: float) -> Any:
+    """A transport for `openai` that reads within bounds, whatever the status: `openai` itself reads errors in full."""
+    import httpx
+    import httpx2
+
+    from bench.base.http import BrokenOff, Exchange, TooLong
+
+    exchange = Exchange()
+
+    class Bounded(httpx2.BaseTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            try:
+                answered = exchange.send(
+                    request.method,
+                    str(request.url),
+                    headers=dict(request.headers),
+                    content=request.read(),
+                    seconds=seconds,
+                    most=_LARGEST_BODY,
+                )
+            except (TimeoutError, TooLong, BrokenOff, httpx.HTTPError, OSError) as error:
+                # What `openai` knows; `_try` looks at the cause.
+                raise httpx2.TransportError(str(error)) from error
+            body = masked_bytes(answered.body)
+            return httpx2.Response(answered.status, headers=dict(answered.headers), content=body, request=request)
+
+    return Bounded()
+
+
+def retry_after(header: str | None, now: float) -> float | None:
+    """Seconds that a Retry-After header asks for: a number, or an HTTP date; None where it says neither.
+
+    Args:
+        header: its value.
+        now: seconds since 1970.
+    """
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(header).timestamp() - now
+        except (ValueError, TypeError, OverflowError, OSError):
+            return None
+    return max(0.0, seconds) if seconds == seconds else None

@@ -1,0 +1,426 @@
+"""Results across catalogues: the same queries, asked of tools that were edited, added or removed.
+
+Two results compare by rule 8 of the protocol if they are on the same data. Across catalogues they compare if the
+queries agree (ids, texts, and the tools that each needs, by their ids) while tools differ. `Asked` holds what that
+takes, in ids and digests. A baseline keeps it, so that it is known which tools changed, and how, where the earlier
+catalogue is gone.
+
+A tool that is renamed is a tool removed and a tool added. A requirement whose tools were all removed cannot be met any
+more, and counts as missed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from bench.base.records import Record, StrictRecord
+from bench.base.text import one_line
+from bench.data.dataset import Dataset
+from bench.data.gold import Gold
+from bench.data.goldgroups import GoldGroups
+from bench.data.tables import Query, Tool
+from bench.interface import Ranking, ToolSets
+from bench.metrics import evaluate, parse_metrics
+
+#: Tools of a change and queries of a difference that are named.
+MOST_NAMED = 20
+#: Hexadecimal digits of digests. Those of texts decide whether queries agree; those of a tool's fields only name what
+#: was edited.
+_OF_TEXTS, _OF_FIELDS = 16, 8
+
+Position = Annotated[int, Field(ge=0)]
+
+
+class Asked(StrictRecord):
+    """What was asked of which tools.
+
+    Attributes:
+        tools: ids, sorted.
+        fields: what a tool has -> (tools,) the digest of each tool's value; empty where it has none.
+        texts: (queries,) digest of what is asked; queries are sorted by id.
+        gold: (queries, requirements, alternatives) positions of tools: each requirement is met by any of its tools.
+        grades: (queries, requirements) relevance; empty if it is 1 throughout.
+        forbidden: (queries, tools) positions of tools that do harm; empty if no query has any.
+        others: digest of the queries of the other splits, from which methods may learn.
+    """
+
+    tools: list[str]
+    fields: dict[str, list[str]]
+    texts: list[str]
+    gold: list[list[list[Position]]]
+    grades: list[list[Position]] = []
+    forbidden: list[list[Position]] = []
+    others: str = ""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Asked:
+        queries, tools = len(self.texts), len(self.tools)
+        if self.tools != sorted(set(self.tools)):
+            raise ValueError("tools must be sorted, each there once")
+        for name, digests in self.fields.items():
+            if len(digests) != tools:
+                raise ValueError(f"fields.{name} has {len(digests)} digests for {tools} tools")
+        if len(self.gold) != queries:
+            raise ValueError(f"gold has {len(self.gold)} entries for {queries} queries")
+        if self.grades and [len(own) for own in self.grades] != [len(own) for own in self.gold]:
+            raise ValueError("grades must have one for each requirement of each query")
+        if self.forbidden and len(self.forbidden) != queries:
+            raise ValueError(f"forbidden has {len(self.forbidden)} entries for {queries} queries")
+        named = [code for own in self.gold for group in own for code in group]
+        if max([*named, *(code for own in self.forbidden for code in own)], default=-1) >= tools:
+            raise ValueError("gold or forbidden names a tool beyond the last")
+        if any(not group for own in self.gold for group in own):
+            raise ValueError("gold has a requirement without a tool")
+        return self
+
+    def requirements(self, query: int) -> list[frozenset[str]]:
+        """Ids of the tools of each requirement of a query, by its position."""
+        return [frozenset(self.tools[code] for code in group) for group in self.gold[query]]
+
+    def harmful(self, query: int) -> frozenset[str]:
+        """Ids of the tools that a query forbids."""
+        return frozenset(self.tools[code] for code in self.forbidden[query]) if self.forbidden else frozenset()
+
+
+class EditedTool(Record):
+    """A tool of both catalogues, and which of its fields differ: `description`, `parameters`, ..."""
+
+    tool_id: str
+    fields: list[str]
+
+
+class CatalogueChange(Record):
+    """How a catalogue differs from an earlier one.
+
+    Attributes:
+        dataset, content_hash: of the earlier catalogue.
+        added, removed, edited: tools by id; the lists are whole.
+        gold_removed: removed tools that a query needs. A requirement whose tools are all among them counts as missed.
+        notes: what else differs, in sentences.
+    """
+
+    dataset: str
+    content_hash: str
+    added: list[str]
+    removed: list[str]
+    edited: list[EditedTool]
+    gold_removed: list[str] = []
+    notes: list[str] = []
+
+    @property
+    def words(self) -> str:
+        """`2 tools edited, 1 added, 0 removed`."""
+        edited = len(self.edited)
+        return f"{edited} tool{'' if edited == 1 else 's'} edited, {len(self.added)} added, {len(self.removed)} removed"
+
+    def lines(self, most: int = MOST_NAMED) -> list[tuple[str, str, str]]:
+        """(what happened, tool, its fields) of the first `most` tools, those that a query needs first."""
+        removed = sorted(self.removed, key=lambda tool: (tool not in set(self.gold_removed), tool))
+        found = [("removed", tool, "a query needs it" if tool in set(self.gold_removed) else "") for tool in removed]
+        found += [("edited", item.tool_id, ", ".join(item.fields)) for item in self.edited]
+        found += [("added", tool, "") for tool in self.added]
+        return found[:most]
+
+    @property
+    def size(self) -> int:
+        """Tools that are in `lines`, all of them."""
+        return len(self.removed) + len(self.edited) + len(self.added)
+
+
+class MovedTool(Record):
+    """A gold tool of a query, and where it is ranked.
+
+    Attributes:
+        before, after: its rank, from 1; None where it is not ranked.
+        instead: the tool that now has the rank `before`, if this one fell; None if none has it.
+        removed: whether the catalogue does not have it any more.
+    """
+
+    tool_id: str
+    before: int | None
+    after: int | None
+    instead: str | None = None
+    removed: bool = False
+
+    @property
+    def words(self) -> str:
+        """`rank 1 to 9; now at 1: tickets/get_ticket`."""
+        ranks = f"rank {self.before or 'none'} to {'removed' if self.removed else self.after or 'none'}"
+        return ranks + (f"; now at {self.before}: {one_line(self.instead)}" if self.instead else "")
+
+
+def asked_of(dataset: Dataset, query_ids: Sequence[str]) -> Asked:
+    """What was asked of a dataset.
+
+    Args:
+        dataset: the dataset.
+        query_ids: queries of it that were evaluated, sorted.
+    """
+    codes, fields = dataset.tool_codes, _fields(dataset.tools)
+    asked = [dataset.queries[dataset.query_codes[name]] for name in query_ids]
+    grades = [[grade for _, grade in sorted(query.gold.items())] for query in asked]
+    known = set(query_ids)
+    return Asked(
+        tools=[tool.tool_id for tool in dataset.tools],
+        fields=fields,
+        texts=[_digest([query.text, *query.calls]) for query in asked],
+        gold=[
+            [[codes[tool] for tool in (first, *sorted(query.any_of.get(first, ())))] for first in sorted(query.gold)]
+            for query in asked
+        ],
+        grades=grades if any(grade != 1 for own in grades for grade in own) else [],
+        forbidden=[[codes[tool] for tool in sorted(query.forbidden)] for query in asked]
+        if any(query.forbidden for query in asked)
+        else [],
+        others=_digest([_whole(query) for query in dataset.queries if query.query_id not in known]),
+    )
+
+
+def _whole(query: Query) -> list[Any]:
+    asked = [query.query_id, query.split, query.text, *query.calls]
+    return [*asked, sorted(query.gold.items()), sorted(query.meeting), sorted(query.forbidden)]
+
+
+def _fields(tools: Iterable[Tool]) -> dict[str, list[str]]:
+    """The digest of each field of each tool; a field that no tool has is left out."""
+    columns: dict[str, list[str]] = {}
+    for tool in tools:
+        inputs = [[p.name, p.type, p.description, p.required, p.default] for p in tool.parameters]
+        values: Mapping[str, Any] = {
+            "name": tool.name,
+            "title": tool.title,
+            "description": tool.description,
+            "server": [tool.category, tool.parent] if tool.category or tool.parent else None,
+            "parameters": [inputs, tool.input_schema] if inputs or tool.input_schema else None,
+            "returns": tool.returns,
+            "annotations": tool.annotations,
+            "deprecated": tool.deprecated,
+            "source": tool.source,
+        }
+        for name, value in values.items():
+            columns.setdefault(name, []).append(_digest(value, _OF_FIELDS) if value else "")
+    return {name: digests for name, digests in columns.items() if any(digests)}
+
+
+def _digest(value: Any, digits: int = _OF_TEXTS) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
+
+
+def change(dataset: str, content_hash: str, then: Asked, now: Asked) -> CatalogueChange:
+    """What became of a catalogue; `dataset` and `content_hash` are those of the earlier one."""
+    before, after = set(then.tools), set(now.tools)
+    needed = {tool for query in range(len(then.texts)) for group in then.requirements(query) for tool in group}
+    old = {tool: place for place, tool in enumerate(then.tools)}
+    edited = []
+    # In the order of the earlier catalogue's fields, which is that of a tool.
+    names = list(dict.fromkeys([*then.fields, *now.fields]))
+    for place, tool in enumerate(now.tools):
+        if tool not in old:
+            continue
+        differing = [name for name in names if _value(then, name, old[tool]) != _value(now, name, place)]
+        if differing:
+            edited.append(EditedTool(tool_id=tool, fields=differing))
+    notes = []
+    if then.others != now.others:
+        notes.append("queries of the other splits, from which methods may learn, differ, too")
+    return CatalogueChange(
+        dataset=dataset,
+        content_hash=content_hash,
+        added=sorted(after - before),
+        removed=sorted(before - after),
+        edited=edited,
+        gold_removed=sorted(needed - after),
+        notes=notes,
+    )
+
+
+def _value(asked: Asked, field: str, place: int) -> str:
+    column = asked.fields.get(field)
+    return "" if column is None else column[place]
+
+
+def question_differences(then: Asked, ids_then: Sequence[str], now: Asked, ids_now: Sequence[str]) -> list[str]:
+    """Why two results do not compare across catalogues, each in a sentence; nothing where their queries agree.
+
+    Tools that were removed are left out of the comparison of gold: a query that needs nothing else may be missing.
+    """
+    gone = set(then.tools) - set(now.tools)
+    places = {name: place for place, name in enumerate(ids_now)}
+    missing, texts, golds = [], [], []
+    for query, name in enumerate(ids_then):
+        left = [
+            (group - gone, grade) for group, grade in zip(then.requirements(query), _grades(then, query), strict=True)
+        ]
+        kept = [(group, grade) for group, grade in left if group]
+        if name not in places:
+            if kept or not left:
+                missing.append(name)
+            continue
+        own = places[name]
+        if then.texts[query] != now.texts[own]:
+            texts.append(name)
+        there = list(zip(now.requirements(own), _grades(now, own), strict=True))
+        if _bag(kept) != _bag(there) or then.harmful(query) - gone != now.harmful(own):
+            golds.append(name)
+    new = sorted(set(ids_now) - set(ids_then))
+    found = []
+    for names, what in (
+        (missing, "missing"),
+        (new, "new"),
+        (texts, "worded differently"),
+        (golds, "given other tools"),
+    ):
+        if names:
+            shown = ", ".join(one_line(name, 60) for name in names[:3]) + (", ..." if len(names) > 3 else "")
+            found.append(f"{len(names)} {'query is' if len(names) == 1 else 'queries are'} {what} ({shown})")
+    return found
+
+
+def _grades(asked: Asked, query: int) -> list[int]:
+    return asked.grades[query] if asked.grades else [1] * len(asked.gold[query])
+
+
+def _bag(requirements: Iterable[tuple[frozenset[str], int]]) -> list[tuple[list[str], int]]:
+    return sorted((sorted(group), grade) for group, grade in requirements)
+
+
+class Ranked:
+    """Rankings by query and tool: a table of columns query_id, rank and tool_id, read once."""
+
+    def __init__(self, run: pa.Table) -> None:
+        self._tools: dict[str, dict[int, str]] = {}
+        self._ranks: dict[str, dict[str, int]] = {}
+        columns = (run["query_id"].to_pylist(), run["rank"].to_pylist(), run["tool_id"].to_pylist())
+        for query, rank, tool in zip(*columns, strict=True):
+            self._tools.setdefault(query, {})[rank] = tool
+            self._ranks.setdefault(query, {})[tool] = rank
+
+    def rank(self, query: str, tool: str) -> int | None:
+        """Where a tool is ranked, from 1; None where it is not."""
+        return self._ranks.get(query, {}).get(tool)
+
+    def tools(self, query: str) -> list[str]:
+        """The tools of a query, best first."""
+        own = self._tools.get(query, {})
+        return [own[rank] for rank in sorted(own)]
+
+    def at(self, query: str, rank: int) -> str | None:
+        """The tool of a rank; None where the ranking ends above it."""
+        return self._tools.get(query, {}).get(rank)
+
+
+def gold_ranks(asked: Asked, query_ids: Sequence[str], ranked: Ranked) -> list[list[list[int]]]:
+    """The rank of each tool of `asked.gold`, in its form; 0 where it is not ranked."""
+    return [ranks_of(asked, place, name, ranked) for place, name in enumerate(query_ids)]
+
+
+def ranks_of(asked: Asked, query: int, name: str, ranked: Ranked) -> list[list[int]]:
+    """The same of one query, by its position in `asked` and its id."""
+    return [[ranked.rank(name, asked.tools[code]) or 0 for code in group] for group in asked.gold[query]]
+
+
+def moved_tools(
+    name: str, asked: Asked, query: int, before: Sequence[Sequence[int]], now: Ranked, removed: frozenset[str]
+) -> list[MovedTool]:
+    """The gold tools of a query that have another rank than before.
+
+    Args:
+        name, query: the query's id, and its position in `asked`.
+        asked: what was asked.
+        before: (requirements, alternatives) ranks, as of `gold_ranks`.
+        now: the new rankings.
+        removed: tools that the new catalogue does not have.
+    """
+    found: dict[str, MovedTool] = {}
+    for group, ranks in zip(asked.gold[query], before, strict=True):
+        for code, rank in zip(group, ranks, strict=True):
+            tool = asked.tools[code]
+            after = now.rank(name, tool)
+            if after == (rank or None):
+                continue
+            fell = rank > 0 and (after is None or after > rank)
+            instead = now.at(name, rank) if fell else None
+            found[tool] = MovedTool(
+                tool_id=tool,
+                before=rank or None,
+                after=after,
+                instead=instead,
+                removed=tool in removed,
+            )
+    return list(found.values())
+
+
+def _gold(asked: Asked) -> Gold:
+    """Judgements by position in `asked.tools`, removed tools among them."""
+    judged = [list(zip(groups, _grades(asked, place), strict=True)) for place, groups in enumerate(asked.gold)]
+    plain = Gold.of({group[0]: grade for group, grade in own} for own in judged)
+    groups = GoldGroups.of(judged) if any(len(group) > 1 for own in judged for group, _ in own) else None
+    forbidden = Gold.of(dict.fromkeys(own, 1) for own in asked.forbidden) if asked.forbidden else None
+    return Gold(plain.starts, plain.tools, plain.grades, groups, forbidden)
+
+
+def _confidence(run: pa.Table, query_ids: Sequence[str]) -> NDArray[np.float64] | None:
+    """(queries,) the score of the first tool, -inf without one; None for rankings without scores."""
+    if "score" not in run.column_names or run["score"].null_count:
+        return None
+    columns = (run["query_id"].to_pylist(), run["rank"].to_pylist(), run["score"].to_pylist())
+    first = {query: score for query, rank, score in zip(*columns, strict=True) if rank == 1}
+    return np.array([first.get(name, -np.inf) for name in query_ids], dtype=np.float64)
+
+
+def values_as_asked(
+    run: pa.Table, per_query: pa.Table, asked: Asked, query_ids: Sequence[str], metrics: Sequence[str]
+) -> pa.Table:
+    """Score rankings on an edited catalogue by what queries needed before tools were removed.
+
+    A removed tool is in no ranking. A query that was not asked any more, because it needs only removed tools, is scored
+    as answered with nothing.
+
+    Args:
+        run: the rankings: query_id, rank, tool_id.
+        per_query: the queries that were asked: query_id, failed, recommended.
+        asked, query_ids: all queries, as they were asked before, and their ids.
+        metrics: canonical names.
+
+    Returns:
+        A row for each of `query_ids`: query_id, unit (its own), n_gold, failed, recommended and the metrics.
+    """
+    codes = {tool: code for code, tool in enumerate(asked.tools)}
+    known = {
+        name: (failed, recommended)
+        for name, failed, recommended in zip(
+            *(per_query[column].to_pylist() for column in ("query_id", "failed", "recommended")), strict=True
+        )
+    }
+    ranked = Ranked(run)
+    lists = [[codes.setdefault(tool, len(codes)) for tool in ranked.tools(name)] for name in query_ids]
+    answers = Ranking.of_lists(lists)
+    gold = _gold(asked)
+    chosen = [known.get(name, (False, []))[1] for name in query_ids]
+    sets = None
+    if not any(item is None for item in chosen):
+        sets = ToolSets.of([[codes.setdefault(tool, len(codes)) for tool in item] for item in chosen])
+    failed = np.array([known.get(name, (False, []))[0] for name in query_ids], dtype=np.bool_)
+    wanted = parse_metrics(metrics)
+    values = evaluate(answers.tools, gold, wanted, sets, failed, _confidence(run, query_ids)).values
+    table = pa.table(
+        {
+            "query_id": list(query_ids),
+            "unit": list(query_ids),
+            "n_gold": pa.array(gold.counts.tolist(), pa.int32()),
+            "failed": failed.tolist(),
+            "recommended": pa.array(chosen, pa.list_(pa.string())),
+        }
+    )
+    for column, metric in enumerate(wanted):
+        table = table.append_column(str(metric), pa.array(values[:, column], from_pandas=True))
+    return table

@@ -1,0 +1,249 @@
+"""The versions of code: of a method, of each measure, of intervals, of token counts, of a template.
+
+A result is what its method's code made, and a number is compared with an older one only if the same code made both.
+What each hash covers is said here: where `bench.identity.reach` starts, and what takes no part.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from types import CellType, FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from bench.base.errors import UsageError
+from bench.data.alternatives import with_alternatives
+from bench.data.gold import Gold
+from bench.data.goldgroups import GoldGroups
+from bench.data.tables import TOOL_TEXTS, Template, Tool
+from bench.data.template import rendered
+from bench.identity.reach import Definition, Reached, definition_of, definitions, reach, reach_modules
+from bench.interface.method import Method
+from bench.interface.parts import methods_of
+from bench.interface.ranking import Ranking, ToolSets
+from bench.interface.views import History, Library, Queries
+from bench.metrics.evaluate import evaluate, evaluate_groups, mean
+from bench.metrics.goldranks import GoldRanks
+from bench.metrics.measure import Confidence, Measure, Metric, SetSizes
+from bench.metrics.ties import tie_band
+from bench.models.tokens import count_tokens
+from bench.stats.bootstrap import bca_intervals
+
+#: What methods and measures are given, so that no name in their code leads there.
+_GIVEN = (Library, History, Queries, Ranking, ToolSets, Gold, GoldGroups, Tool)
+_MEASURED = (Gold, GoldGroups, GoldRanks, SetSizes, Confidence, Metric, Ranking, ToolSets)
+#: What the values of every measure pass through.
+_SHARED = (evaluate, mean, tie_band)
+#: What the harness calls of a method to have rankings and tool sets. All else that it asks a method for (`explain`,
+#: `facts`, `marks`, ...) shows what it did.
+CALLED = frozenset({"Parameters", "batch_size", "fit", "index", "rank", "recommend", "reveal"})
+#: Numbers do not pass through it: errors, progress, secrets, explanations, locks, what a call may cost; which template
+#: there is besides the own.
+_NO_PART = (
+    *("bench.base.errors", "bench.base.progress", "bench.base.secrets", "bench.base.locks"),
+    *("bench.interface.explanation", "bench.models.llm.budget", "bench.data.tables:TOOL_TEXTS"),
+)
+#: Modules that declare tools, and metrics.
+_DECLARATIONS = ("bench.data.tables", "bench.metrics.measure")
+#: Where files and caches are changes no count: counts are cached by the content of text and tokeniser.
+_PLACES = (
+    *("bench.base.paths", "bench.base.records", "bench.base.locks", "bench.base.arrow", "bench.base.config"),
+    *("bench.models.vectorcache", "bench.models.encoders", "bench.models.cache"),
+)
+
+
+def method_code(method: Method) -> str:
+    """sha256 over the code of a method and of the methods it is built of.
+
+    Raises:
+        UsageError: a file was edited after this process had imported it: what runs is not what the file says. Or the
+            source of a method cannot be read.
+    """
+    kinds = sorted({type(part) for part in methods_of(method)}, key=lambda kind: (kind.__module__, kind.__qualname__))
+    code = _methods_hash(kinds)
+    for kind in kinds:
+        own = code if len(kinds) == 1 else _methods_hash([kind])
+        loaded = getattr(kind, "loaded", None)
+        if _LOADED.setdefault(loaded if isinstance(loaded, FunctionType) else kind, own) != own:
+            raise UsageError(
+                f"{kind.__module__}, or a module that it imports, was edited after this process had imported it, so "
+                "that the old code would run under the name of the new; start the process (or the notebook) again."
+            )
+    return code
+
+
+def method_packages(method: Method) -> frozenset[str]:
+    """The packages of others that the code of a method, and of those it is built of, uses: their import names."""
+    return of_methods({type(part) for part in methods_of(method)}).packages
+
+
+#: Class or function of a method -> the hash of its code when it was first asked for.
+_LOADED: WeakKeyDictionary[object, str] = WeakKeyDictionary()
+
+
+def _methods_hash(kinds: list[type[Method]]) -> str:
+    try:
+        return of_methods(kinds).hash()
+    except (LookupError, OSError, RecursionError, SyntaxError) as error:
+        raise UsageError(
+            f"the code of the method cannot be read, so that no result could be identified by it ({error}); save it "
+            "in a .py file."
+        ) from None
+
+
+def of_methods(kinds: Iterable[type[Method]]) -> Reached:
+    """What the code of methods reaches.
+
+    Raises:
+        LookupError: the source of one cannot be found.
+    """
+    roots, values = [definition_of(item) for item in _GIVEN], list[object]()
+    for kind in kinds:
+        _take_kind(kind, roots, values)
+    # A method that makes another text of a tool than the run's names its template.
+    templates = {name: definition_of(text) for name, text in TOOL_TEXTS.items()}
+    return reach(roots, CALLED, _NO_PART, values, templates)
+
+
+def _take_kind(kind: type[Method], roots: list[Definition], values: list[object]) -> None:
+    """Enter the class of a method, or the function that one asks."""
+    function = getattr(kind, "loaded", None)
+    if function is not None:
+        roots.append(Definition("bench.registry.functions", "function_method"))
+        _take(function, roots, values)
+        return
+    own = definition_of(kind)
+    # A class that no statement at the top of its module makes is taken with all that its module has.
+    named = {item.name for item in definitions(own.module)}
+    roots += [own] if own.name in named else definitions(own.module)
+
+
+@functools.cache
+def template_hash(template: Template) -> str:
+    """sha256 over the code that makes the text of a tool by a template."""
+    return reach([definition_of(TOOL_TEXTS.get(template, rendered)), definition_of(Tool)], without=_NO_PART).hash()
+
+
+@functools.cache
+def cut_hash() -> str:
+    """sha256 over the code that turns rankings into tool sets."""
+    return reach_modules("bench.evaluation.cut", without=_NO_PART).hash()
+
+
+@functools.cache
+def measure_hash(measure: Measure) -> str:
+    """sha256 over the code that makes the values of one measure.
+
+    Another measure, a comment or a docstring changes nothing.
+
+    Raises:
+        UsageError: the source of a plug-in's function cannot be read.
+    """
+    roots = [definition_of(item) for item in (*_SHARED, *_MEASURED)]
+    # What it is called, and what people read of it, changes no value. A field that is new must be decided on here.
+    values: list[object] = [
+        measure.kind,
+        sorted(measure.cutoffs),
+        measure.on_no_gold,
+        measure.higher_is_better,
+        measure.monotone,
+    ]
+    try:
+        for function in (measure.ranked, measure.chosen, measure.confident):
+            if function is None:
+                values.append(None)
+            else:
+                _take(function, roots, values)
+        # A measure is hashed by its own fields, not by the class that declares them.
+        return reach(roots, without=(*_NO_PART, "bench.metrics.measure:Measure"), values=values).hash()
+    except (LookupError, OSError, RecursionError, SyntaxError) as error:
+        raise UsageError(
+            f"the code of the metric {measure.name!r} cannot be read ({error}): define its function in a module that "
+            "has a source file."
+        ) from None
+
+
+@functools.cache
+def interval_hash() -> str:
+    """sha256 over the code of confidence intervals."""
+    return reach([definition_of(bca_intervals)], without=_NO_PART).hash()
+
+
+@functools.cache
+def token_hash() -> str:
+    """sha256 over the code that counts tokens."""
+    # Through the cache, which takes no part.
+    return reach([definition_of(count_tokens)], called=["_compute"], without=(*_NO_PART, *_PLACES)).hash()
+
+
+@functools.cache
+def lenient_hash() -> str:
+    """sha256 over the code that decides what an alternative is and finds the ranks.
+
+    Measures have their own hashes, and what a tool is declared to have changes no rule.
+    """
+    roots = [definition_of(item) for item in (with_alternatives, evaluate_groups, mean, Gold, GoldGroups, GoldRanks)]
+    return reach(roots, without=(*_NO_PART, *_DECLARATIONS)).hash()
+
+
+def _take(function: Callable[..., Any], roots: list[Definition], values: list[object]) -> None:
+    """Enter a function with the values that it was made with: of a partial call, of a closure, of a callable object."""
+    if isinstance(function, functools.partial):
+        for value in (*function.args, *(part for item in sorted(function.keywords.items()) for part in item)):
+            _take_value(value, roots, values)
+        _take(function.func, roots, values)
+        return
+    if isinstance(function, FunctionType):
+        # The names that `functools.wraps` copies are those of what is wrapped, which is in the closure.
+        made = function.__code__.co_qualname
+        roots.append(definition_of(function, made))
+        values.append(made)
+        for cell in function.__closure__ or ():
+            _take_value(_content(cell), roots, values)
+        if "<locals>" in made:
+            # Of a function at the top of its module they are in its definition.
+            for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+                _take_value(default, roots, values)
+        return
+    function = getattr(function, "__wrapped__", function)
+    roots.append(definition_of(function))
+    values.append(getattr(function, "__qualname__", ""))
+    _take_state(getattr(function, "__self__", function), roots, values)
+
+
+def _take_value(value: object, roots: list[Definition], values: list[object]) -> None:
+    if isinstance(value, FunctionType | functools.partial):
+        _take(value, roots, values)
+    elif isinstance(value, str | bytes | int | float | complex | tuple | list | set | frozenset | dict | None):
+        values.append(sorted(value, key=repr) if isinstance(value, set | frozenset) else value)
+    elif isinstance(value, np.ndarray):
+        values.append((value.dtype.str, value.shape, value.tolist()))
+    else:
+        values.append(type(value).__qualname__)
+        kind = definition_of(type(value))
+        # An object of the author's: its class says what it does, and its attributes with what.
+        if kind.module.partition(".")[0] in {root.module.partition(".")[0] for root in roots}:
+            roots.append(kind)
+            _take_state(value, roots, values)
+
+
+def _take_state(owner: object, roots: list[Definition], values: list[object]) -> None:
+    """Enter the attributes of an object, those in slots among them."""
+    slots = {name for kind in type(owner).__mro__ for name in _names(kind.__dict__.get("__slots__", ()))}
+    state = {name: getattr(owner, name, None) for name in slots} | getattr(owner, "__dict__", {})
+    for _, value in sorted(state.items()):
+        _take_value(value, roots, values)
+
+
+def _names(slots: str | Iterable[str]) -> Iterable[str]:
+    return (slots,) if isinstance(slots, str) else slots
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

@@ -1,0 +1,231 @@
+"""Whether a stored result is what the same command would store today, and the ways on where it is not.
+
+The id of a result is a hash of what was asked and of the method's code and models (`bench.results.ids`). It is
+computed here from a manifest with the code of today, so that a result of older code is never taken for one of today.
+
+Where old code is known to give the rankings of today's (`SAME_METHODS`), a result of it can take today's name.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from bench.base.config import session
+from bench.base.errors import BenchError
+from bench.base.records import Record
+from bench.base.spec import Spec, parse
+from bench.interface import Method
+from bench.interface.parts import revisions
+from bench.registry import build_method
+from bench.registry.methods import is_registered
+from bench.results.code_versions import method_code, template_hash
+from bench.results.ids import Asked, method_hash, result_id
+from bench.results.manifest import Manifest
+from bench.results.settings import known_settings, option
+
+#: Code of methods that is known to give the same rankings, made by `benchmarks/samemethods.py`.
+SAME_METHODS = Path(__file__).with_name("same_methods.json")
+#: Signs of a method's spec, where nobody here has chosen it.
+_LONGEST = 4000
+_SHA256 = re.compile("[0-9a-f]{64}")
+#: Options of `bench run` that are a part of what is asked.
+_OPTIONS = ("--method", "--dataset", *map(option, known_settings()))
+
+
+class SameMethods(Record):
+    """Which older code of methods gives the rankings of which newer code.
+
+    Attributes:
+        made_by: the command that has shown it.
+        rankings: how many rankings were compared.
+        texts: template -> the hash of its code, with which they were made.
+        methods: hash of older code -> of newer code.
+        nearly: older code of which the scores of embeddings differ in their last bits, as they do between two runs that
+            encode other texts together; all values of queries are the same.
+    """
+
+    made_by: str
+    rankings: int
+    texts: dict[str, str]
+    methods: dict[str, str]
+    nearly: list[str] = []
+
+
+@cache
+def same_methods() -> SameMethods:
+    """What the file says."""
+    return SameMethods.model_validate_json(SAME_METHODS.read_bytes())
+
+
+@dataclass(frozen=True)
+class Today:
+    """What the command of a stored result would make today.
+
+    Attributes:
+        asked: what it asks.
+        method: the method as it is built today.
+        code: the hash of its code.
+        models: model revisions.
+    """
+
+    asked: Asked
+    method: Method
+    code: str
+    models: dict[str, str]
+
+    @property
+    def method_hash(self) -> str:
+        """The hash of the method."""
+        return method_hash(self.method, self.code, self.models)
+
+    @property
+    def identifier(self) -> str:
+        """The id of the result."""
+        return result_id(self.asked, self.method_hash)
+
+
+#: Spec -> the method, with the hash of its code, built once for many results; None where it cannot be built.
+Built = dict[str, tuple[Method, str] | None]
+
+
+def today(manifest: Manifest, *, named: bool = False, built: Built | None = None) -> Today | None:
+    """What the command of a result would make today, of the data that it was made of; nothing is run or downloaded.
+
+    Args:
+        manifest: that of the result.
+        named: whether the user has named the method. Whoever gives a result away chooses what its manifest says, so
+            only then are modules imported and folders of models read; else the models are those of the manifest.
+        built: methods that were built for other results a moment ago.
+
+    Returns:
+        None where it cannot be known: for a run file, and for a method that is not there, or takes other parameters.
+    """
+    asked, spec = _asked(manifest), manifest.method.spec
+    if asked is None or manifest.method.run_file is not None:
+        return None
+    built = {} if built is None else built
+    with session(offline=True):
+        if spec not in built:
+            built[spec] = _built(spec, named)
+        found = built[spec]
+        return None if found is None else Today(asked, *found, _models(found[0], manifest, named))
+
+
+def _built(text: str, named: bool) -> tuple[Method, str] | None:
+    try:
+        if not named and (len(text) > _LONGEST or not is_registered(parse(text))):
+            return None
+        spec = parse(text)
+        method = build_method(spec)
+        method.context.close()
+        return method, method_code(method)
+    except BenchError:
+        return None
+
+
+def is_of_today(manifest: Manifest, *, named: bool = False, built: Built | None = None) -> bool | None:
+    """Whether a result is what its command would store today (see `today`); None where it cannot be known."""
+    if manifest.method.run_file is not None:
+        return True
+    found = today(manifest, named=named, built=built)
+    return None if found is None else (found.identifier, found.code) == (manifest.result_id, manifest.method.code)
+
+
+def adopted(manifest: Manifest, built: Built | None = None) -> Manifest | None:
+    """The manifest under today's name, if older code is known to give what today's gives; else None.
+
+    A method must be what it was but for its code, and parameters that it did not have must be at their defaults. Its
+    models are those that it was run with.
+    """
+    found = today(manifest, built=built)
+    if found is None or found.asked.cut != "none":
+        # How sets were cut is not among what has been shown.
+        return None
+    own, known = manifest.method, same_methods()
+    if own.code == found.code:
+        # Nothing but the method's parameters may be new.
+        same = result_id(found.asked, own.hash) == manifest.result_id
+    else:
+        shown = known.texts.get(found.asked.template) == template_hash(found.asked.template)
+        same = shown and known.methods.get(own.code) == found.code
+    full = found.method.full_spec
+    try:
+        if not same or not _extends(full, parse(own.full_spec)):
+            return None
+    except BenchError:
+        return None
+    update = {"full_spec": str(full), "code": found.code, "hash": found.method_hash}
+    if own.code != found.code:
+        update["ranked_by"] = own.ranked_by or own.code
+    return manifest.model_copy(update={"result_id": found.identifier, "method": own.model_copy(update=update)}).sealed()
+
+
+def command(manifest: Manifest) -> str:
+    """The command that makes a result like it today; what a manifest says is quoted."""
+    own = {"--method": manifest.method.spec, "--dataset": manifest.dataset.spec} | (_options(manifest) or {})
+    return shlex.join(["bench", "run", *(part for item in own.items() for part in item)])
+
+
+def _asked(manifest: Manifest) -> Asked | None:
+    """What was asked, by the manifest; None if its command says something else."""
+    words, data, own = _options(manifest), manifest.dataset, manifest.method
+    if words is None:
+        return None
+    cut, cut_at = words.get("--cut", "none"), words.get("--cut-at")
+    if (cut == "none") != (own.cut is None):
+        return None
+    try:
+        at = None if cut_at is None else float(cut_at)
+    except ValueError:
+        return None
+    return Asked(data.content_hash, data.split, data.limit, manifest.depth, data.template, cut, at, manifest.repeats)
+
+
+def _options(manifest: Manifest) -> dict[str, str] | None:
+    """Options of the command that made a result, but for method and dataset; None if it was no run."""
+    try:
+        words = shlex.split(manifest.environment.command)
+    except ValueError:
+        return None
+    found = dict(zip(words[2::2], words[3::2], strict=False))
+    if words[:2] != ["bench", "run"] or len(words) != 2 + 2 * len(found) or set(found) - set(_OPTIONS):
+        return None
+    return {name: value for name, value in found.items() if name not in {"--method", "--dataset"}}
+
+
+def _models(method: Method, manifest: Manifest, named: bool) -> dict[str, str]:
+    """The models of a method that the user has named; no service is asked again for its version.
+
+    Those of the manifest for another, and where a model is not at hand.
+    """
+    said = manifest.method.revisions
+    if not named or _asks(manifest):
+        return said
+    try:
+        return revisions(method)
+    except BenchError:
+        return said
+
+
+def _asks(manifest: Manifest) -> bool:
+    """Whether a method asked what says its own version, or none: that of a model is the hash of its files."""
+    told = manifest.method.revisions.values()
+    return any(mark.text == "remote" for mark in manifest.marks) or not all(map(_SHA256.fullmatch, told))
+
+
+def _extends(new: Spec, old: Spec) -> bool:
+    """Whether a full spec is the older one, but for parameters that it has besides; a name alone is all defaults."""
+    ours, theirs = dict(new.arguments), dict(old.arguments)
+    return new.name == old.name and all(name in ours and (_same(ours[name], value)) for name, value in theirs.items())
+
+
+def _same(new: object, old: object) -> bool:
+    if isinstance(new, Spec) and isinstance(old, Spec):
+        return _extends(new, old)
+    if isinstance(new, tuple) and isinstance(old, tuple) and len(new) == len(old):
+        return all(map(_same, new, old))
+    return new == old

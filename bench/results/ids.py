@@ -1,0 +1,87 @@
+"""The id of a result: a hash of what was asked, of which data, by which rules, of which method with which code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bench.data.tables import Template
+from bench.interface import Method
+from bench.interface.parts import methods_of, revisions
+from bench.results.code_versions import cut_hash, method_code, template_hash
+
+#: The version of the rules that a ranking depends on: what a method may see, depth, ties, text. Protocol 2.0 changed
+#: only what is computed from a ranking, so a ranking of 1.0 is scored again, not made again.
+RANKING_RULES = "1.0"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a method is asked: the part of a result's identity that is none of the method's.
+
+    Attributes:
+        content_hash: of the dataset.
+        split: which queries are asked.
+        limit: at most this many of them; None for all.
+        depth: the most tools a query gets.
+        template: the text of a tool.
+        cut, cut_at: how a set is cut from a ranking, and where; None to learn it from past queries.
+        repeats: how often every query is answered.
+    """
+
+    content_hash: str
+    split: str
+    limit: int | None
+    depth: int
+    template: Template
+    cut: str = "none"
+    cut_at: float | None = None
+    repeats: int = 1
+
+
+def method_hash(method: Method, code: str | None = None, models: Mapping[str, str] | None = None) -> str:
+    """sha256 over name, parameters (defaults included), model revisions and code (rule 7).
+
+    The methods and models it is built of take part with all of theirs.
+
+    Args:
+        method: the method.
+        code: the hash of its code, where it is known.
+        models: model revisions, where the models need not be at hand; None to ask the method.
+    """
+    specs = [str(part.full_spec) for part in methods_of(method)]
+    known = revisions(method) if models is None else dict(models)
+    return _sha256({"specs": specs, "revisions": known, "code": code or method_code(method)})
+
+
+def result_id(asked: Asked, method: str) -> str:
+    """Twelve hexadecimal digits that two runs share only if they must give the same rankings.
+
+    (Up to the last bits of embeddings, which depend on the texts that were encoded together.)
+
+    Args:
+        asked: what the method is asked.
+        method: the hash of the method.
+    """
+    identity: dict[str, object] = {
+        "protocol": RANKING_RULES,
+        "dataset": asked.content_hash,
+        "split": asked.split,
+        "limit": asked.limit,
+        "depth": asked.depth,
+        "template": asked.template,
+        "texts": template_hash(asked.template),
+        "cut": [asked.cut, cut_hash()] if asked.cut != "none" else asked.cut,
+        "method": method,
+    }
+    if asked.repeats > 1:
+        identity["repeats"] = asked.repeats
+    if asked.cut_at is not None:
+        identity["cut_at"] = asked.cut_at
+    return _sha256(identity)[:12]
+
+
+def _sha256(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,1 +1,0 @@
-"""Storage: paths, file locks, atomic replacement, caches, Arrow arrays."""

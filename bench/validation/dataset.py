@@ -1,0 +1,395 @@
+"""The dataset audit: problems with counts and examples.
+
+Every finding counts something that a reader of a result on this data should know. None of them stops a run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bench.base.errors import install_command, installed
+from bench.data.alternatives import alternatives
+from bench.data.dataset import Dataset
+from bench.data.nearcopies import near_copies
+from bench.data.origins import TRACES, count_origins, is_synthetic, writers
+from bench.data.parents import parent_of
+from bench.data.tables import Tool
+from bench.evaluation.lenient import lenient_gold, touched_queries
+from bench.search.words import words
+
+R = TypeVar("R")
+
+_EXAMPLES = 3
+_EXAMPLE_LENGTH = 90
+#: jsonschema compares the items of a list with each other.
+_LONGEST_LIST = 2000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of an audit.
+
+    Attributes:
+        check: a short name, stable.
+        what: what is counted, in words.
+        count: how many.
+        total: of how many; the share is count / total.
+        examples: a few, shortened.
+        harmful: True when a count above zero is a defect or a leak, rather than a property.
+    """
+
+    check: str
+    what: str
+    count: int
+    total: int
+    examples: tuple[str, ...] = ()
+    harmful: bool = True
+
+    @property
+    def share(self) -> float:
+        """count / total, 0 for a total of 0."""
+        return self.count / self.total if self.total else 0.0
+
+
+def audit(dataset: Dataset) -> list[Finding]:
+    """Every check, in order: library, schemas, import; queries, gold, what train and dev give away about test."""
+    found = [*_library(dataset), *_schemas(dataset)]
+    if dataset.remarks:
+        left = [f"{place}: {remark}" for place, remark in dataset.remarks]
+        what = "parts of the sources that the import left out or could not resolve"
+        found.append(Finding("import-remark", what, len(left), len(left) + len(dataset.tools), _shown(left)))
+    if dataset.queries:
+        found += [*_queries(dataset), *_alternatives(dataset), *_names(dataset), *_overlap(dataset)]
+    return found
+
+
+def audit_against(dataset: Dataset, other: Dataset) -> list[Finding]:
+    """What the queries that are evaluated by default share with another dataset, and whether the libraries overlap.
+
+    Queries that both datasets evaluate make a mean over both count the same evidence twice. Past queries of the other
+    dataset that say nearly the same leak to a model that is trained on it. Near copies, by the rule of
+    `bench.data.nearcopies`, contain the exact ones.
+    """
+    rows, others = dataset.rows(dataset.card.split), other.rows(other.card.split)
+    past = np.concatenate([other.rows(split) for split in ("train", "dev") if split != other.card.split])
+    ids = [dataset.queries[row].query_id for row in rows]
+    texts, asked, known = _texts(dataset, rows), _texts(other, others), _texts(other, past)
+    exact = {_folded(text) for text in asked}
+    same = [query for query, text in zip(ids, texts, strict=True) if _folded(text) in exact]
+    near = list(compress(ids, near_copies(texts, asked)))
+    leaked = list(compress(ids, near_copies(texts, known)))
+    libraries = [[_folded(f"{tool.name} {tool.description}") for tool in one.tools] for one in (dataset, other)]
+    theirs = set(libraries[1])
+    tools = [tool.tool_id for tool, text in zip(dataset.tools, libraries[0], strict=True) if text in theirs]
+    name, split = other.spec, other.card.split
+    return [
+        Finding("shared-query", f"queries whose text {name} ({split}) has, too", len(same), len(ids), _shown(same)),
+        Finding("near-query", f"queries with a near copy in {name} ({split})", len(near), len(ids), _shown(near)),
+        Finding(
+            "near-past-query",
+            f"queries with a near copy in what {name} has to learn from",
+            len(leaked),
+            len(ids),
+            _shown(leaked),
+        ),
+        Finding(
+            "shared-tool",
+            f"tools whose name and description {name} has, too",
+            len(tools),
+            len(dataset.tools),
+            _shown(tools),
+            harmful=False,
+        ),
+    ]
+
+
+def _library(dataset: Dataset) -> list[Finding]:
+    tools = dataset.tools
+    empty = [tool.tool_id for tool in tools if not tool.description.strip()]
+    same_text = _groups(tools, lambda tool: _folded(tool.description))
+    same_text.pop("", None)
+    same_tool = _groups(tools, _tool_content)
+    same_name = {
+        name: group
+        for name, group in _groups(tools, lambda tool: tool.name).items()
+        if len(set(map(parent_of, group))) > 1
+    }
+    used = set(dataset.gold.members().tools.tolist())
+    found = [
+        Finding("empty-description", "tools without a description", len(empty), len(tools), _shown(empty)),
+        Finding(
+            "duplicate-description",
+            "tools that share their description with another tool",
+            sum(len(group) for group in same_text.values()),
+            len(tools),
+            _shown(" = ".join(tool.tool_id for tool in group) for group in same_text.values()),
+        ),
+        Finding(
+            "identical-tools",
+            "tools that equal another in all but their id",
+            sum(len(group) for group in same_tool.values()),
+            len(tools),
+            _shown(" = ".join(tool.tool_id for tool in group) for group in same_tool.values()),
+        ),
+        Finding(
+            "shared-name",
+            "tools whose name a tool of another parent has",
+            sum(len(group) for group in same_name.values()),
+            len(tools),
+            _shown(" = ".join(tool.tool_id for tool in group) for group in same_name.values()),
+            harmful=False,
+        ),
+    ]
+    if dataset.queries:
+        never = [tool.tool_id for code, tool in enumerate(tools) if code not in used]
+        what = "tools that are gold for no query"
+        found.append(Finding("never-gold", what, len(never), len(tools), _shown(never), harmful=False))
+    return found
+
+
+def _tool_content(tool: Tool) -> Hashable:
+    return replace(tool, tool_id="")
+
+
+def _longest_list(schema: Any) -> int:
+    longest, pending = 0, [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            longest = max(longest, len(node))
+        pending.extend(node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
+    return longest
+
+
+def _schemas(dataset: Dataset) -> list[Finding]:
+    """Input schemas that are no JSON Schema, by the version that each names (2020-12 if it names none)."""
+    given = [tool for tool in dataset.tools if tool.input_schema is not None]
+    if not given:
+        return []
+    if not installed("jsonschema"):
+        what = f"input schemas that are not valid JSON Schema (not checked: {install_command('catalogues')})"
+        return [Finding("invalid-schema", what, 0, 0)]
+    wrong = [f"{tool.tool_id}: {fault}" for tool in given if (fault := _schema_fault(tool.schema()))]
+    return [
+        Finding("invalid-schema", "input schemas that are not valid JSON Schema", len(wrong), len(given), _shown(wrong))
+    ]
+
+
+def _schema_fault(schema: Any) -> str:
+    """What is wrong with a schema, with its place; empty if nothing is."""
+    from jsonschema import Draft202012Validator, validators
+    from jsonschema.exceptions import best_match
+
+    if not isinstance(schema, dict | bool):
+        return "it is no object"
+    if _longest_list(schema) > _LONGEST_LIST:
+        return f"a list has more than {_LONGEST_LIST} items; the schema was not checked"
+    try:
+        kind = validators.validator_for(schema, default=Draft202012Validator)
+        fault = best_match(kind(kind.META_SCHEMA).iter_errors(schema))
+    except Exception as error:  # of a library that meets what no author of a schema would write
+        return f"it cannot be checked ({type(error).__name__})"
+    return f"{'/'.join(map(str, fault.absolute_path))}: {fault.message}" if fault is not None else ""
+
+
+def _queries(dataset: Dataset) -> list[Finding]:
+    queries = dataset.queries
+    empty = [query.query_id for query in queries if not query.text.strip()]
+    repeated = _groups(queries, lambda query: _folded(query.text))
+    torn = [group for group in repeated.values() if len({frozenset(query.gold) for query in group}) > 1]
+    no_gold = [query.query_id for query in queries if not query.gold]
+    dropped = [f"{query}: {tool}" for query, tool in dataset.unknown_gold]
+    pairs = len(dataset.gold.tools) + len(dropped)
+    return [
+        Finding(
+            "unknown-gold", "gold that names tools outside the library (dropped)", len(dropped), pairs, _shown(dropped)
+        ),
+        Finding("empty-query", "queries without text", len(empty), len(queries), _shown(empty)),
+        Finding(
+            "duplicate-query",
+            "queries that share their text with another query",
+            sum(len(group) for group in repeated.values()),
+            len(queries),
+            _shown(" = ".join(query.query_id for query in group) for group in repeated.values()),
+        ),
+        Finding(
+            "contradicting-gold",
+            "queries that share their text with a query of other gold",
+            sum(len(group) for group in torn),
+            len(queries),
+            _shown(" = ".join(query.query_id for query in group) for group in torn),
+        ),
+        Finding(
+            "no-gold", "queries without gold (abstention)", len(no_gold), len(queries), _shown(no_gold), harmful=False
+        ),
+        *_origins(dataset),
+    ]
+
+
+def _origins(dataset: Dataset) -> list[Finding]:
+    """Queries that people did not write; nothing where they wrote all."""
+    queries = dataset.queries
+    logged = [query.query_id for query in queries if query.origin == TRACES]
+    written = [query.query_id for query in queries if is_synthetic(query.origin)]
+    parts = [
+        ("traced-query", "queries taken from logs: called is not the same as right", logged),
+        ("synthetic-query", f"queries written by {writers(count_origins(queries))}", written),
+    ]
+    return [
+        Finding(check, what, len(found), len(queries), _shown(found), harmful=False)
+        for check, what, found in parts
+        if found
+    ]
+
+
+def _alternatives(dataset: Dataset) -> list[Finding]:
+    """Gold that may be incomplete: a tool that reads like a gold tool counts as wrong."""
+    gold = np.unique(dataset.gold.members().tools)
+    known = alternatives(dataset.tools, gold.tolist())
+    judged = [query for query in dataset.queries if query.gold]
+    touched = touched_queries(lenient_gold(dataset, np.arange(len(dataset.queries))), dataset.gold)
+    return [
+        Finding(
+            "alternative-tool",
+            "gold tools that a tool of another parent reads like",
+            len(known),
+            len(gold),
+            _shown(
+                " = ".join(dataset.tools[tool].tool_id for tool in (code, *others)) for code, others in known.items()
+            ),
+        ),
+        Finding(
+            "alternative-query",
+            "judged queries with such a gold tool, where the other one is not gold too",
+            len(touched),
+            len(judged),
+            _shown(dataset.queries[row].query_id for row in touched.tolist()),
+        ),
+    ]
+
+
+def _names(dataset: Dataset) -> list[Finding]:
+    """Gold tools whose name occurs word for word in the query: word matching alone finds them."""
+    names = [words(tool.name) for tool in dataset.tools]
+    found, judged = [], 0
+    meeting = dataset.gold.members()
+    for row, query in enumerate(dataset.queries):
+        gold = meeting.row(row)
+        if not len(gold):
+            continue
+        judged += 1
+        text = words(query.text)
+        named = [int(tool) for tool in gold if names[tool] and _contains(text, names[tool])]
+        if named:
+            found.append(f"{query.query_id}: {dataset.tools[named[0]].name}")
+    what = "judged queries that spell out the name of a gold tool"
+    return [Finding("named-gold", what, len(found), judged, _shown(found))]
+
+
+def _overlap(dataset: Dataset) -> list[Finding]:
+    """What past queries give away about the test split; nothing to find without both.
+
+    Methods learn from train and dev, so what is in dev leaks as well.
+    """
+    test = dataset.rows("test")
+    judged = [row for row in test if dataset.queries[row].gold]
+    found: list[Finding] = []
+    for split in ("train", "dev"):
+        past = dataset.rows(split)
+        if not len(past) or not len(test):
+            continue
+        suffix = "" if split == "train" else "-dev"
+        texts = {_folded(dataset.queries[row].text) for row in past}
+        bundles = {frozenset(dataset.queries[row].gold) for row in past}
+        again = [dataset.queries[row].query_id for row in test if _folded(dataset.queries[row].text) in texts]
+        known = [dataset.queries[row].query_id for row in judged if frozenset(dataset.queries[row].gold) in bundles]
+        found.append(
+            Finding(
+                f"leaked-query{suffix}",
+                f"test queries whose text occurs in {split}",
+                len(again),
+                len(test),
+                _shown(again),
+            )
+        )
+        found.append(
+            Finding(
+                f"leaked-bundle{suffix}",
+                f"judged test queries whose gold set equals that of a {split} query",
+                len(known),
+                len(judged),
+                _shown(known),
+            )
+        )
+    # Without train queries every tool would be unseen.
+    return [*found, *_unseen(dataset, judged)] if found and len(dataset.rows("train")) else found
+
+
+def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:
+    """How much of the test split is new, by the protocol's word: seen is what is gold for a train query."""
+    seen = dataset.seen_tools
+    tested = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).tools)
+    unseen = [dataset.tools[tool].tool_id for tool in tested if not seen[tool]]
+    parents = {parent_of(dataset.tools[tool]) for tool in np.flatnonzero(seen)}
+    strange = [
+        dataset.queries[row].query_id
+        for row in judged
+        if any(parent_of(dataset.tools[t]) not in parents for t in dataset.gold.row(int(row)))
+    ]
+    return [
+        Finding(
+            "unseen-tool",
+            "gold tools of test that no train query uses",
+            len(unseen),
+            len(tested),
+            _shown(unseen),
+            harmful=False,
+        ),
+        Finding(
+            "unseen-parent",
+            "judged test queries with a gold tool of an unseen parent",
+            len(strange),
+            len(judged),
+            _shown(strange),
+            harmful=False,
+        ),
+    ]
+
+
+def _texts(dataset: Dataset, rows: Iterable[np.int64]) -> list[str]:
+    return [dataset.queries[row].text for row in rows]
+
+
+def _groups(rows: Iterable[R], key: Callable[[R], Hashable]) -> dict[Hashable, list[R]]:
+    """Rows that share their key with another row, by key."""
+    groups: defaultdict[Hashable, list[R]] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return {value: group for value, group in groups.items() if len(group) > 1}
+
+
+def _folded(text: str) -> str:
+    """Text with case and white space made equal."""
+    return " ".join(text.casefold().split())
+
+
+def _contains(text: Sequence[str], name: Sequence[str]) -> bool:
+    """Whether the words of `name` are in `text` one after another."""
+    if not Counter(name) <= Counter(text):
+        return False
+    return any(text[i : i + len(name)] == list(name) for i in range(len(text) - len(name) + 1))
+
+
+def _shown(examples: Iterable[str]) -> tuple[str, ...]:
+    found = []
+    for example in examples:
+        found.append(example if len(example) <= _EXAMPLE_LENGTH else example[: _EXAMPLE_LENGTH - 3] + "...")
+        if len(found) == _EXAMPLES:
+            break
+    return tuple(found)

@@ -1,0 +1,328 @@
+"""Conformance tests: does a method follow the protocol?
+
+Authors of methods run it with `bench check method NAME`, or call `check_method` in their own tests. Each
+check runs the method on small libraries and compares what must agree; nothing is judged about quality.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.base.config import session
+from bench.base.errors import BenchError
+from bench.base.paths import sha256_of
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.tables import Edge, Parameter, Query, Tables, Tool
+from bench.evaluation.method_errors import check_parts, checked_facts, checked_revisions
+from bench.interface import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
+from bench.interface.parts import has_chance, methods_of, preflight, reveal
+from bench.interface.ranking import Violation, validate, validate_sets
+from bench.results.code_versions import of_methods
+from bench.validation.file_reads import watched
+
+#: Scores nearer than this may change places: encoders differ in the last bits with the company a text keeps.
+_CLOSE = 1e-4
+_MOST_QUERIES = 24
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one check; `problem` is empty when it passed."""
+
+    name: str
+    problem: str = ""
+    skipped: str = ""
+
+
+class _Failed(Exception):
+    """A check found something wrong."""
+
+
+class _Skipped(Exception):
+    """A check does not apply."""
+
+
+def check_method(build: Callable[[], Method], dataset: Dataset) -> Iterator[Check]:
+    """Run every check on fresh instances of a method.
+
+    Args:
+        build: makes a fresh instance.
+        dataset: a real dataset, for the checks that need natural text; small libraries are made here.
+    """
+    kit = _Kit(build, dataset)
+    for name, check in kit.checks():
+        try:
+            check()
+        except _Failed as failure:
+            yield Check(name, str(failure))
+        except _Skipped as reason:
+            yield Check(name, skipped=str(reason))
+        except Violation as violation:
+            yield Check(name, f"it {violation}")
+        except BenchError as error:
+            yield Check(name, str(error))
+        except (Exception, SystemExit) as error:
+            yield Check(name, f"it raised {type(error).__name__}: {error}")
+        else:
+            yield Check(name)
+
+
+class _Kit:
+    def __init__(self, build: Callable[[], Method], dataset: Dataset) -> None:
+        self.build = build
+        self.dataset = dataset
+        rows = dataset.rows("test")
+        self.rows = rows[np.linspace(0, len(rows) - 1, min(_MOST_QUERIES, len(rows))).round().astype(np.int64)]
+        self.library = Library.of(dataset, dataset.card.template)
+        self.queries = Queries.of(dataset, self.rows)
+        self._ready: Method | None = None
+
+    def checks(self) -> list[tuple[str, Callable[[], None]]]:
+        """Name and function of each check, in order; the first ones explain failures of the later ones."""
+        return [
+            ("documented: the class has a docstring and every parameter a description", self.documented),
+            ("parts: it declares every method and model that it is built of", self.declared),
+            ("facts: facts() and revisions() can be stored in a manifest", self.describes_itself),
+            ("valid: rankings keep rule 4 at depth 1, 5 and beyond the library", self.valid),
+            ("deterministic: two instances give the same rankings", self.deterministic),
+            ("repeats: without `has_chance`, another repeat of a run gives the same rankings", self.repeats),
+            ("order: a query's ranking does not depend on the order of the queries", self.order),
+            ("batches: nor on what else is in the batch", self.batches),
+            ("depth: a deeper ranking begins with the shallower one", self.depth),
+            ("odd queries: empty, blank, very long and non-Latin texts are answered", self.odd_queries),
+            ("tiny library: one tool", self.tiny_library),
+            ("odd library: empty and repeated texts, no parameters", self.odd_library),
+            ("no leak: an instance that processed another dataset first gives the same rankings", self.no_leak),
+            ("inputs: the arrays it is given stay as they are", self.inputs),
+            ("sets: recommended sets are valid and do not depend on the batch", self.sets),
+            ("reads: whatever else it reads is a part of what its results are named by", self.reads),
+        ]
+
+    # -- helpers ---------------------------------------------------------------------------------------------------
+
+    def prepared(self, dataset: Dataset | None = None, method: Method | None = None) -> Method:
+        """A fitted and indexed instance."""
+        method = method or self.build()
+        dataset = dataset or self.dataset
+        library = Library.of(dataset, dataset.card.template)
+        return self.fitted(method, dataset, library, History.of(dataset, library, dataset.rows("test")))
+
+    def fitted(self, method: Method, dataset: Dataset, library: Library, history: History) -> Method:
+        """The instance, fitted on a history and indexed on a library."""
+        try:
+            preflight(method, library, history)
+        except BenchError as refusal:
+            if dataset is self.dataset:
+                raise
+            raise _Skipped(f"it refuses the small library: {refusal}") from None
+        reveal(method, dataset.gold.take(self.rows if dataset is self.dataset else dataset.rows("test")))
+        if len(history):
+            method.fit(history)
+        method.index(library)
+        return method
+
+    @property
+    def ready(self) -> Method:
+        """One prepared instance that the read-only checks share."""
+        if self._ready is None:
+            self._ready = self.prepared()
+        return self._ready
+
+    def ranked(self, method: Method, queries: Queries, depth: int, library: int | None = None) -> Ranking:
+        """A validated ranking."""
+        size = len(self.library) if library is None else library
+        return validate(method.rank(queries, depth), len(queries), size, depth)
+
+    def agree(self, one: Ranking, two: Ranking, queries: Queries, what: str) -> None:
+        """Raise unless two rankings are the same, but for tools whose scores are nearly equal."""
+        for row, text in enumerate(queries.texts):
+            first, second = _scored_tools(one, row), _scored_tools(two, row)
+            if list(first) != list(second) and not _nearly(first, second):
+                pairs = zip([*first, None], [*second, None], strict=False)
+                at = next((i for i, (left, right) in enumerate(pairs) if left != right), 0)
+                raise _Failed(f"{what}: the rankings of {text[:60]!r} part at rank {at + 1}")
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    def documented(self) -> None:
+        method = self.build()
+        if not inspect.getdoc(type(method)) or type(method).__doc__ is None:
+            raise _Failed("the class has no docstring")
+        silent = [name for name, field in type(method.parameters).model_fields.items() if not field.description]
+        if silent:
+            raise _Failed(f"the parameter {silent[0]!r} has no description")
+
+    def declared(self) -> None:
+        for method in (self.build(), self.ready):
+            check_parts(method)
+
+    def describes_itself(self) -> None:
+        checked_facts(self.ready)
+        checked_revisions(self.ready)
+
+    def valid(self) -> None:
+        for depth in (1, 5, len(self.library) + 7):
+            self.ranked(self.ready, self.queries, depth)
+
+    def deterministic(self) -> None:
+        again = self.ranked(self.prepared(), self.queries, 20)
+        self.agree(self.ranked(self.ready, self.queries, 20), again, self.queries, "a second instance differs")
+
+    def repeats(self) -> None:
+        if has_chance(self.ready):
+            return
+        with session(repeat=2):
+            again = self.ranked(self.prepared(), self.queries, 20)
+        plain = self.ranked(self.ready, self.queries, 20)
+        self.agree(plain, again, self.queries, "a second repeat differs, and it does not set `has_chance`")
+
+    def order(self) -> None:
+        backwards = np.arange(len(self.queries))[::-1]
+        turned = self.ranked(self.ready, self.queries.take(backwards), 20).take(backwards)
+        plain = self.ranked(self.ready, self.queries, 20)
+        self.agree(plain, turned, self.queries, "backwards they differ")
+
+    def batches(self) -> None:
+        singles = [self.ranked(self.ready, self.queries.take(np.array([i])), 20) for i in range(len(self.queries))]
+        plain = self.ranked(self.ready, self.queries, 20)
+        self.agree(plain, Ranking.join(singles), self.queries, "one by one they differ")
+
+    def depth(self) -> None:
+        deep, shallow = self.ranked(self.ready, self.queries, 20), self.ranked(self.ready, self.queries, 5)
+        head = Ranking(deep.tools[:, :5], None if deep.scores is None else deep.scores[:, :5])
+        self.agree(shallow, head, self.queries, "depth 5 differs from the first 5 of depth 20")
+
+    def odd_queries(self) -> None:
+        texts = ("", "   \n\t", "?" * 40, "word " * 3000, "帮我订一张去上海的机票", "🙂", "\u202eabc\u0000")
+        # The numbers are those of other queries: only an oracle looks at them, and it has seen no others.
+        self.ranked(self.ready, Queries(texts, np.arange(len(texts)) % len(self.rows)), 10)
+
+    def tiny_library(self) -> None:
+        small = _made([Tool("only", "only", "Sends a letter.", "post", "Post")])
+        method = self.prepared(small)
+        self.ranked(method, Queries.of(small, small.rows("test")), 10, 1)
+
+    def odd_library(self) -> None:
+        method = self.prepared(_ODD)
+        self.ranked(method, Queries.of(_ODD, _ODD.rows("test")), 10, len(_ODD.tools))
+
+    def no_leak(self) -> None:
+        before = self.ranked(self.ready, self.queries, 20)
+        method = self.prepared(_ODD)
+        method.rank(Queries.of(_ODD, _ODD.rows("test")), 5)
+        after = self.ranked(self.ready, self.queries, 20)
+        self.agree(before, after, self.queries, "once another instance saw another dataset they differ")
+        used = self.ranked(self.prepared(method=method), self.queries, 20)
+        self.agree(before, used, self.queries, "after another dataset they differ")
+
+    def inputs(self) -> None:
+        library = Library.of(self.dataset, self.dataset.card.template)
+        history = History.of(self.dataset, library, self.dataset.rows("test"))
+        queries = Queries.of(self.dataset, self.rows)
+        gold = history.gold
+        watched: list[NDArray[Any]] = [
+            gold.starts,
+            gold.tools,
+            gold.grades,
+            history.split,
+            library.edges,
+            queries.rows,
+        ]
+        before = [array.copy() for array in watched]
+        method = self.fitted(self.build(), self.dataset, library, history)
+        method.rank(queries, 10)
+        if any((old != new).any() for old, new in zip(before, watched, strict=True)):
+            raise _Failed("it changed an array that it was given")
+
+    def sets(self) -> None:
+        method = self.ready
+        if not isinstance(method, RecommendingMethod):
+            raise _Skipped("it recommends no sets")
+        together = validate_sets(method.recommend(self.queries), len(self.queries), len(self.library))
+        for i in range(len(self.queries)):
+            alone: ToolSets = method.recommend(self.queries.take(np.array([i])))
+            if set(alone.row(0).tolist()) != set(together.row(i).tolist()):
+                raise _Failed(f"the set of {self.queries.texts[i][:60]!r} depends on the batch")
+
+    def reads(self) -> None:
+        with watched() as found:
+            method = self.prepared()
+            method.rank(self.queries, 10)
+        if found.variables:
+            names = ", ".join(sorted(found.variables)[:_MOST_NAMED])
+            raise _Failed(f"its answers may depend on the environment ({names}): make it a parameter")
+        known = of_methods({type(part) for part in methods_of(method)}).files
+        try:
+            told = checked_revisions(method)
+        except BenchError:
+            return  # which the check of facts tells
+        places = [Path(os.path.expanduser(name)).resolve() for name in told]
+        hidden = [
+            path
+            for path in sorted(found.files - {file.resolve() for file in known})
+            if not any(path.is_relative_to(place) for place in places) and sha256_of(path) not in told.values()
+        ]
+        if hidden:
+            names = ", ".join(path.name for path in hidden[:_MOST_NAMED])
+            raise _Failed(f"it reads {names}, by which no result is named: return the sha256 from revisions()")
+
+
+def _scored_tools(ranking: Ranking, row: int) -> dict[int, float | None]:
+    """The tools of one query with their scores, best first; None for an order without scores."""
+    tools = ranking.tools[row][ranking.tools[row] >= 0].tolist()
+    scores = [None] * len(tools) if ranking.scores is None else ranking.scores[row, : len(tools)].tolist()
+    return dict(zip(tools, scores, strict=True))
+
+
+def _nearly(first: dict[int, float | None], second: dict[int, float | None]) -> bool:
+    """Whether two answers differ only in tools that score nearly the same in both.
+
+    Every tool that both returned must have nearly the same score; one that only one of them returned must have
+    scored nearly as the last of the other, whose place it took.
+    """
+    if not first or not second or None in {*first.values(), *second.values()} or len(first) != len(second):
+        return False
+    for mine, other in ((first, second), (second, first)):
+        last = min(score for score in other.values() if score is not None)
+        for tool, score in mine.items():
+            expected = other.get(tool, last)
+            if score is None or expected is None or abs(score - expected) > _CLOSE:
+                return False
+    return True
+
+
+def _made(tools: list[Tool]) -> Dataset:
+    """A small dataset: past queries and a test query, all with the first tool as gold."""
+    card = Card(id="conformance", title="", summary="", licence="", redistribution=True, template="name_description")
+    gold = {tools[0].tool_id: 1}
+    queries = [
+        Query("1", "Post a letter to my aunt", gold, "train"),
+        Query("2", "What is on tonight?", {tools[-1].tool_id: 1}, "train"),
+        Query("3", "write to the landlord", gold, "dev"),
+        Query("4", "I need to mail something", gold, "test"),
+        Query("5", "", gold, "test"),
+    ]
+    edges = [Edge(tools[-1].tool_id, tools[0].tool_id, "result")] if len(tools) > 1 else []
+    return Dataset.build("conformance", card, Tables(tools, queries, edges))
+
+
+_ODD = _made(
+    [
+        Tool("a", "send", "Sends a letter.", "post", "Post", (Parameter("address", "string"),), '{"id": "str"}'),
+        Tool("b", "send", "Sends a letter.", "post", "Post", (Parameter("address", "string"),), '{"id": "str"}'),
+        Tool("c", "", "", "", ""),
+        Tool("d", "", "", "", ""),
+        Tool("e", "Größe 大小 🙂", "...", "", "x"),
+        Tool("f", "track", "Follows a letter. " * 400, "post", "Post", (Parameter("id", "string"),)),
+    ]
+)

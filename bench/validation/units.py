@@ -1,0 +1,138 @@
+"""The audit of dependence: how alike methods answer the queries of a unit, and a proposal for a dataset's unit.
+
+The audit ranks the judged queries of the default split with a few cheap methods and measures recall@5. Under each
+relation of `bench.data.units` it gives the number and sizes of the units, the correlation of two queries of a unit, and
+the design effect: how many times the variance of a mean is that of independent queries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.card import RELATIONS, Relation, UnitSizes
+from bench.data.dataset import Dataset
+from bench.data.units import judged_units, unit_name, unit_sizes
+from bench.evaluation.checkpoints import ask
+from bench.evaluation.method_errors import method_errors
+from bench.interface import Library, Method
+from bench.metrics import parse_metric
+from bench.metrics.evaluate import evaluate
+from bench.stats.units import design_effect, intraclass_correlation
+
+_METRIC = parse_metric("recall@5")
+_DEPTH = 5
+#: A relation is proposed if it puts at least this share of the queries in a unit with another, and if the design effect
+#: grows by at least this share.
+_LEAST_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How alike one method answers the queries of a unit, by recall@5; None where it is not defined.
+
+    Attributes:
+        correlation: intraclass correlation of two queries of a unit.
+        effect: design effect of the mean.
+    """
+
+    correlation: float | None
+    effect: float | None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of independence on a dataset.
+
+    Attributes:
+        name: as `unit_name` has it.
+        sizes: of its units.
+        methods: method -> how alike it answers the queries of a unit.
+    """
+
+    name: str
+    sizes: UnitSizes
+    methods: Mapping[str, Likeness]
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """What the audit finds out about the units of a dataset.
+
+    Attributes:
+        card: the rule of the dataset's card.
+        proposed: the name of the rule that the data speak for.
+        rules: each relation on its own, then the card's rule and the proposed one where they are others.
+    """
+
+    card: Rule
+    proposed: str
+    rules: tuple[Rule, ...]
+
+
+def audit_units(dataset: Dataset, methods: Sequence[Method]) -> Dependence:
+    """Measure dependence under each relation, and propose a rule.
+
+    Relations are tried in the order of `RELATIONS`. The proposal takes one if it puts at least 5% of the queries in a
+    unit with another, and if the design effect (the median of the methods) is at least 5% more with it than with the
+    relations taken before. A proposal is no decision: those who made the queries know whether several come from one
+    template or script, and a few near-duplicates between large units can make one unit of all.
+
+    Args:
+        dataset: needs no train split.
+        methods: fresh instances that learn from no past queries.
+
+    Raises:
+        MethodError: a method fails.
+    """
+    rows = dataset.rows(dataset.card.split)
+    rows = rows[dataset.gold.counts[rows] > 0]
+    names = [str(method.spec) for method in methods]
+    # One query has no variance, and no queries have no recall.
+    values = np.stack([_recall(method, dataset, rows) for method in methods], axis=1) if len(rows) > 1 else None
+    proposed = _proposed(dataset, values)
+    wanted: list[tuple[Relation, ...]] = [(relation,) for relation in RELATIONS]
+    wanted += [by for by in (tuple(dataset.card.unit.by), proposed) if unit_name(by) not in map(unit_name, wanted)]
+    rules = {unit_name(by): _rule(dataset, by, names, values) for by in wanted}
+    return Dependence(rules[dataset.unit], unit_name(proposed), tuple(rules.values()))
+
+
+def _proposed(dataset: Dataset, values: NDArray[np.float64] | None) -> tuple[Relation, ...]:
+    chosen: tuple[Relation, ...] = ()
+    if values is None:
+        return chosen
+    # Without units the design effect is 1.
+    effect = 1.0
+    for relation in RELATIONS:
+        sizes = np.bincount(judged_units(dataset, [relation]))
+        if sizes[sizes > 1].sum() < _LEAST_SHARE * sizes.sum():
+            continue
+        effects = design_effect(values, judged_units(dataset, [*chosen, relation]))
+        effects = effects[~np.isnan(effects)]
+        if len(effects) and np.median(effects) >= (1 + _LEAST_SHARE) * effect:
+            chosen = (*chosen, relation)
+            effect = float(np.median(effects))
+    return chosen
+
+
+def _rule(dataset: Dataset, by: Sequence[Relation], methods: Sequence[str], values: NDArray[np.float64] | None) -> Rule:
+    units = judged_units(dataset, by)
+    if values is None:
+        return Rule(unit_name(by), unit_sizes(units), {name: Likeness(None, None) for name in methods})
+    pairs = zip(intraclass_correlation(values, units).tolist(), design_effect(values, units).tolist(), strict=True)
+    alike = [Likeness(*(None if math.isnan(value) else value for value in pair)) for pair in pairs]
+    return Rule(unit_name(by), unit_sizes(units), dict(zip(methods, alike, strict=True)))
+
+
+def _recall(method: Method, dataset: Dataset, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(rows,) recall@5 of each query."""
+    library = Library.of(dataset, dataset.card.template)
+    depth = min(_DEPTH, len(library))
+    with method_errors(method, "indexing the library"):
+        method.index(library)
+    ranking = ask(method, dataset, rows, depth).ranking
+    return evaluate(ranking.tools, dataset.gold.take(rows), [_METRIC], unanswered=ranking.failed).column(_METRIC)

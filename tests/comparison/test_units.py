@@ -1,0 +1,173 @@
+"""Comparisons of dependent queries: copies of a query are no evidence, few units decide nothing, sources count once."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.base.errors import ResultError
+from bench.comparison import render
+from bench.comparison.compare import Question, compared
+from bench.comparison.report import Comparison
+from bench.comparison.systems import Field, on_same_queries
+from bench.data.card import Card, Relation, Unit
+from bench.data.dataset import Dataset
+from bench.data.tables import Query, Tables, Tool
+from bench.evaluation.external import score_run_file
+
+TOOLS = [Tool(f"t{i:02}", f"t{i:02}", "Does it.", "", "") for i in range(60)]
+BY_GOLD: list[Relation] = ["gold"]
+
+
+def copies(needs: int, times: int, by: list[Relation] = BY_GOLD, name: str = "copies", source: str = "") -> Dataset:
+    """So many needs, each asked for so many times in other words."""
+    unit = Unit(by=by, reason="made so")
+    card = Card(
+        id=name, title="", summary="", licence="", redistribution=True, template="description", unit=unit, source=source
+    )
+    asked = [
+        Query(f"q{need:02}-{time:02}", f"request {need} {time}", {TOOLS[need].tool_id: 1})
+        for need in range(needs)
+        for time in range(times)
+    ]
+    return Dataset.build(name, card, Tables(TOOLS, asked))
+
+
+def field(dataset: Dataset, folder: Path, *right: list[int]) -> Field:
+    """Systems that answer the needs of a list, each in all its words, and no other."""
+    results = []
+    for number, needs in enumerate(right):
+        lines = []
+        for query in dataset.queries:
+            (gold,) = query.gold
+            answer = gold if TOOLS.index(next(t for t in TOOLS if t.tool_id == gold)) in needs else "t59"
+            lines.append(json.dumps({"query_id": query.query_id, "tools": [answer]}))
+        name = f"s{number}"
+        data = "\n".join(lines).encode()
+        results.append(score_run_file(data, f"{name}.jsonl", dataset, folder, name=name, command="x"))
+    return on_same_queries(results)
+
+
+def comparison(*fields: Field, **more: Any) -> Comparison:
+    return compared(fields, Question(("hit@1",), moved=0, **more), lambda _: None)
+
+
+SOME, MORE = list(range(10)), list(range(17))
+
+
+def test_copies_of_a_query_are_no_evidence(tmp_path: Path) -> None:
+    once = comparison(field(copies(30, 1), tmp_path / "a", SOME, MORE))
+    often = comparison(field(copies(30, 12), tmp_path / "b", SOME, MORE))
+    alone, repeated = once.datasets[0].metrics[0], often.datasets[0].metrics[0]
+    assert (alone.n, alone.units, repeated.n, repeated.units) == (30, 30, 360, 30)
+    first, second = alone.differences[0], repeated.differences[0]
+    assert first.p == second.p == 2 / 2**7
+    assert first.corrected == second.corrected
+    assert alone.pairs == repeated.pairs
+    assert first.needed == second.needed
+    assert second.detectable == pytest.approx(first.detectable)
+    assert (second.wins, second.ties, second.losses) == (7 * 12, 23 * 12, 0)
+    assert [(s.rank_low, s.rank_high, s.tier) for s in alone.standings] == [
+        (s.rank_low, s.rank_high, s.tier) for s in repeated.standings
+    ]
+    data = often.datasets[0]
+    assert (data.unit, data.n, data.units, data.effective) == ("gold", 360, 30, 30.0)
+
+
+def test_the_same_queries_taken_as_independent_are_shown_marked(tmp_path: Path) -> None:
+    found = comparison(field(copies(30, 12), tmp_path, SOME, MORE), independent=True)
+    (difference,) = found.datasets[0].metrics[0].differences
+    assert difference.independent is not None
+    assert difference.independent.p < 1e-4 < difference.p
+    assert difference.low is not None
+    assert difference.independent.low is not None
+    assert difference.independent.low > difference.low + 0.1
+    said = render.markdown(found)
+    assert "360 judged queries, 30 groups (effective 30)" in said
+    assert "### As if queries were independent" in said
+    assert render.INDEPENDENT in said
+    # They take no part in the signs.
+    assert said.split("### As if")[1].count("†") == 0
+
+
+def test_fewer_than_twenty_units_decide_nothing_however_many_queries_there_are(tmp_path: Path) -> None:
+    none: list[int] = []
+    every = list(range(60))
+    few = comparison(field(copies(19, 40), tmp_path / "a", none, every))
+    (metric,) = few.datasets[0].metrics
+    assert (metric.n, metric.units) == (760, 19)
+    assert not metric.differences[0].decided
+    assert metric.differences[0].p < 1e-4
+    assert render.dagger(metric.differences[0]) == ""
+    assert [item.tier for item in metric.standings] == [1, 1]
+    assert "19 groups of dependent queries are too few for conclusions" in render.markdown(few)
+    enough = comparison(field(copies(20, 40), tmp_path / "b", none, every))
+    assert render.dagger(enough.datasets[0].metrics[0].differences[0]) == "‡"
+    assert [item.tier for item in enough.datasets[0].metrics[0].standings] == [1, 2]
+    assert "too few" not in render.markdown(enough)
+
+
+def test_datasets_of_one_source_count_once(tmp_path: Path) -> None:
+    own = field(copies(30, 2, name="own"), tmp_path, SOME, MORE)
+    one = field(copies(30, 2, name="one", source="shared"), tmp_path, SOME, SOME)
+    two = field(copies(30, 3, name="two", source="shared"), tmp_path, SOME, SOME)
+    (macro,) = comparison(own, one, two).macro
+    assert (macro.datasets, macro.sources) == (["own", "one", "two"], ["own", "shared", "shared"])
+    means = {item.system: item.mean for item in macro.standings}
+    assert means == pytest.approx({"s0": 1 / 3, "s1": (17 / 30 + 1 / 3) / 2})
+    # Mean ranks over two sources: 1 and a tie, not 1 and two ties.
+    ranks = {item.system: item.rank for item in macro.standings}
+    assert ranks == {"s0": 1.75, "s1": 1.25}
+
+
+def test_datasets_of_one_source_have_the_same_weight_in_its_ranks(tmp_path: Path) -> None:
+    own = field(copies(30, 1, name="own"), tmp_path, SOME, SOME)
+    small = field(copies(30, 2, name="small", source="shared"), tmp_path, list(range(20)), list(range(10)))
+    # Three times as many queries, of which s1 answers more: over all queries of the source it would lead.
+    large = field(copies(30, 6, name="large", source="shared"), tmp_path, list(range(5)), list(range(12)))
+    (macro,) = comparison(own, small, large).macro
+    assert {item.system: item.rank for item in macro.standings} == {"s0": 1.25, "s1": 1.75}
+
+
+def test_slices_have_their_own_units(tmp_path: Path) -> None:
+    dataset = copies(30, 4)
+    found = compared(
+        [field(dataset, tmp_path, SOME, MORE)], Question(("hit@1",), slices=("gold",), moved=0), lambda _: dataset
+    )
+    (part,) = found.datasets[0].slices
+    assert (part.n, part.units) == (120, 30)
+
+
+def test_results_in_other_units_are_refused(tmp_path: Path) -> None:
+    dataset = copies(30, 2)
+    one, other = field(dataset, tmp_path, SOME, MORE).results
+    table = other.per_query
+    place = table.schema.get_field_index("unit")
+    vars(other)["per_query"] = table.set_column(place, "unit", [["same"] * len(table)])
+    vars(other).pop("units", None)
+    with pytest.raises(ResultError, match="in other units of independence; `bench rescore`"):
+        on_same_queries([one, other])
+    data = other.manifest.dataset.model_copy(update={"unit": "none"})
+    changed = dataclasses.replace(other, manifest=other.manifest.model_copy(update={"dataset": data}))
+    with pytest.raises(ResultError, match=r"the unit of independence differs: gold for .*, none for "):
+        on_same_queries([one, changed])
+
+
+def test_intervals_of_stored_means_are_those_of_units(tmp_path: Path) -> None:
+    once = field(copies(60, 1, by=[]), tmp_path / "a", list(range(40)))
+    often = field(copies(60, 9), tmp_path / "b", list(range(40)))
+    alone = field(copies(60, 9, by=[]), tmp_path / "c", list(range(40)))
+    widths = []
+    for own in (once, often, alone):
+        value = own.results[0].metrics.metrics["hit@1"]
+        assert value.low is not None
+        assert value.high is not None
+        widths.append(value.high - value.low)
+    assert widths[1] == pytest.approx(widths[0], rel=0.1)
+    assert widths[2] == pytest.approx(widths[0] / 3, rel=0.1)
+    assert np.array_equal(often.results[0].units, np.repeat(np.arange(60), 9))
