@@ -18,19 +18,9 @@ from bench.base.paths import sha256_of
 from bench.results import current as bench_today
 from bench.results.code_versions import template_hash
 from bench.results.current import SameMethods, adopted, command, is_of_today, same_methods, today
+from bench.results.finding import find_result, latest
 from bench.results.manifest import Manifest, Mark
-from bench.results.store import (
-    MANIFEST,
-    METRICS,
-    PER_QUERY,
-    RUN,
-    Result,
-    find_result,
-    find_results,
-    latest,
-    renamed,
-    to_json,
-)
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result, find_results, renamed, to_json
 
 Run = Callable[..., Result]
 Bench = Callable[..., Any]
