@@ -204,7 +204,10 @@ def test_a_wheel_says_what_it_needs_and_what_it_offers(wheel: Path) -> None:
     base = {need.name for need in needs if need.marker is None}
     assert {"click", "numpy", "pyarrow"} <= base
     assert not base & {"torch", "transformers", "sentence-transformers", "openai", "datasets", "pandas"}
-    assert {"models", "llm", "hub", "pandas", "openvino", "all"} <= set(metadata.get_all("Provides-Extra", []))
+    assert not base & {"anyio", "latex2mathml", "threadpoolctl"}
+    assert {"models", "leaderboard", "llm", "hub", "pandas", "openvino", "all"} <= set(
+        metadata.get_all("Provides-Extra", [])
+    )
     # What an entry point names is there.
     for target in ("bench.gating.pytest_plugin", "bench.__main__:main"):
         assert f"bench = {target}\n" in f"{points}\n"
