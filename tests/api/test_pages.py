@@ -82,6 +82,12 @@ def test_every_link_between_files_leads_to_a_place_of_the_site(site: Path) -> No
     assert links > 20
 
 
+def test_links_to_the_generator_lead_to_the_reference(site: Path) -> None:
+    text = (site / "methods.md").read_text("utf-8")
+    assert "[reference](reference/methods.md)" in text
+    assert not (site / "files" / "docs" / "pages.py").exists()
+
+
 def test_guides_say_how_many_queries_are_timed(site: Path) -> None:
     for name in ("results.md", "gate.md"):
         text = " ".join((site / name).read_text("utf-8").split())
