@@ -2,7 +2,8 @@
 
 The pages are those of docs/, the Markdown files of the repository's root, and a reference that nobody writes: it is
 made from the registries and the command line, so a new method, metric, dataset or command needs no edit here. Links
-between files of the repository become links between pages of the site.
+between files of the repository become links between pages of the site; a link to `pages.py#methods` becomes one to the
+page of the reference with that name (`make docs` builds the site in build/docs).
 
 It knows nothing of the program that builds the site, so that another can take its place.
 """
@@ -31,6 +32,7 @@ from bench.metrics import DEFAULT_METRICS, measures
 from bench.registry import dataset_entries, method_class, method_names
 
 ROOT = Path(__file__).resolve().parent.parent
+GENERATOR = ROOT / "docs" / "pages.py"
 #: `[text](target#anchor)`.
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 #: The README is the site's first page.
@@ -49,8 +51,7 @@ def write_site(out: Path) -> None:
             target = out / _place(path)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-    pages = {"commands": commands_page, "methods": methods_page, "metrics": metrics_page, "datasets": datasets_page}
-    for name, page in pages.items():
+    for name, page in _PAGES.items():
         _write(out / "reference" / f"{name}.md", page())
 
 
@@ -77,10 +78,14 @@ def _mended(source: Path, place: str) -> tuple[str, list[Path]]:
         path = (source.parent / match[2]).resolve()
         if re.match(r"[a-z]+:", match[2]) or not path.is_file() or not path.is_relative_to(ROOT):
             return match[0]  # a link to the web; or a broken one, which the strict build refuses
-        target = _place(path)
-        if target.startswith("files/") or path.suffix != ".md":
-            linked.append(path)
-        return f"{match[1]}{posixpath.relpath(target, posixpath.dirname(place))}{match[3] or ''}{match[4]}"
+        page = (match[3] or "").removeprefix("#")
+        if path == GENERATOR and page in _PAGES:
+            target, anchor = f"reference/{page}.md", ""
+        else:
+            target, anchor = _place(path), match[3] or ""
+            if target.startswith("files/") or path.suffix != ".md":
+                linked.append(path)
+        return f"{match[1]}{posixpath.relpath(target, posixpath.dirname(place))}{anchor}{match[4]}"
 
     return _LINK.sub(mended, source.read_text("utf-8")), linked
 
@@ -292,6 +297,9 @@ def _text(text: str) -> str:
 
 
 _CODE = re.compile(r"(`[^`]*`)")
+
+#: The pages of the reference, by name.
+_PAGES = {"commands": commands_page, "methods": methods_page, "metrics": metrics_page, "datasets": datasets_page}
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import click
@@ -80,6 +81,41 @@ def test_every_link_between_files_leads_to_a_place_of_the_site(site: Path) -> No
                 assert not anchor or anchor in anchors(found), f"{page.relative_to(site)}: {target}#{anchor}"
                 links += 1
     assert links > 20
+
+
+def test_links_to_the_generator_lead_to_the_reference(site: Path) -> None:
+    text = (site / "methods.md").read_text("utf-8")
+    assert "[reference](reference/methods.md)" in text
+    assert not (site / "files" / "docs" / "pages.py").exists()
+
+
+def test_commands_in_guides_have_these_verbs_and_options() -> None:
+    shown = 0
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        fences = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+        code = "\n".join(text for language, text in fences if language in {"", "yaml"})
+        for line in re.sub(r"\\\n\s*", "", code).splitlines():
+            typed = re.sub(r"\s#.*|\s{4,}.*|^(- )?(\w+: )?(\$ )?", "", line.strip())
+            for part in re.split(r"&&|\|\|", typed):
+                if part.strip().startswith("bench "):
+                    parsed(shlex.split(part)[1:], page.name)
+                    shown += 1
+    assert shown > 80
+
+
+def parsed(words: list[str], page: str) -> None:
+    """Refuse a verb or an option that the command line does not have; arguments are not looked at."""
+    command: click.Command = cli
+    context = click.Context(cli, info_name="bench")
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(context, words[0])
+        assert found is not None, f"{page}: bench … {words[0]}"
+        command, words = found, words[1:]
+        context = click.Context(command, info_name=command.name, parent=context)
+    try:
+        command.make_parser(context).parse_args(words)
+    except click.UsageError as error:
+        pytest.fail(f"{page}: {command.name} {shlex.join(words)}: {error.format_message()}")
 
 
 def test_guides_say_how_many_queries_are_timed(site: Path) -> None:
