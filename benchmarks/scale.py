@@ -37,7 +37,7 @@ from lexical import indexed, texts
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.evaluation.checkpoints import Answers
+from bench.evaluation.ask import Answers
 from bench.evaluation.machine import peak_memory_mib, reset_peak_memory
 from bench.evaluation.scoring import score
 from bench.interface import Library, Queries, Ranking

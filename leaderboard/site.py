@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from bench.base.errors import UsageError
+from bench.base.errors import UsageError, require
 from bench.base.locks import locked
 from bench.base.progress import QUIET, Progress
 from bench.base.text import unique_slug
@@ -90,11 +90,13 @@ def build_site(
         policy: that of the gate; by default `gate.toml` next to the baselines.
 
     Raises:
+        UnavailableError: a package of the extra `leaderboard` is not installed.
         UsageError: a file of a page, the ranking set or the policy cannot be read, a policy has no baselines, or the
             site would be inside the folder of results.
         ResultError: a baseline cannot be read.
         StorageError: the folder cannot be written.
     """
+    require("latex2mathml", "threadpoolctl", what="a leaderboard's site")
     given = {page.name: page.read(files[page.name]) for page in pages() if page.read and page.name in files}
     chosen = read_ranking_set(ranking_set or DECLARED)
     if policy is not None and baselines is None:

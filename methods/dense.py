@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.base.errors import require
 from bench.base.parameters import ParameterSet
-from bench.interface import Context, History, Library, Method, Queries, Ranking
+from bench.interface import Context, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
 from bench.interface.method import Similarity
 from bench.models.compiled import Backend
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.search.approximate import GraphIndex
 from bench.search.dense import VectorIndex, similarities
 
 #: How much of a tool's text a reason holds.
@@ -23,10 +21,7 @@ _MOST_TEXT = 200
 
 
 class Dense(Method):
-    """Nearest-neighbour search over the embeddings of tool texts: exact, or by a graph of neighbours (HNSW).
-
-    With `index=hnsw`, rankings alone are approximate: scores of all tools, which other methods take, are exact.
-    """
+    """Exact nearest-neighbour search over the embeddings of tool texts."""
 
     class Parameters(ParameterSet):
         encoder: str = Field(
@@ -35,7 +30,6 @@ class Dense(Method):
         similarity: Similarity = Field("cosine", description="similarity function")
         query_prompt: str = Field("", description="prefix of every query, for encoders trained with one")
         tool_prompt: str = Field("", description="prefix of every tool text")
-        index: Literal["exact", "hnsw"] = Field("exact", description="exact search, or an approximate one by a graph")
         backend: Backend = Field(
             "torch", description="what computes the encoder; `openvino` and `openvino-bf16` need the package openvino"
         )
@@ -61,7 +55,6 @@ class Dense(Method):
     def index(self, library: Library) -> None:
         self._vectors = self._tools.encode(library.texts)
         self._index = VectorIndex(self._vectors, self.similarity)
-        self._graph = GraphIndex(self._vectors, self.similarity) if self.parameters.index == "hnsw" else None
 
     def tool_vectors(self) -> NDArray[np.float32]:
         return self._vectors
@@ -73,24 +66,13 @@ class Dense(Method):
         return self._index.score(self.query_vectors(queries))
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        return (self._graph or self._index).rank(self.query_vectors(queries), depth)
-
-    def preflight(self, library: Library, history: History) -> None:
-        if self.parameters.index == "hnsw":
-            require("faiss", what="index=hnsw")
-
-    def marks(self) -> dict[str, str]:
-        """What every table says on the row of this method."""
-        if self.parameters.index == "exact":
-            return {}
-        return {"approximate": "searches by a graph of neighbours (HNSW): tools that exact search finds may be missing"}
+        return self._index.rank(self.query_vectors(queries), depth)
 
     def facts(self) -> dict[str, str | int | float | bool]:
         encoders = (self._tools, self._queries)
         return {
             "texts_encoded": sum(encoder.computed for encoder in encoders),
             "texts_from_cache": sum(encoder.from_cache for encoder in encoders),
-            **(self._graph.recall() if self._graph else {}),
         }
 
     def explain(self, case: Case) -> Explanation:

@@ -174,11 +174,11 @@ def hurried() -> Iterator[None]:
     All clients share what a TLS connection would need: it takes 60 ms to make, and no service of a test has TLS. A run
     times five single queries, not a hundred. No file waits until the disk has it: no test cuts the power.
     """
-    from bench.evaluation import runner
+    from bench.evaluation import ask
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
-        patch.setattr(runner, "_LATENCY_QUERIES", 5)
+        patch.setattr(ask, "_LATENCY_QUERIES", 5)
         patch.setattr(os, "fsync", lambda handle: None)
         yield
 

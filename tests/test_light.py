@@ -23,6 +23,7 @@ from kit.interpreter import Interpreter
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from bench.__main__ import run as bench
 from bench.base.errors import EXTRAS, PACKAGES, UnavailableError
 from bench.base.spec import Spec
 from bench.evaluation.plan import Plan
@@ -135,7 +136,7 @@ def test_none_of_the_extras_is_in_it(light_python: Light) -> None:
     assert done.stdout.strip() == ""
 
 
-def test_results_are_made_compared_gated_and_published(light: Bench, tmp_path: Path) -> None:
+def test_results_are_made_compared_and_gated_and_what_publishes_them_is_an_extra(light: Bench, tmp_path: Path) -> None:
     gate = ["gate", "bm25@starter", "--baseline", "b.json", "--policy"]
     (tmp_path / "recall.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
     (tmp_path / "tokens.toml").write_text("[tokens]\ntop_5 = 400\n")
@@ -149,8 +150,8 @@ def test_results_are_made_compared_gated_and_published(light: Bench, tmp_path: P
         [*gate, "tokens.toml"],
         ["leaderboard", "build", "--out", "site"],
     )
-    done = (run, show, compare, tools, bless, recall, site)
-    assert [said.code for said in done] == [0] * 7, done
+    done = (run, show, compare, tools, bless, recall)
+    assert [said.code for said in done] == [0] * 6, done
     metrics = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "results").rglob("metrics.json")]
     assert len(metrics) == 3
     assert all(found["tokens"] == {} and found["metrics"]["recall@5"] for found in metrics)
@@ -162,6 +163,11 @@ def test_results_are_made_compared_gated_and_published(light: Bench, tmp_path: P
     assert tokens.code == 3
     assert "tokens were not counted" in tokens.out
     assert "tool-retrieval-bench[models]" in tokens.out
+    assert site.code == 4
+    assert "needs the package latex2mathml" in site.err
+    assert 'pip install "tool-retrieval-bench[leaderboard]"' in site.err
+    assert not (tmp_path / "site").exists()
+    assert bench(["leaderboard", "build", "--results", str(tmp_path / "results"), "--out", str(tmp_path / "site")]) == 0
     (page,) = (tmp_path / "site/d").glob("starter-*.html")
     assert "Results whose tokens were not counted (made without the tokenizer): 3." in page.read_text("utf-8")
 

@@ -12,8 +12,8 @@ from bench.api.tables import SHOWN, frame, html_table, interval, number, pandas_
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expanded, results_folder
 from bench.base.text import clean
-from bench.comparison.systems import open_result
 from bench.comparison.tool_report import FIRST, counted, tools_report
+from bench.evaluation.external import open_result
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result as StoredResult

@@ -17,13 +17,13 @@ from bench.api.catalogue import DatasetLike, loaded
 from bench.api.results import Result
 from bench.api.tables import pandas_module
 from bench.base.errors import ResultError, UsageError
-from bench.base.paths import expanded, read_once, results_folder
+from bench.base.paths import expanded, results_folder
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.evaluation.external import score_command, score_run_file
 from bench.evaluation.plan import Plan
-from bench.evaluation.run_files import RunLine
+from bench.evaluation.run_files import RunLine, read_run_file
 from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.settings import EvaluatedSplit, checked_setting
@@ -88,10 +88,7 @@ def score(
     if isinstance(run, str | Path):
         path = expanded(run)
         file, name = path.name, name or path.stem
-        try:
-            content = read_once(path)
-        except OSError as error:
-            raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
+        content = read_run_file(path)
         command = score_command(file, data.spec, name, split, template)
     else:
         name = name or "run"

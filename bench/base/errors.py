@@ -29,10 +29,11 @@ EXTRAS: dict[str, str] = {
     "httpx2": "mcp",
     "re2": "regex",
     "numba": "scale",
-    "faiss": "ann",
+    "latex2mathml": "leaderboard",
+    "threadpoolctl": "leaderboard",
 }
 #: Modules whose package has another name.
-PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2", "faiss": "faiss-cpu"}
+PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2"}
 
 
 class BenchError(Exception):

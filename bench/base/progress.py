@@ -5,9 +5,11 @@ The command line draws it, tests read it, and everything else gets `QUIET`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 
 class Stage(Protocol):
@@ -43,3 +45,99 @@ class Quiet:
 
 
 QUIET = Quiet()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What work says in one call, to be told elsewhere.
+
+    Attributes:
+        verb: a stage begins, advances or ends; or a line for the user.
+        stage: the number of the stage.
+        text: the title of a stage that begins, or the line.
+        amount: the total of a stage that begins, or how far one advances.
+        unit: of a stage that begins.
+    """
+
+    verb: Literal["begin", "advance", "end", "note"]
+    stage: int = 0
+    text: str = ""
+    amount: int | None = None
+    unit: str = ""
+
+
+class Forwarding:
+    """Sends all that is reported elsewhere: to another process, or to a list.
+
+    Args:
+        send: takes a report; from several threads where work does.
+    """
+
+    def __init__(self, send: Callable[[Report], object]) -> None:
+        self._send = send
+        self._numbers = itertools.count()
+
+    @contextmanager
+    def stage(self, title: str, total: int | None = None, unit: str = "") -> Iterator[Stage]:
+        number = next(self._numbers)
+        self._send(Report("begin", number, title, total, unit))
+        try:
+            yield _ForwardedStage(self._send, number)
+        finally:
+            self._send(Report("end", number))
+
+    def note(self, message: str) -> None:
+        self._send(Report("note", text=message))
+
+
+@dataclass(frozen=True)
+class _ForwardedStage:
+    send: Callable[[Report], object]
+    number: int
+
+    def advance(self, amount: int = 1) -> None:
+        self.send(Report("advance", self.number, amount=amount))
+
+
+class Retelling:
+    """The other end of `Forwarding`; what is still open when the block ends, is ended with it.
+
+    Args:
+        progress: where reports go.
+        prefix: stands before the title of each stage.
+    """
+
+    def __init__(self, progress: Progress, prefix: str = "") -> None:
+        self._progress = progress
+        self._prefix = prefix
+        self._open = ExitStack()
+        self._stages: dict[int, tuple[ExitStack, Stage]] = {}
+
+    def __enter__(self) -> Retelling:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def tell(self, report: Report) -> None:
+        """Report it again."""
+        if report.verb == "note":
+            self._progress.note(report.text)
+        elif report.verb == "begin":
+            ends = self._open.enter_context(ExitStack())
+            stage = self._progress.stage(self._prefix + report.text, report.amount, report.unit)
+            self._stages[report.stage] = (ends, ends.enter_context(stage))
+        elif report.verb == "advance":
+            self._stages[report.stage][1].advance(report.amount or 0)
+        else:
+            self._stages.pop(report.stage)[0].close()
+
+
+class WithoutNotes:
+    """Stages alone, where a note for each of a hundred results would bury a report."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.stage = progress.stage
+
+    def note(self, message: str) -> None:
+        pass

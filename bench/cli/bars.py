@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from bench.base.progress import QUIET, Progress, Stage
+from bench.base.progress import QUIET, Progress, Quiet, Stage
 from bench.base.secrets import masked
 from bench.base.text import told
 
@@ -82,10 +82,8 @@ class Bars:
         self._console.print(told(masked(message)), style="yellow")
 
 
-class Notes:
+class Notes(Quiet):
     """No bars, but notes."""
-
-    stage = staticmethod(QUIET.stage)
 
     def note(self, message: str) -> None:
         if sys.stderr is not None:

@@ -12,7 +12,7 @@ from bench.base.text import one_line
 from bench.cli.bars import progress
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import print_json
-from bench.comparison.systems import open_result
+from bench.evaluation.external import open_result
 from bench.gating.baseline import Baseline
 from bench.gating.bless import Blessed, bless
 from bench.metrics import parse_metrics

@@ -38,8 +38,9 @@ from bench.comparison.render import (
     tool_lines,
 )
 from bench.comparison.report import Comparison, Correction, DatasetReport, Difference, MetricReport
-from bench.comparison.systems import across_catalogues, by_dataset, open_result
+from bench.comparison.systems import across_catalogues, by_dataset
 from bench.data.dataset import Dataset
+from bench.evaluation.external import open_result
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
 from bench.registry.versions import load_version

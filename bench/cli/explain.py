@@ -68,7 +68,7 @@ def command(
     from bench.cli.bars import progress
     from bench.comparison.explain import check_same_data, explain, query_named
     from bench.comparison.explain_json import explained_json
-    from bench.comparison.systems import open_result
+    from bench.evaluation.external import open_result
     from bench.registry import load_dataset
 
     folder, bars = results or results_folder(), progress()

@@ -18,7 +18,7 @@ from bench.base.text import told
 from bench.cli.bars import progress
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import harmless_json
-from bench.comparison.systems import open_result
+from bench.evaluation.external import open_result
 from bench.gating.baseline import read_baseline
 from bench.gating.candidate import Candidate
 from bench.gating.forms import junit, markdown, quoted_for_github, workflow_commands

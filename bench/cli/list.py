@@ -105,7 +105,8 @@ def results(results: Path | None, stale: bool, as_json: bool) -> None:
     """List stored results."""
     from bench.results.comparability import usual_template
     from bench.results.current import Built, command, is_of_today
-    from bench.results.store import Result, find_results, latest, settings
+    from bench.results.finding import latest, settings
+    from bench.results.store import Result, find_results
 
     folder = results or results_folder()
     found = list(find_results(folder))

@@ -16,7 +16,8 @@ from bench.data.dataset import Dataset
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.registry import load_dataset
 from bench.results.current import Built, adopted
-from bench.results.store import Result, find_result, find_results, renamed, result_lock
+from bench.results.finding import find_result
+from bench.results.store import Result, find_results, renamed, result_lock
 
 
 @click.command("rescore")

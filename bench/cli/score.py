@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from bench.base.errors import ResultError
-from bench.base.paths import read_once, results_folder
+from bench.base.paths import results_folder
 from bench.cli.bars import progress
 from bench.cli.options import (
     complete_datasets,
@@ -21,6 +20,7 @@ from bench.cli.options import (
 from bench.cli.output import print_json, print_result, result_json
 from bench.data.tables import Template
 from bench.evaluation.external import score_command, score_run_file
+from bench.evaluation.run_files import read_run_file
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
 from bench.results.settings import EvaluatedSplit
@@ -75,8 +75,5 @@ def command(
 
 def _read(path: Path) -> tuple[bytes, str]:
     """The bytes of a run file or of standard input, read once, and a name for it that can be stored."""
-    try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else read_once(path)
-    except OSError as error:
-        raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
+    data = sys.stdin.buffer.read() if str(path) == "-" else read_run_file(path)
     return data, os.fsencode(path.name).decode("utf-8", "replace")

@@ -21,7 +21,8 @@ from bench.cli.output import (
     say,
     set_metrics,
 )
-from bench.results.store import Result, find_result, settings
+from bench.results.finding import find_result, settings
+from bench.results.store import Result
 
 
 @click.command("show")

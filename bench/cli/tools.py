@@ -65,8 +65,8 @@ def command(
     possible, the texts of the tools are compared with the query. --json has all tools of the library.
     """
     from bench.cli.bars import progress
-    from bench.comparison.systems import open_result
     from bench.comparison.tool_report import counted, tools_report
+    from bench.evaluation.external import open_result
     from bench.registry import load_dataset
 
     if tool is not None and html is not None:

@@ -19,10 +19,10 @@ from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.data.tables import Query
+from bench.evaluation.ask import prepare
 from bench.evaluation.method_errors import method_errors
 from bench.interface import History, Library, Queries
 from bench.interface.explanation import Case, ExplainedAnswer, Position, agrees, called
-from bench.interface.parts import preflight, reveal
 from bench.registry import build_method
 from bench.results.comparability import data_differences
 from bench.results.manifest import Manifest
@@ -304,12 +304,7 @@ def answers_today(
             library = Library.of(dataset, identity.template)
             history = History.of(dataset, library, dataset.rows(identity.split))
             method = build_method(result.manifest.method.full_spec, progress=progress)
-            with method_errors(method, "being made again"):
-                preflight(method, library, history)
-                reveal(method, dataset.gold.take(rows))
-                if len(history):
-                    method.fit(history)
-                method.index(library)
+            prepare(method, library, history, dataset.gold.take(rows))
         except BenchError as error:
             return [(None, _not_again(error)) for _ in asked]
         answers: list[tuple[ExplainedAnswer | None, str]] = []

@@ -19,8 +19,9 @@ from bench.comparison.render import interval
 from bench.evaluation.plan import Plan
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
+from bench.results.finding import latest
 from bench.results.manifest import Manifest, MetricValue
-from bench.results.store import Result, latest
+from bench.results.store import Result
 from bench.results.units import sample
 
 #: Curves of one picture: as many as there are colours and dashes that can be told apart.

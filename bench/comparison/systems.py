@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import ResultError, UsageError
-from bench.base.paths import read_regular
-from bench.base.progress import QUIET, Progress
 from bench.data.dataset import Dataset
-from bench.evaluation.external import score_command, score_run_file
-from bench.registry import load_dataset
 from bench.results.across_catalogues import (
     Asked,
     CatalogueChange,
@@ -25,7 +20,7 @@ from bench.results.across_catalogues import (
 )
 from bench.results.comparability import differences, metric_difference
 from bench.results.manifest import DatasetIdentity
-from bench.results.store import Result, find_result
+from bench.results.store import Result
 from bench.results.units import numbered
 
 
@@ -107,50 +102,6 @@ class Field:
                 for result in self.results
             )
         ]
-
-
-def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> Result:
-    """A result by its folder, id or `method@dataset`; or a run file, which is scored and stored like any other.
-
-    Args:
-        name: the name. A run file may be followed by `@dataset`.
-        results: the folder of results.
-        dataset: what a run file without `@dataset` ran on; what is added to a method's name without one.
-        progress: where downloads report to.
-
-    Raises:
-        UsageError: nothing has that name, or several have; or nobody says what a run file ran on.
-        ResultError: it cannot be read, or does not fit the dataset.
-    """
-    head, _, tail = name.rpartition("@")
-    for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
-        if _is_file(path):
-            return _scored(path, on, results, progress)
-    try:
-        return find_result(results, name)
-    except UsageError:
-        if dataset is None or "@" in name:
-            raise
-    return find_result(results, f"{name}@{dataset}")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a long spec is no name of a file
-        return False
-
-
-def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) -> Result:
-    if dataset is None:
-        raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
-    try:
-        data = read_regular(path)
-    except OSError as error:
-        raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
-    loaded = load_dataset(dataset, progress)
-    command = score_command(path.name, loaded.spec, path.stem, None, None)
-    return score_run_file(data, path.name, loaded, results, name=path.stem, command=command)
 
 
 def on_same_queries(results: Sequence[Result]) -> Field:

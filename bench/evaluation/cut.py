@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from bench.base.errors import UsageError
 from bench.data.gold import Gold
 from bench.data.tables import SPLITS
+from bench.evaluation.ask import ask_queries, prepare
 from bench.interface import History, Library, Method, Queries, Ranking, ToolSets
-from bench.interface.parts import reveal
-from bench.interface.ranking import Scores, validate
+from bench.interface.ranking import Scores
 from bench.metrics.evaluate import set_sizes
 from bench.metrics.measures import tracc
 
@@ -98,22 +98,14 @@ def learn_cut(kind: CutKind, build: Callable[[], Method], history: History, libr
     fitted, held = split_history(kind, history)
     method = build()
     # The numbers of the held-out queries are their rows in the history.
-    reveal(method, history.gold)
-    method.fit(history.take(fitted))
-    method.index(library)
-    texts = tuple(history.texts[row] for row in held)
-    parts = []
-    queries = Queries(texts, held)
-    for start in range(0, len(held), method.batch_size):
-        positions = np.arange(start, min(len(held), start + method.batch_size))
-        ranking = method.rank(queries.take(positions), depth)
-        parts.append(validate(ranking, len(positions), len(library), depth))
+    prepare(method, library, history.take(fitted), history.gold)
+    queries = Queries(tuple(history.texts[row] for row in held), held)
+    ranking, _ = ask_queries(method, queries, len(library), depth, "ranking past queries to learn a cut")
     gold = history.gold.take(held)
-    if kind != "size" and any(part.scores is None for part in parts):
+    if kind != "size" and ranking.scores is None:
         raise UsageError(
             f"--cut {kind} needs scores, but {method.name} returns an order without scores; use --cut size."
         )
-    ranking = Ranking.join(parts)
     candidates = [Cut(kind, value) for value in _values(kind, ranking)]
     # The first of equally good ones: the smallest set, or the lowest threshold.
     return max(candidates, key=lambda cut: _quality(cut.apply(ranking), gold))

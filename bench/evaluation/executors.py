@@ -22,12 +22,12 @@ from typing import Protocol
 from bench.base.config import current_session
 from bench.base.errors import BenchError, MethodError
 from bench.base.paths import storage_errors
-from bench.base.progress import Progress, Stage
+from bench.base.progress import Progress, Report, Retelling, Stage
 from bench.evaluation.machine import cores
 from bench.evaluation.method_errors import checked_marks
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.evaluation.worker import Advanced, Begun, Cell, Ended, Message, Noted
+from bench.evaluation.worker import Cell
 from bench.interface import Method
 from bench.interface.parts import methods_of, models, needs_llm
 from bench.results.store import Result
@@ -226,31 +226,17 @@ def _followed(process: subprocess.Popen[bytes], cell: Cell, progress: Progress) 
     """Give the cell to its process and show what it reports; None if it ends without an outcome."""
     assert process.stdin is not None
     assert process.stdout is not None
-    with ExitStack() as bars:
-        stages: dict[int, tuple[ExitStack, Stage]] = {}
+    with Retelling(progress, f"{cell.label}: ") as shown:
         try:
             # The pipe stays open: its end tells the process that nobody waits for it any more.
             pickle.dump(cell, process.stdin)
             process.stdin.flush()
-            while True:
-                message: Message = pickle.load(process.stdout)
-                if isinstance(message, Begun):
-                    bar = bars.enter_context(ExitStack())
-                    title = f"{cell.label}: {message.title}"
-                    stages[message.number] = (
-                        bar,
-                        bar.enter_context(progress.stage(title, message.total, message.unit)),
-                    )
-                elif isinstance(message, Advanced):
-                    stages[message.number][1].advance(message.amount)
-                elif isinstance(message, Ended):
-                    stages.pop(message.number)[0].close()
-                elif isinstance(message, Noted):
-                    progress.note(message.text)
-                else:
-                    return message.outcome
+            while isinstance(message := pickle.load(process.stdout), Report):
+                shown.tell(message)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
             return None
+    outcome: Path | BenchError = message
+    return outcome
 
 
 def _environment(jobs: int) -> dict[str, str]:

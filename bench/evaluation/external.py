@@ -1,4 +1,4 @@
-"""Scoring run files of other systems as results."""
+"""Run files of other systems: scored as results, and opened as results are."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.base.errors import UsageError
+from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.evaluation.plan import Plan
-from bench.evaluation.run_files import parse_run
+from bench.evaluation.run_files import parse_run, read_run_file
 from bench.evaluation.runner import dataset_identity, environment
 from bench.evaluation.scoring import score, scoring_code
 from bench.interface import version_for
 from bench.metrics import Metric
+from bench.registry import load_dataset
+from bench.results.finding import find_result
 from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, MethodIdentity
@@ -94,3 +98,44 @@ def score_command(file: str, dataset: str, name: str, split: EvaluatedSplit | No
     for option, value in (("--split", split), ("--template", template)):
         words += [option, value] if value else []
     return shlex.join(words)
+
+
+def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> Result:
+    """A result by its folder, id or `method@dataset`; or a run file, which is scored and stored like any other.
+
+    Args:
+        name: the name. A run file may be followed by `@dataset`.
+        results: the folder of results.
+        dataset: what a run file without `@dataset` ran on; what is added to a method's name without one.
+        progress: where downloads report to.
+
+    Raises:
+        UsageError: nothing has that name, or several have; or nobody says what a run file ran on.
+        ResultError: it cannot be read, or does not fit the dataset.
+    """
+    head, _, tail = name.rpartition("@")
+    for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
+        if _is_file(path):
+            return _scored(path, on, results, progress)
+    try:
+        return find_result(results, name)
+    except UsageError:
+        if dataset is None or "@" in name:
+            raise
+    return find_result(results, f"{name}@{dataset}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a long spec is no name of a file
+        return False
+
+
+def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) -> Result:
+    if dataset is None:
+        raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
+    data = read_run_file(path)
+    loaded = load_dataset(dataset, progress)
+    command = score_command(path.name, loaded.spec, path.stem, None, None)
+    return score_run_file(data, path.name, loaded, results, name=path.stem, command=command)

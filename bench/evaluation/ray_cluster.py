@@ -16,7 +16,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from bench.base.config import current_session
 from bench.base.errors import BenchError, MethodError, UnavailableError, UsageError, install_command, installed
 from bench.base.locks import replaced_folder
 from bench.base.paths import env_flag
-from bench.base.progress import Progress, Stage
+from bench.base.progress import Forwarding, Progress, Report
 from bench.base.spec import Spec
 from bench.base.text import clean
 from bench.data.dataset import Dataset
@@ -259,25 +259,6 @@ def _task(asked: Mapping[str, float]) -> Any:
     return ray.remote(**task_options(asked, _RETRIES))(run_cell)
 
 
-@dataclass
-class _Notes:
-    """Progress on a node: only lines for the user travel."""
-
-    lines: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def stage(self, title: str, total: int | None = None, unit: str = "") -> Iterator[Stage]:
-        yield _Silent()
-
-    def note(self, message: str) -> None:
-        self.lines.append(message)
-
-
-class _Silent:
-    def advance(self, amount: int = 1) -> None:
-        pass
-
-
 class _Said(io.TextIOBase):
     """What Ray prints, as notes: the first line of each message."""
 
@@ -293,13 +274,15 @@ class _Said(io.TextIOBase):
 
 def run_cell(cell: Cell, dataset: Dataset, shards: Shards) -> Returned:
     """Run a cell on a node, in a folder that ends with it."""
-    notes = _Notes()
+    reports: list[Report] = []
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, spread_by(shards):
-        outcome = work(replace(cell, results=Path(folder)), notes, {cell.plan.dataset: dataset})
+        outcome = work(replace(cell, results=Path(folder)), Forwarding(reports.append), {cell.plan.dataset: dataset})
+        # Bars of a node are not drawn: of all that it reports, only the lines for the user travel.
+        notes = tuple(report.text for report in reports if report.verb == "note")
         if isinstance(outcome, BenchError):
-            return Returned(outcome, tuple(notes.lines))
+            return Returned(outcome, notes)
         files = {path.name: path.read_bytes() for path in sorted(outcome.iterdir())}
-    return Returned(files, tuple(notes.lines))
+    return Returned(files, notes)
 
 
 def _fetched(reference: Any, cell: Cell) -> Returned:

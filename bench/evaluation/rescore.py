@@ -15,7 +15,7 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.origins import count_origins
 from bench.data.repeatedgold import repeated_gold
-from bench.evaluation.checkpoints import Answers
+from bench.evaluation.ask import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
 from bench.evaluation.scoring import Scored, score_repeats, scoring_code, unit_names
 from bench.interface import Ranking, ToolSets, version_for

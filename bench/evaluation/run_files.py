@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
@@ -20,9 +21,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.base.errors import ResultError
 from bench.base.parameters import suggestion
+from bench.base.paths import read_once
 from bench.base.records import first_fault
 from bench.data.dataset import Dataset
-from bench.evaluation.checkpoints import Answers
+from bench.evaluation.ask import Answers
 from bench.interface import Ranking, ToolSets
 from bench.interface.ranking import in_order
 from bench.metrics.ties import Beyond
@@ -50,6 +52,18 @@ class RunLine(BaseModel):
     scores: list[float] | None = None
     recommended: list[str] | None = None
     failed: bool = False
+
+
+def read_run_file(path: Path) -> bytes:
+    """The bytes of a run file, or of a pipe that gives one, read once.
+
+    Raises:
+        ResultError: it cannot be read.
+    """
+    try:
+        return read_once(path)
+    except OSError as error:
+        raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
 
 
 def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64]) -> Answers:

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.config import Meter, current_session, metered, session, uncached_queries
+from bench.base.config import Meter, current_session, metered, session
 from bench.base.errors import BenchError, MethodError, ResultError, UsageError
 from bench.base.locks import recover
 from bench.base.paths import write_text
@@ -25,31 +25,29 @@ from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.data.origins import count_origins
 from bench.data.repeatedgold import repeated_gold
-from bench.evaluation.checkpoints import Answers, ask, asking_order, forget
+from bench.evaluation.ask import Answers, ask, asking_order, calls_of, check, latency, prepare
+from bench.evaluation.checkpoints import forget
 from bench.evaluation.contamination import training_leaks
 from bench.evaluation.cut import Cut, learn_cut, split_history
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
-from bench.evaluation.method_errors import check_parts, checked_facts, checked_marks, checked_revisions, method_errors
+from bench.evaluation.method_errors import checked_facts, checked_marks, checked_revisions, method_errors
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.evaluation.scoring import score_repeats, scoring_code
 from bench.interface import History, Library, Method, Queries, RecommendingMethod, version_for
 from bench.interface.learning import learns
-from bench.interface.parts import has_chance, is_oracle, methods_of, models, needs_history, needs_llm, preflight, reveal
+from bench.interface.parts import has_chance, is_oracle, methods_of, models, needs_history, needs_llm
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.code_versions import method_code, method_packages
 from bench.results.ids import method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, Mark, MethodIdentity, ModelUse
+from bench.results.manifest import DatasetIdentity, Environment, Manifest, Mark, MethodIdentity, ModelUse
 from bench.results.store import Result, check_writable, is_complete, result_folder, result_lock, write_result
 from bench.results.units import unit_counts
 
 Overwrite = Literal["never", "missing", "remote", "always"]
 
-#: Single queries are timed until so many are done or so many seconds are spent.
-_LATENCY_QUERIES = 100
-_LATENCY_SECONDS = 2.0
 #: Marks the batches of a run that was begun with `always`, so that the same command continues it.
 _ANEW = "begun-anew"
 
@@ -152,7 +150,6 @@ class Runner:
     def _prepare(self, plan: Plan, method: Method) -> Prepared:
         # Its identity is taken now: what it builds from here on is no part of it.
         method.context.close()
-        check_parts(method)
         dataset = self._dataset(plan.dataset)
         plan = plan.normal(dataset)
         for metric in self.metrics:
@@ -172,9 +169,7 @@ class Runner:
             raise UsageError(f"method {method.spec} recommends its own sets; --cut is for methods that only rank.")
         if plan.cut != "none" and plan.cut_at is None:
             split_history(plan.cut, history)
-        with method_errors(method, "checking that it can run"):
-            preflight(method, library, history)
-            checked_revisions(method)
+        check(method, library, history)
         identifier = result_id(plan.asked(dataset), method_hash(method))
         return Prepared(plan, method, identifier, result_folder(self.results, dataset.spec, method.name, identifier))
 
@@ -220,16 +215,12 @@ class Runner:
         if plan.cut_at is not None:
             cut = Cut(plan.cut, plan.cut_at, given=True)
         elif plan.cut != "none":
-            with (
-                clock("cut"),
-                self.progress.stage(f"learn cut {plan.cut}"),
-                method_errors(method, "ranking past queries to learn a cut"),
-            ):
+            with clock("cut"), self.progress.stage(f"learn cut {plan.cut}"):
                 cut = learn_cut(plan.cut, lambda: self.build(plan.method), history, library, plan.depth)
         work = _Work(plan, dataset, rows, library, history, batches, clock, self.progress)
         found = [work.repeat(1, method)]
         with method_errors(method, "ranking single queries"):
-            latency = _latency(method, Queries.of(dataset, rows[asking_order(dataset, rows)]), plan.depth)
+            timed = latency(method, Queries.of(dataset, rows[asking_order(dataset, rows)]), plan.depth)
             facts = checked_facts(method) | _calls(dataset, rows)
         for number in range(2, plan.repeats + 1):
             # A method of its own: what one has drawn or kept while it was fitted, indexed or asked is no new answer.
@@ -277,7 +268,7 @@ class Runner:
             seeds={"bootstrap": BOOTSTRAP_SEED},
             environment=environment(plan.command(), self.jobs, method_packages(method)),
             timings={name: round(value, 6) for name, value in clock.seconds.items()},
-            latency=latency,
+            latency=timed,
             peak_memory_mib=None if peak is None else round(peak, 1),
             model_use=_model_use(meters, resumed) if needs_llm(method) else None,
             facts=facts,
@@ -308,17 +299,12 @@ class _Work:
         dataset, rows, count = self.dataset, self.rows, self.plan.repeats
         folder = self.batches if number == 1 else self.batches / f"repeat-{number}"
         stage = "rank" if count == 1 else f"rank, repeat {number} of {count}"
-        with self.clock("fit"), method_errors(method, "learning from past queries"):
-            reveal(method, dataset.gold.take(rows[asking_order(dataset, rows)]))
-            if len(self.history):
-                method.fit(self.history)
-        with self.clock("index"), method_errors(method, "indexing the library"):
-            method.index(self.library)
-        check_parts(method)
-        with metered() as asked:
+        gold = dataset.gold.take(rows[asking_order(dataset, rows)])
+        prepare(method, self.library, self.history, gold, checked=number == 1, clock=self.clock)
+        with metered() as meter:
             answers = ask(method, dataset, rows, self.plan.depth, folder, self.progress, stage)
         self.clock.add("rank", answers.seconds)
-        return answers, asked
+        return answers, meter
 
 
 class _Clock:
@@ -403,28 +389,9 @@ def _is_still(item: Prepared, dataset: Dataset) -> bool:
         return False
 
 
-def _latency(method: Method, queries: Queries, depth: int) -> Latency | None:
-    """Time single queries, spread over the run; paid services are not asked twice."""
-    if needs_llm(method):
-        return None
-    positions = np.linspace(0, len(queries) - 1, min(_LATENCY_QUERIES, len(queries))).round().astype(np.int64)
-    seconds: list[float] = []
-    with uncached_queries() as encoding:
-        for position in positions:
-            one = queries.take(np.array([position]))
-            started = time.perf_counter()
-            method.rank(one, depth)
-            if isinstance(method, RecommendingMethod):
-                method.recommend(one)
-            seconds.append(time.perf_counter() - started)
-            if sum(seconds) > _LATENCY_SECONDS:
-                break
-    return Latency.of(seconds, cached=encoding.cached)
-
-
 def _calls(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, float]:
     """The calls that a query takes on average, where some take several."""
-    calls = [max(1, len(dataset.queries[row].calls)) for row in rows.tolist()]
+    calls = [len(calls_of(dataset.queries[row])) for row in rows.tolist()]
     return {"calls_per_query": round(sum(calls) / len(calls), 4)} if max(calls) > 1 else {}
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bench.base import arrow
 from bench.data.dataset import Dataset
 from bench.data.tables import NamedTemplate, Template
-from bench.evaluation.checkpoints import Answers
+from bench.evaluation.ask import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
 from bench.evaluation.tool_cache import per_tool
 from bench.interface import Ranking

@@ -16,13 +16,12 @@ from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, Value, parse
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.evaluation.checkpoints import ask
+from bench.evaluation.ask import ask, check, prepare
 from bench.evaluation.executors import Executor, side_by_side
-from bench.evaluation.method_errors import check_parts, method_errors
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import History, Library, Method
-from bench.interface.parts import is_oracle, needs_history, preflight
+from bench.interface.parts import is_oracle, needs_history
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate
 
@@ -87,11 +86,9 @@ def tune(
     if is_oracle(methods[0]):
         raise UsageError(f"{spec.name} is an oracle, which cannot be tuned.")
     for method in methods:
-        check_parts(method)
         if needs_history(method) and not history.gold.counts.any():
             raise UsageError(f"method {method.spec} needs past queries, and {dataset.spec} has none except dev.")
-        with method_errors(method, "checking that it can run"):
-            preflight(method, library, history)
+        check(method, library, history)
     depth = min(len(library), metric.cutoff if isinstance(metric.cutoff, int) else int(gold.counts.max()))
     if executor is not None:
         data = parse(dataset.spec)
@@ -102,10 +99,7 @@ def tune(
     found = []
     with progress.stage("tune", len(methods), "points") as bar:
         for values, method in zip(candidates, methods, strict=True):
-            with method_errors(method, "learning and indexing"):
-                if len(history):
-                    method.fit(history)
-                method.index(library)
+            prepare(method, library, history, checked=True)
             ranking = ask(method, dataset, rows, depth).ranking
             scores = evaluate(ranking.tools, gold, [metric], unanswered=ranking.failed)
             found.append(Point(values, scores.means()[str(metric)]))

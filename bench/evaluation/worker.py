@@ -1,27 +1,25 @@
 """One cell of a grid, and the process that runs cells for `bench.evaluation.executors`, which alone starts it.
 
-The process reads a `Cell` from standard input and writes messages to standard output, the last of them the outcome;
-then it waits for the next cell. Both ends are the same program on the same machine, so the messages are pickles.
+The process reads a `Cell` from standard input and writes reports of its progress to standard output, then the outcome:
+the folder of the result, or the error that ended the cell. Then it waits for the next cell. Both ends are the same
+program on the same machine, so what passes is pickled.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import pickle
 import platform
 import queue
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from bench.base.config import session
 from bench.base.errors import INTERRUPTED, BenchError, MethodError
-from bench.base.progress import Progress, Stage
+from bench.base.progress import Forwarding, Progress, Report
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
@@ -67,83 +65,6 @@ class Cell:
     def label(self) -> str:
         """`method @ dataset`."""
         return f"{self.plan.method} @ {self.plan.dataset}"
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A stage began."""
-
-    number: int
-    title: str
-    total: int | None
-    unit: str
-
-
-@dataclass(frozen=True)
-class Advanced:
-    """So many more units of a stage are done."""
-
-    number: int
-    amount: int
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A stage ended."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class Noted:
-    """A line for the user."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The folder of the result, or the error that ended the cell."""
-
-    outcome: Path | BenchError
-
-
-Message = Begun | Advanced | Ended | Noted | Outcome
-
-
-class _Reports:
-    """Progress that is sent to the process that draws it."""
-
-    def __init__(self, out: BinaryIO) -> None:
-        self._out = out
-        self._lock = threading.Lock()
-        self._numbers = itertools.count()
-
-    def send(self, message: Message) -> None:
-        with self._lock:
-            pickle.dump(message, self._out)
-            self._out.flush()
-
-    @contextmanager
-    def stage(self, title: str, total: int | None = None, unit: str = "") -> Iterator[Stage]:
-        number = next(self._numbers)
-        self.send(Begun(number, title, total, unit))
-        try:
-            yield _Bar(self, number)
-        finally:
-            self.send(Ended(number))
-
-    def note(self, message: str) -> None:
-        self.send(Noted(message))
-
-
-@dataclass(frozen=True)
-class _Bar:
-    reports: _Reports
-    number: int
-
-    def advance(self, amount: int = 1) -> None:
-        self.reports.send(Advanced(self.number, amount))
 
 
 def work(cell: Cell, reports: Progress, datasets: dict[Spec, Dataset]) -> Path | BenchError:
@@ -192,10 +113,17 @@ def _plain(error: BenchError) -> BenchError:
 
 def main() -> None:
     """Run the cells that standard input gives, one after the other, and end with it."""
-    # What a method prints is no message.
+    # What a method prints is no report.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        reports = _Reports(out)
+        lock = threading.Lock()
+
+        def send(message: Report | Path | BenchError) -> None:
+            with lock:
+                pickle.dump(message, out)
+                out.flush()
+
+        progress = Forwarding(send)
         cells: queue.SimpleQueue[Cell] = queue.SimpleQueue()
         threading.Thread(target=_read_cells, args=(cells,), daemon=True).start()
         datasets: dict[Spec, Dataset] = {}
@@ -204,7 +132,7 @@ def main() -> None:
                 cell = cells.get()
                 # The next cell is often of the same dataset; others would only take memory.
                 datasets = {spec: dataset for spec, dataset in datasets.items() if spec == cell.plan.dataset}
-                reports.send(Outcome(work(cell, reports, datasets)))
+                send(work(cell, progress, datasets))
         except (KeyboardInterrupt, BrokenPipeError):
             os._exit(INTERRUPTED)
 

@@ -17,7 +17,7 @@ from bench.base.parameters import suggestion
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.queryviews import merged
-from bench.evaluation.checkpoints import Answers, asking_order
+from bench.evaluation.ask import Answers, asking_order, calls_of
 from bench.evaluation.machine import hardware, package_versions
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity
@@ -169,7 +169,7 @@ def ask_search(
     for position in asking_order(dataset, rows):
         query = dataset.queries[int(rows[position])]
         answers_of_calls: list[list[int]] = []
-        for text in query.calls or (query.text,):
+        for text in calls_of(query):
             started = time.perf_counter()
             answer: object = search(text)
             if isinstance(answer, Iterable) and not isinstance(answer, str | bytes):

@@ -17,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.config import session
-from bench.base.errors import BenchError
+from bench.base.errors import BenchError, MethodError
 from bench.base.paths import sha256_of
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
+from bench.evaluation.ask import fit_and_index
 from bench.evaluation.method_errors import check_parts, checked_facts, checked_revisions
 from bench.interface import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
-from bench.interface.parts import has_chance, methods_of, preflight, reveal
+from bench.interface.parts import has_chance, methods_of, preflight
 from bench.interface.ranking import Violation, validate, validate_sets
 from bench.results.code_versions import of_methods
 from bench.validation.file_reads import watched
@@ -69,6 +70,10 @@ def check_method(build: Callable[[], Method], dataset: Dataset) -> Iterator[Chec
             yield Check(name, skipped=str(reason))
         except Violation as violation:
             yield Check(name, f"it {violation}")
+        except MethodError as error:
+            # What the method itself raised is told as of a check that called it.
+            raised = error.__cause__
+            yield Check(name, str(error) if raised is None else f"it raised {type(raised).__name__}: {raised}")
         except BenchError as error:
             yield Check(name, str(error))
         except (Exception, SystemExit) as error:
@@ -125,10 +130,8 @@ class _Kit:
             if dataset is self.dataset:
                 raise
             raise _Skipped(f"it refuses the small library: {refusal}") from None
-        reveal(method, dataset.gold.take(self.rows if dataset is self.dataset else dataset.rows("test")))
-        if len(history):
-            method.fit(history)
-        method.index(library)
+        rows = self.rows if dataset is self.dataset else dataset.rows("test")
+        fit_and_index(method, library, history, dataset.gold.take(rows))
         return method
 
     @property

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from bench.data.card import RELATIONS, Relation, UnitSizes
 from bench.data.dataset import Dataset
 from bench.data.units import judged_units, unit_name, unit_sizes
-from bench.evaluation.checkpoints import ask
-from bench.evaluation.method_errors import method_errors
+from bench.evaluation.ask import ask, prepare
 from bench.interface import Library, Method
 from bench.metrics import parse_metric
 from bench.metrics.evaluate import evaluate
@@ -132,7 +131,6 @@ def _recall(method: Method, dataset: Dataset, rows: NDArray[np.int64]) -> NDArra
     """(rows,) recall@5 of each query."""
     library = Library.of(dataset, dataset.card.template)
     depth = min(_DEPTH, len(library))
-    with method_errors(method, "indexing the library"):
-        method.index(library)
+    prepare(method, library)
     ranking = ask(method, dataset, rows, depth).ranking
     return evaluate(ranking.tools, dataset.gold.take(rows), [_METRIC], unanswered=ranking.failed).column(_METRIC)

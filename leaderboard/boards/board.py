@@ -34,8 +34,9 @@ from bench.results.comparability import (
     usual,
 )
 from bench.results.current import command
+from bench.results.finding import latest
 from bench.results.manifest import Mark
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result, find_results, latest
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result, find_results
 from bench.results.units import numbered
 
 #: Metrics that methods are ranked by, the first of them by default.

@@ -13,8 +13,9 @@ from bench.leaderboard.submit.archive import LARGEST, LARGEST_ARCHIVE, opened, q
 from bench.leaderboard.submit.check import CheckedSubmission, Load, check_members
 from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import PARTS
+from bench.results.finding import question_of
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, REPEATS, RUN, Result, question_of, result_folder
+from bench.results.store import MANIFEST, REPEATS, RUN, Result, result_folder
 
 _FILES = (*PARTS, REPEATS)
 

@@ -25,7 +25,8 @@ from bench.leaderboard.submit.check_path import archive_name, beside_board, chec
 from bench.leaderboard.submit.code import source_files
 from bench.leaderboard.submit.sandbox import Limits, check_sandbox
 from bench.registry import load_dataset
-from bench.results.store import find_result, find_results
+from bench.results.finding import find_result
+from bench.results.store import find_results
 
 #: Datasets that are kept in memory while a folder is checked: its results lie side by side by dataset.
 _KEPT = 2

@@ -15,16 +15,12 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-
 from bench.base.config import session
 from bench.base.errors import BenchError, MethodError
 from bench.base.spec import parse
+from bench.evaluation.ask import ask_queries, check, prepare
 from bench.evaluation.cut import Cut, learn_cut
-from bench.evaluation.method_errors import check_parts, method_errors
-from bench.interface import Method, Queries, Ranking, RecommendingMethod, ToolSets
-from bench.interface.parts import is_oracle, needs_llm, preflight
-from bench.interface.ranking import validate, validate_sets
+from bench.interface.parts import is_oracle, needs_llm
 from bench.leaderboard.submit.code import FOLDER
 from bench.leaderboard.submit.handover import BEGUN, Given, Reply, error_bytes, read_given, reply_bytes
 from bench.registry import build_method
@@ -98,50 +94,20 @@ def answer(given: Given) -> Reply:
     method = build_method(spec)
     if (str(method.full_spec), str(method.spec)) != (request.method, request.label):
         raise MethodError(f"the manifest calls it {request.label}, and its parameters are those of {method.spec}")
-    check_parts(method)
     if is_oracle(method):
         raise MethodError("an oracle reads the gold, which is not here")
     if needs_llm(method):
         raise MethodError("it asks a language model, and there is no network here")
     identity = method_hash(method)
-    with method_errors(method, "checking that it can run"):
-        preflight(method, library, history)
+    check(method, library, history)
     cut = None
     if request.cut_at is not None:
         cut = Cut(request.cut, request.cut_at, given=True)
     elif request.cut != "none":
-        with method_errors(method, "ranking past queries to learn a cut"):
-            cut = learn_cut(request.cut, lambda: build_method(spec), history, library, request.depth)
-    with method_errors(method, "learning from past queries"):
-        if len(history):
-            method.fit(history)
-    with method_errors(method, "indexing the library"):
-        method.index(library)
-    check_parts(method)
-    rankings, sets = [], []
-    for start in range(0, len(given.queries), method.batch_size):
-        positions = np.arange(start, min(len(given.queries), start + method.batch_size))
-        with method_errors(method, f"ranking {len(positions)} queries"):
-            ranking, recommended = _batch(method, given.queries.take(positions), len(library), request.depth)
-        rankings.append(ranking)
-        if recommended is not None:
-            sets.append(recommended)
-    joined = Ranking.join(rankings)
-    own = ToolSets.join(sets) if sets else None
-    return Reply(joined, own if cut is None else cut.apply(joined), identity)
-
-
-def _batch(method: Method, queries: Queries, library: int, depth: int) -> tuple[Ranking, ToolSets | None]:
-    raw = method.rank(queries, depth)
-    recommended = method.recommend(queries) if isinstance(method, RecommendingMethod) else None
-    ranking = validate(raw, len(queries), library, depth)
-    if recommended is None:
-        return ranking, None
-    sets = validate_sets(recommended, len(queries), library)
-    if ranking.failed is not None:
-        nothing = np.empty(0, dtype=np.int32)
-        sets = ToolSets.of([nothing if ranking.failed[i] else sets.row(i) for i in range(len(sets))])
-    return ranking, sets
+        cut = learn_cut(request.cut, lambda: build_method(spec), history, library, request.depth)
+    prepare(method, library, history, checked=True)
+    ranking, sets = ask_queries(method, given.queries, len(library), request.depth)
+    return Reply(ranking, sets if cut is None else cut.apply(ranking), identity)
 
 
 if __name__ == "__main__":

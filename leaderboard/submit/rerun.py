@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bench.base.spec import parse
 from bench.data.dataset import Dataset
-from bench.evaluation.checkpoints import Answers, asking_order
+from bench.evaluation.ask import Answers, asking_order
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import stored_answers
 from bench.evaluation.runner import views

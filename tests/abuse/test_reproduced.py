@@ -33,8 +33,9 @@ from bench.leaderboard.submit.code import source_files
 from bench.models.files import model_folder
 from bench.registry import build_method
 from bench.registry import methods as building
+from bench.results.finding import find_result
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, RUN, Result, find_result
+from bench.results.store import MANIFEST, RUN, Result
 
 Bench = Callable[..., Any]
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from kit.programs import program
 
 import bench
 from bench.cli import cli
-from bench.evaluation.runner import _LATENCY_QUERIES
+from bench.evaluation.ask import _LATENCY_QUERIES
 from bench.gating.budgets import FEWEST_TIMED
 
 ROOT = Path(bench.__file__).resolve().parent.parent

@@ -319,28 +319,10 @@ def test_a_record_that_is_no_vector_is_as_good_as_none(tmp_path: Path, record: s
     assert same(cache.get([first, *others]), vectors)
 
 
-# Blocks -------------------------------------------------------------------------------------------------------------
+# Many at once -----------------------------------------------------------------------------------------------------
 
 
-def tables(cache: VectorCache) -> dict[str, int]:
-    with closing(sqlite3.connect(cache.path)) as connection:
-        names = ("vectors", "blocks", "places")
-        return {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in names}
-
-
-def test_many_vectors_are_one_record(cache: VectorCache) -> None:
-    cache.put(some(1000))
-    assert tables(cache) == {"vectors": 0, "blocks": 1, "places": 1000}
-
-
-def test_single_vectors_are_read_out_of_a_large_block(cache: VectorCache) -> None:
-    vectors = some(1000)
-    cache.put(vectors)
-    for key in list(vectors)[::333]:
-        assert same(cache.get([key]), {key: vectors[key]})
-
-
-def test_the_first_answer_stays_in_whichever_form_it_came(cache: VectorCache, tmp_path: Path) -> None:
+def test_the_first_answer_stays_of_many_and_of_few(cache: VectorCache, tmp_path: Path) -> None:
     few, many = some(20, seed=1), some(400, seed=2)
     cache.put(few)
     cache.put(many)
@@ -357,11 +339,12 @@ def test_rows_of_several_lengths_are_kept(cache: VectorCache) -> None:
     assert same(cache.get(list(vectors)), vectors)
 
 
-def test_a_file_of_an_earlier_version_is_read_and_goes_on(tmp_path: Path) -> None:
+def test_tables_of_another_version_in_the_file_do_no_harm(tmp_path: Path) -> None:
     old, new = some(20), some(500, seed=1)
     path = VectorCache("model", tmp_path / "elsewhere").path
     with closing(sqlite3.connect(tmp_path / path.name)) as connection:
         connection.execute("CREATE TABLE vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID")
+        connection.execute("CREATE TABLE blocks (block INTEGER PRIMARY KEY, vectors BLOB NOT NULL)")
         for key, row in old.items():
             record = zlib.crc32(row.tobytes(), zlib.crc32(key)).to_bytes(4, "big") + row.tobytes()
             connection.execute("INSERT INTO vectors VALUES (?, ?)", (key, record))
@@ -372,43 +355,7 @@ def test_a_file_of_an_earlier_version_is_read_and_goes_on(tmp_path: Path) -> Non
     assert same(cache.get(list(new)), {**new, **old})
 
 
-@pytest.mark.parametrize("wanted", [1, 300], ids=["one of them", "all"])
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE blocks SET vectors = x'00'",
-        "UPDATE blocks SET vectors = zeroblob(length(vectors))",
-        "UPDATE blocks SET vectors = 'text'",
-        "UPDATE blocks SET checksums = 7",
-        "UPDATE blocks SET width = 'x'",
-        "UPDATE blocks SET width = 32",
-        "UPDATE blocks SET width = -64",
-        "DELETE FROM blocks",
-        "UPDATE places SET place = 300",
-        "UPDATE places SET place = -1",
-        "UPDATE places SET place = 'x'",
-        "UPDATE places SET place = 1 WHERE place != 1",
-        "UPDATE places SET block = 'x'",
-    ],
-)
-def test_a_damaged_block_gives_no_wrong_vector_and_takes_new_ones(tmp_path: Path, statement: str, wanted: int) -> None:
-    vectors = some(300)
-    cache = VectorCache("model", tmp_path)
-    cache.put(vectors)
-    cache.close()
-    with closing(sqlite3.connect(cache.path)) as connection:
-        connection.execute(statement)
-        connection.commit()
-    cache = VectorCache("model", tmp_path)
-    found = cache.get(list(vectors)[:wanted])
-    assert same(found, {key: vectors[key] for key in found})
-    assert len(found) <= 1
-    cache.get(list(vectors))
-    cache.put(vectors)
-    assert same(cache.get(list(vectors)), vectors)
-
-
-def test_what_a_killed_process_had_put_in_blocks_is_there_and_nothing_else(tmp_path: Path) -> None:
+def test_what_a_killed_process_had_put_of_many_is_there_and_nothing_else(tmp_path: Path) -> None:
     killed = f"""
 import os, numpy as np
 from pathlib import Path

@@ -21,7 +21,8 @@ from bench.gating.baseline import read_baseline, write_baseline
 from bench.registry import load_dataset
 from bench.registry.versions import MOST_EARLIER, current_content, load_version
 from bench.results.across_catalogues import asked_of, values_as_asked
-from bench.results.store import Result, find_result
+from bench.results.finding import find_result
+from bench.results.store import Result
 
 Bench = Callable[..., Any]
 Write = Callable[..., None]

@@ -15,7 +15,7 @@ from scipy import stats
 
 from bench.data.dataset import Dataset
 from bench.registry import load_dataset
-from bench.results.store import find_result
+from bench.results.finding import find_result
 from bench.results.units import numbered
 from bench.stats.units import robust_mean
 

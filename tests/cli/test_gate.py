@@ -21,7 +21,8 @@ from bench.base.errors import UsageError
 from bench.cli.schemas import shipped_schema
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.gating.bless import bless
-from bench.results.store import Result, find_result
+from bench.results.finding import find_result
+from bench.results.store import Result
 
 Bench = Callable[..., Any]
 

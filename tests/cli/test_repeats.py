@@ -19,7 +19,8 @@ from bench.__main__ import run
 from bench.base.config import session
 from bench.base.errors import UsageError
 from bench.gating.baseline import answers_digest
-from bench.results.store import Result, find_result
+from bench.results.finding import find_result
+from bench.results.store import Result
 
 Bench = Callable[..., Any]
 Beside = Callable[[str], None]

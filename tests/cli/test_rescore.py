@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from kit.results import rehash
 
-from bench.results.store import MANIFEST, PER_QUERY, RUN, Result, find_result
+from bench.results.finding import find_result
+from bench.results.store import MANIFEST, PER_QUERY, RUN, Result
 
 Bench = Callable[..., Any]
 

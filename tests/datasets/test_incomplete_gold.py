@@ -11,7 +11,8 @@ from kit.datasets import loaded
 
 from bench.evaluation.lenient import alternative_counts, lenient_gold
 from bench.results.comparability import lenient_mean, ordered, reversals
-from bench.results.store import Result, latest
+from bench.results.finding import latest
+from bench.results.store import Result
 from bench.validation.ceilings import ceilings
 
 ROOT = Path(__file__).resolve().parents[2]

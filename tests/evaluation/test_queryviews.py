@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from bench.base.errors import UsageError
+from bench.base.errors import MethodError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.queryviews import View, merged, with_view
-from bench.interface import Method, Queries, Ranking, ToolSets
+from bench.evaluation.ask import Answers, _split, ask, ask_queries, prepare
+from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
+from bench.registry import build_method
 from bench.results.store import Result
 
 SEARCHES = ("calendar events", "list meetings")
@@ -152,3 +156,89 @@ def test_what_is_asked_in_one_call_is_asked_as_ever(tiny: Dataset, run: Callable
     assert before.run.equals(after.run)
     assert "calls_per_query" not in after.manifest.facts
     assert np.array_equal(before.values("ndcg@5"), after.values("ndcg@5"), equal_nan=True)
+
+
+class Limited(Spelled):
+    """Remembers the size of each batch."""
+
+    name = "limited"
+    batch_size: ClassVar[int] = 3
+    sizes: ClassVar[list[int]] = []
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        self.sizes.append(len(queries))
+        return super().rank(queries, depth)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_a_batch_has_no_more_texts_than_the_method_takes_but_for_a_query_that_has_more_alone(
+    asked: Dataset, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    seen = with_view(asked, "searches")
+    rows = seen.rows("test")
+    whole = _answers(seen, rows)
+    monkeypatch.setattr(Limited, "batch_size", size)
+    parts = _answers(seen, rows)
+    assert max(Limited.sizes) == max(size, 2)
+    # One query of two calls, among others of one; none is asked in two batches.
+    assert sum(Limited.sizes) == len(rows) + 1
+    assert np.array_equal(whole.ranking.tools, parts.ranking.tools)
+    assert whole.sets is parts.sets is None
+
+
+def _answers(dataset: Dataset, rows: NDArray[np.int64]) -> Answers:
+    method = Limited(Limited.Parameters(), Context(build_method))
+    prepare(method, Library.of(dataset, "description"))
+    Limited.sizes.clear()
+    return ask(method, dataset, rows, 5)
+
+
+@given(st.lists(st.integers(1, 6), max_size=30), st.integers(1, 8))
+def test_batches_are_as_full_as_their_size_allows(calls: list[int], size: int) -> None:
+    parts = [part.tolist() for part in _split(calls, size)]
+    assert [position for part in parts for position in part] == list(range(len(calls)))
+    counts = [sum(calls[position] for position in part) for part in parts]
+    assert all(count <= size or len(part) == 1 for count, part in zip(counts, parts, strict=True))
+    # Another query would have been too much.
+    assert all(count + calls[later[0]] > size for count, later in zip(counts, parts[1:], strict=False))
+
+
+class Shaken(Limited):
+    """Fails on one text, and recommends a set for it all the same."""
+
+    name = "shaken"
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return replace(super().rank(queries, depth), failed=np.array([text == "b" for text in queries.texts]))
+
+    def recommend(self, queries: Queries) -> ToolSets:
+        return ToolSets.of([[len(text)] for text in queries.texts])
+
+
+def test_queries_of_no_dataset_are_asked_in_batches_too_and_what_failed_has_no_set(tiny: Dataset) -> None:
+    method, library = Shaken(Shaken.Parameters(), Context(build_method)), Library.of(tiny, "description")
+    prepare(method, library)
+    Limited.sizes.clear()
+    ranking, sets = ask_queries(method, Queries(("a", "b", "cc", "d"), np.arange(4)), len(library), 5)
+    assert Limited.sizes == [3, 1]
+    assert sets is not None
+    assert ranking.failed is not None
+    assert ranking.failed.tolist() == [False, True, False, False]
+    assert (ranking.tools[1] < 0).all()
+    assert [sets.row(query).tolist() for query in range(4)] == [[1], [], [2], [1]]
+
+
+def test_a_method_that_raises_is_named_by_what_it_was_doing(tiny: Dataset) -> None:
+    class Ends(Spelled):
+        name = "ends"
+
+        def rank(self, queries: Queries, depth: int) -> Ranking:
+            raise LookupError("no word")
+
+    method, library = Ends(Ends.Parameters(), Context(build_method)), Library.of(tiny, "description")
+    prepare(method, library)
+    queries = Queries(("a", "b"), np.arange(2))
+    with pytest.raises(MethodError, match=r"ends failed while ranking 2 queries: LookupError: no word\.$"):
+        ask_queries(method, queries, len(library), 5)
+    with pytest.raises(MethodError, match=r"ends failed while looking around: LookupError: no word\.$"):
+        ask_queries(method, queries, len(library), 5, "looking around")

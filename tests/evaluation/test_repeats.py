@@ -23,9 +23,10 @@ from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
 from bench.interface.parts import has_chance
 from bench.registry import build_method
 from bench.results.code_versions import template_hash
+from bench.results.finding import latest
 from bench.results.ids import RANKING_RULES, method_hash, result_id
 from bench.results.manifest import MOST_REPEATS
-from bench.results.store import Result, latest
+from bench.results.store import Result
 from bench.stats.repeats import decompose
 
 Run = Callable[..., Result]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.evaluation.checkpoints import Answers
+from bench.evaluation.ask import Answers
 from bench.evaluation.external import score_run_file
 from bench.evaluation.run_files import parse_run, write_jsonl, write_trec
 from bench.interface import Library, Method, Queries, Ranking, ToolSets

@@ -12,7 +12,7 @@ import pytrec_eval
 from tokenizers import Tokenizer
 
 from bench.data.dataset import Dataset
-from bench.evaluation.checkpoints import _Batch
+from bench.evaluation.checkpoints import Batch
 from bench.interface import Library, Method, Queries, Ranking, ToolSets
 from bench.metrics import parse_metric
 from bench.models.encoders import embedded_model
@@ -268,7 +268,7 @@ def test_a_failed_query_scores_0_in_the_lenient_mean_too(run: Run, tiny: Dataset
 
 def test_batches_are_kept_without_a_bit_for_each_tool(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = []
-    monkeypatch.setattr(_Batch, "write", lambda batch, path: kept.append(batch))
+    monkeypatch.setattr(Batch, "write", lambda batch, path: kept.append(batch))
     run(Level, depth=3)
     assert kept
     assert all(batch.ranking.tied_beyond is None and (batch.beyond.counts == 9).all() for batch in kept)

@@ -17,7 +17,7 @@ from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Query, Tables
-from bench.evaluation.checkpoints import Answers, asking_order
+from bench.evaluation.ask import Answers, asking_order
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import History, Method, OracleMethod, Queries, Ranking, ToolSets

@@ -129,7 +129,7 @@ def test_a_service_that_is_down_ends_the_run_and_the_run_goes_on(
     service: Service, search: Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bench.methods.http.Http.batch_size", 5)
-    monkeypatch.setattr("bench.evaluation.runner._LATENCY_QUERIES", 100)
+    monkeypatch.setattr("bench.evaluation.ask._LATENCY_QUERIES", 100)
     asked: list[str] = []
 
     def fault(query: str) -> tuple[Any, ...] | None:

@@ -11,8 +11,9 @@ import pytest
 from bench.base.errors import ResultError, UsageError
 from bench.data.dataset import Dataset
 from bench.evaluation.external import score_run_file
+from bench.results.finding import find_result, latest, settings
 from bench.results.manifest import Manifest
-from bench.results.store import Result, find_result, find_results, latest, settings, write_result
+from bench.results.store import Result, find_results, write_result
 
 Run = Callable[..., Result]
 

@@ -23,18 +23,9 @@ from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.evaluation.experiment import Experiment
 from bench.registry import dataset_entries
+from bench.results.finding import find_result
 from bench.results.manifest import SCHEMA_VERSION
-from bench.results.store import (
-    MANIFEST,
-    PER_QUERY,
-    RUN,
-    Result,
-    find_result,
-    find_results,
-    is_complete,
-    result_lock,
-    write_result,
-)
+from bench.results.store import MANIFEST, PER_QUERY, RUN, Result, find_results, is_complete, result_lock, write_result
 
 Run = Callable[..., Result]
 FILES = ("manifest.json", "metrics.json", "run.parquet", "per_query.parquet")

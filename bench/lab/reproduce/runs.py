@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import BenchError, MethodError, UnavailableError, UsageError
-from bench.base.progress import QUIET, Progress, Stage
+from bench.base.progress import QUIET, Progress, WithoutNotes
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.evaluation.executors import Executor, side_by_side
@@ -117,7 +116,7 @@ class MethodRuns:
             self.results,
             load=self._dataset,
             build=self.build,
-            progress=_WithoutNotes(self.progress),
+            progress=WithoutNotes(self.progress),
             metrics=[metric for metric in map(_known, self.metrics) if metric is not None],
         )
 
@@ -237,18 +236,3 @@ def _known(text: str) -> Metric | None:
         return parse_metric(text)
     except UsageError:
         return None
-
-
-class _WithoutNotes:
-    """Stages alone: a note for each of a hundred results that are there already would bury the report."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-
-    @contextmanager
-    def stage(self, title: str, total: int | None = None, unit: str = "") -> Iterator[Stage]:
-        with self._progress.stage(title, total, unit) as stage:
-            yield stage
-
-    def note(self, message: str) -> None:
-        return

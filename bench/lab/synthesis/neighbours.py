@@ -8,9 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from bench.evaluation.method_errors import method_errors
+from bench.evaluation.ask import ask_queries, prepare
 from bench.interface import Library, Method, Queries
-from bench.interface.ranking import validate
 from bench.search.words import words
 
 #: Neighbours of a tool that are known.
@@ -31,8 +30,7 @@ class Neighbours:
     def __init__(self, library: Library, method: Method) -> None:
         self._library = library
         self._method = method
-        with method_errors(method, "indexing the library"):
-            method.index(library)
+        prepare(method, library)
 
     def of_texts(self, texts: Sequence[str], count: int) -> list[list[int]]:
         """At most `count` tools for each text, nearest first."""
@@ -68,16 +66,10 @@ class Neighbours:
 
     def _found(self, texts: Sequence[str], depth: int) -> list[dict[int, float]]:
         """(texts,) tool -> score, best first."""
-        depth, size = min(depth, len(self._library)), self._method.batch_size
-        found: list[dict[int, float]] = []
-        for start in range(0, len(texts), size):
-            batch = tuple(texts[start : start + size])
-            with method_errors(self._method, "looking for neighbours"):
-                queries = Queries(batch, np.arange(start, start + len(batch)))
-                ranking = validate(self._method.rank(queries, depth), len(batch), len(self._library), depth)
-            scores = np.zeros(ranking.tools.shape) if ranking.scores is None else ranking.scores
-            found += [
-                {int(tool): float(score) for tool, score in zip(tools, own, strict=True) if tool >= 0}
-                for tools, own in zip(ranking.tools, scores, strict=True)
-            ]
-        return found
+        queries, size = Queries(tuple(texts), np.arange(len(texts))), len(self._library)
+        ranking, _ = ask_queries(self._method, queries, size, min(depth, size), "looking for neighbours")
+        scores = np.zeros(ranking.tools.shape) if ranking.scores is None else ranking.scores
+        return [
+            {int(tool): float(score) for tool, score in zip(tools, row, strict=True) if tool >= 0}
+            for tools, row in zip(ranking.tools, scores, strict=True)
+        ]

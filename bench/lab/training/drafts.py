@@ -21,8 +21,9 @@ from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Template
-from bench.interface import History, Library
-from bench.interface.parts import is_oracle, needs_history, needs_llm, preflight
+from bench.evaluation.ask import prepare
+from bench.interface import Library
+from bench.interface.parts import is_oracle, needs_history, needs_llm
 from bench.methods.query_generation.interleaving import round_robin
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import average_precision, multiple_mean_reciprocal_rank, recall
@@ -55,8 +56,7 @@ class Searcher:
         if is_oracle(self._base) or needs_history(self._base) or needs_llm(self._base):
             raise UsageError(f"retriever={spec} cannot reward drafts: it must search by the text of a query alone.")
         library = Library.of(dataset, template)
-        preflight(self._base, library, History.of(dataset, library, np.arange(len(dataset.queries))))
-        self._base.index(library)
+        prepare(self._base, library)
         self._tools = len(library)
         self._include_utterance = include_utterance
 

@@ -445,7 +445,7 @@ def test_scores_agree_within_a_tolerance_and_order_must_be_the_same() -> None:
 
 
 def test_near_ties_that_changed_places_are_told_apart(made: Any) -> None:
-    from bench.evaluation.checkpoints import Answers
+    from bench.evaluation.ask import Answers
     from bench.leaderboard.submit.rerun import _compared
     from bench.metrics.ties import Beyond
 

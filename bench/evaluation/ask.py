@@ -1,0 +1,416 @@
+"""One way to ask a method: check it, prepare it, and have its validated answers batch by batch.
+
+Whoever runs a method goes through here, so that the order of its calls, what counts as an error, the size of a batch
+and the meaning of a failure are the same in a run, a learnt cut, a grid, an audit, an explanation and the sandbox.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.base.config import uncached_queries
+from bench.base.errors import MethodError
+from bench.base.progress import QUIET, Progress
+from bench.data.dataset import Dataset
+from bench.data.gold import Gold
+from bench.data.queryviews import merged
+from bench.data.tables import Query
+from bench.evaluation.checkpoints import Batch, stored_batches
+from bench.evaluation.method_errors import check_parts, checked_revisions, method_errors
+from bench.interface import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
+from bench.interface.parts import needs_llm, preflight, reveal
+from bench.interface.ranking import Violation, validate, validate_sets
+from bench.metrics.ties import Beyond
+from bench.models.tokens import can_count_tokens, count_tokens
+from bench.results.manifest import Latency
+
+#: Single queries are timed until so many are done or so many seconds are spent.
+_LATENCY_QUERIES = 100
+_LATENCY_SECONDS = 2.0
+
+#: Measures a named stage.
+Clock = Callable[[str], AbstractContextManager[None]]
+
+
+def _no_clock(stage: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+# Preparing ------------------------------------------------------------------------------------------------------------
+
+
+def check(method: Method, library: Library, history: History) -> None:
+    """Say what would stop a method later, before the first expensive step.
+
+    Raises:
+        BenchError: it hides a part, cannot run on this library and history, or has revisions that cannot be stored.
+    """
+    check_parts(method)
+    with method_errors(method, "checking that it can run"):
+        preflight(method, library, history)
+        checked_revisions(method)
+
+
+def fit_and_index(
+    method: Method, library: Library, history: History, gold: Gold | None = None, clock: Clock = _no_clock
+) -> None:
+    """Show an oracle the gold, let the method learn where there is a past, and let it index the library.
+
+    Args:
+        method: a fresh instance.
+        library, history: what it is given.
+        gold: row i is that of `Queries.rows` i; None where no oracle is asked.
+        clock: measures the stages `fit` and `index`.
+
+    Raises:
+        MethodError: the method raised.
+    """
+    with clock("fit"), method_errors(method, "learning from past queries"):
+        if gold is not None:
+            reveal(method, gold)
+        if len(history):
+            method.fit(history)
+    with clock("index"), method_errors(method, "indexing the library"):
+        method.index(library)
+
+
+def prepare(
+    method: Method,
+    library: Library,
+    history: History | None = None,
+    gold: Gold | None = None,
+    *,
+    checked: bool = False,
+    clock: Clock = _no_clock,
+) -> None:
+    """Make a fresh instance of a method ready to be asked.
+
+    Args:
+        method: the instance.
+        library: what it searches.
+        history: what it learns from; None for no past queries.
+        gold: as of `fit_and_index`.
+        checked: whether `check` has seen this instance.
+        clock: as of `fit_and_index`.
+
+    Raises:
+        BenchError: it cannot run, raised, or hides a part.
+    """
+    past = no_history(library) if history is None else history
+    if not checked:
+        check(method, library, past)
+    fit_and_index(method, library, past, gold, clock)
+    # What it has built of itself by now is known.
+    check_parts(method)
+
+
+def no_history(library: Library) -> History:
+    """A history without a query."""
+    return History(library, (), Gold.of([]), np.empty(0, dtype=np.int8))
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a method answered to all queries of a run.
+
+    Attributes:
+        ranking: validated, in the protocol's order.
+        beyond: tools tied with the last returned one that did not fit, and the gold among them.
+        sets: recommended sets, or None.
+        seconds: time spent in the method, over all batches of this and earlier attempts.
+        resumed: whether some batches were answered before this process started.
+        reply_tokens: (queries,) tokens of the text that a search outside of bench answered with, -1 where there is
+            none; None where a batch came without such texts, or the tokenizer was not installed when it did.
+    """
+
+    ranking: Ranking
+    beyond: Beyond
+    sets: ToolSets | None
+    seconds: float = 0.0
+    resumed: bool = False
+    reply_tokens: NDArray[np.int64] | None = None
+
+    def take(self, positions: NDArray[np.int64]) -> Answers:
+        """The answers at these positions, in the order given."""
+        ranking, beyond, sets = self.ranking.take(positions), self.beyond, self.sets
+        return Answers(
+            ranking,
+            Beyond(beyond.counts[positions], beyond.gold.take(positions)),
+            None if sets is None else ToolSets.of([sets.row(int(position)) for position in positions]),
+            self.seconds,
+            self.resumed,
+            None if self.reply_tokens is None else self.reply_tokens[positions],
+        )
+
+
+def asking_order(dataset: Dataset, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions of `rows` in the order in which a method is asked: by the hash of the query's id.
+
+    Upstream often sorts its files by gold, and ids follow the files. In the order of ids a method could guess a
+    query's gold from its neighbours'.
+    """
+    ids = [dataset.queries[row].query_id for row in rows]
+    return np.array(sorted(range(len(rows)), key=lambda i: hashlib.sha256(ids[i].encode()).digest()), dtype=np.int64)
+
+
+def calls_of(query: Query) -> tuple[str, ...]:
+    """The texts in which a query is asked: one for most."""
+    return query.calls or (query.text,)
+
+
+def ask(
+    method: Method,
+    dataset: Dataset,
+    rows: NDArray[np.int64],
+    depth: int,
+    folder: Path | None = None,
+    progress: Progress = QUIET,
+    stage_name: str = "rank",
+) -> Answers:
+    """Rank (and recommend) for queries of a dataset, save those whose answers lie in `folder`.
+
+    Each finished batch is written there at once, so that the same command asks only what is left. Without a folder,
+    nothing is kept.
+
+    Returns:
+        The answers in the order of `rows`.
+
+    Raises:
+        MethodError: the method raised, or returned what the protocol does not allow; the sentence names the
+            method, the query and the tool. Finished batches stay.
+    """
+    order = asking_order(dataset, rows)
+    ordered = rows[order]
+    queries = Queries.of(dataset, ordered)
+    batches = [] if folder is None else stored_batches(folder, len(rows))
+    done = np.zeros(len(rows), dtype=np.bool_)
+    for batch in batches:
+        done[batch.positions] = True
+    resumed = bool(done.any())
+    left = np.flatnonzero(~done)
+    calls = [len(calls_of(dataset.queries[row])) for row in ordered[left].tolist()]
+    with progress.stage(stage_name, len(rows), "queries") as stage:
+        stage.advance(len(rows) - len(left))
+        for part in _split(calls, method.batch_size):
+            positions = left[part]
+            batch = _ask_batch(method, dataset, ordered[positions], queries.take(positions), positions, depth)
+            if folder is not None:
+                batch.write(folder)
+            batches.append(batch)
+            stage.advance(len(positions))
+    answers = _joined(batches, resumed)
+    place = np.empty(len(rows), dtype=np.int64)
+    place[order[np.concatenate([batch.positions for batch in batches])]] = np.arange(len(rows))
+    return answers.take(place)
+
+
+def ask_queries(
+    method: Method, queries: Queries, library: int, depth: int, doing: str = ""
+) -> tuple[Ranking, ToolSets | None]:
+    """Rank (and recommend) for queries that belong to no dataset, in the order given.
+
+    Args:
+        method: prepared.
+        queries: each is one text.
+        library: number of tools.
+        depth: the most tools a query gets.
+        doing: what an error says that the method was doing; how many queries it was ranking if empty.
+
+    Raises:
+        MethodError: the method raised, or returned what the protocol does not allow.
+    """
+    rankings, sets = [], []
+    for part in _split([1] * len(queries), method.batch_size):
+        with method_errors(method, doing or f"ranking {len(part)} queries"):
+            ranking, recommended, _ = _validated(method, queries.take(part), library, depth)
+        rankings.append(ranking)
+        if recommended is not None:
+            sets.append(recommended)
+    return Ranking.join(rankings), ToolSets.join(sets) if sets else None
+
+
+def latency(method: Method, queries: Queries, depth: int) -> Latency | None:
+    """Time single queries, spread over the run; paid services are not asked twice."""
+    if needs_llm(method):
+        return None
+    positions = np.linspace(0, len(queries) - 1, min(_LATENCY_QUERIES, len(queries))).round().astype(np.int64)
+    seconds: list[float] = []
+    with uncached_queries() as encoding:
+        for position in positions:
+            seconds.append(_called(method, queries.take(np.array([position])), depth)[2])
+            if sum(seconds) > _LATENCY_SECONDS:
+                break
+    return Latency.of(seconds, cached=encoding.cached)
+
+
+# One batch ------------------------------------------------------------------------------------------------------------
+
+
+def _split(texts: Sequence[int], size: int) -> Iterator[NDArray[np.int64]]:
+    """Positions of consecutive queries that have at most `size` texts together; one that has more is asked alone.
+
+    Args:
+        texts: of each query.
+        size: the method's.
+    """
+    start = filled = 0
+    for position, count in enumerate(texts):
+        if position > start and filled + count > size:
+            yield np.arange(start, position)
+            start, filled = position, 0
+        filled += count
+    if start < len(texts):
+        yield np.arange(start, len(texts))
+
+
+def _called(method: Method, queries: Queries, depth: int) -> tuple[Ranking, ToolSets | None, float]:
+    """What a method returns for a batch, as it is, and the seconds that it took."""
+    started = time.perf_counter()
+    ranking = method.rank(queries, depth)
+    sets = method.recommend(queries) if isinstance(method, RecommendingMethod) else None
+    return ranking, sets, time.perf_counter() - started
+
+
+def _validated(
+    method: Method, queries: Queries, library: int, depth: int, refuse: Callable[[Violation], MethodError] | None = None
+) -> tuple[Ranking, ToolSets | None, float]:
+    """As `_called`, in the protocol's order, and without the sets of queries that failed.
+
+    Raises:
+        Violation: an answer is none that the protocol allows; or what `refuse` makes of that.
+    """
+    answer, recommended, seconds = _called(method, queries, depth)
+    try:
+        ranking = validate(answer, len(queries), library, depth)
+        sets = None if recommended is None else validate_sets(recommended, len(queries), library)
+    except Violation as violation:
+        if refuse is None:
+            raise
+        raise refuse(violation) from None
+    return ranking, _emptied(ranking, sets), seconds
+
+
+def _emptied(ranking: Ranking, sets: ToolSets | None) -> ToolSets | None:
+    """The sets, with nothing in those of failed queries."""
+    if sets is None or ranking.failed is None:
+        return sets
+    nothing = np.empty(0, dtype=np.int32)
+    return ToolSets.of([nothing if ranking.failed[i] else sets.row(i) for i in range(len(sets))])
+
+
+def _ask_batch(
+    method: Method,
+    dataset: Dataset,
+    rows: NDArray[np.int64],
+    queries: Queries,
+    positions: NDArray[np.int64],
+    depth: int,
+) -> Batch:
+    first = dataset.queries[int(rows[0])].query_id
+    owners, queries = _each_call(dataset, rows, queries)
+
+    def refuse(violation: Violation) -> MethodError:
+        return MethodError(_violation(method, dataset, rows[owners], violation))
+
+    with method_errors(method, f"ranking the batch of {len(rows)} queries from {first}"):
+        ranking, sets, seconds = _validated(method, queries, len(dataset.tools), depth, refuse)
+    if len(queries) > len(rows):
+        ranking, sets = _merged(ranking, sets, owners, depth)
+    counts = np.zeros(len(rows), dtype=np.int64)
+    gold: list[dict[int, int]] = [{} for _ in range(len(rows))]
+    if ranking.tied_beyond is not None:
+        counts = np.bitwise_count(ranking.tied_beyond).sum(axis=1, dtype=np.int64)
+        meeting = dataset.gold.take(rows).members()
+        for i in np.flatnonzero(counts):
+            members = meeting.row(int(i))
+            # Bits as `numpy.packbits` has them: the first tool in the highest bit of a byte.
+            tied = (ranking.tied_beyond[i, members >> 3] >> (7 - (members & 7))) & 1
+            start, end = meeting.starts[i : i + 2]
+            judged = zip(members, meeting.grades[start:end], tied, strict=True)
+            gold[i] = {int(tool): int(grade) for tool, grade, beyond in judged if beyond}
+    # Kept for each query: a bit for each tool would outgrow everything else, and the batch is written without.
+    plain = replace(ranking, tied_beyond=None, replies=None)
+    return Batch(positions, plain, Beyond(counts, Gold.of(gold)), sets, seconds, _reply_tokens(ranking))
+
+
+def _reply_tokens(ranking: Ranking) -> NDArray[np.int64] | None:
+    """(queries,) tokens of the replies, -1 where there is none; None for a ranking without, or without a tokenizer."""
+    if ranking.replies is None or not can_count_tokens():
+        return None
+    tokens = np.full(len(ranking.replies), -1, dtype=np.int64)
+    present = [i for i, reply in enumerate(ranking.replies) if reply is not None]
+    # Half a surrogate pair, which JSON may hold, has no bytes.
+    texts = [(ranking.replies[i] or "").encode("utf-8", "replace").decode() for i in present]
+    tokens[present] = count_tokens(texts)
+    return tokens
+
+
+def _each_call(dataset: Dataset, rows: NDArray[np.int64], queries: Queries) -> tuple[NDArray[np.int64], Queries]:
+    """The calls in which queries are asked: the position of each call's query, and the texts."""
+    texts = [calls_of(dataset.queries[row]) for row in rows.tolist()]
+    owners = np.repeat(np.arange(len(rows)), [len(calls) for calls in texts])
+    if len(owners) == len(rows):
+        return owners, queries
+    return owners, Queries(tuple(text for calls in texts for text in calls), queries.rows[owners])
+
+
+def _merged(
+    ranking: Ranking, sets: ToolSets | None, owners: NDArray[np.int64], depth: int
+) -> tuple[Ranking, ToolSets | None]:
+    """One ranking for each query from those of its calls, by first rank and without scores: scores of two texts do not
+    compare. A query fails if one of its calls does, and its set is what any of them recommends.
+    """
+    ends = np.flatnonzero(np.diff(owners, append=-1)) + 1
+    parts = [range(start, end) for start, end in zip([0, *ends.tolist()[:-1]], ends.tolist(), strict=True)]
+    tools = [merged([[tool for tool in ranking.tools[i].tolist() if tool >= 0] for i in part], depth) for part in parts]
+    failed = None if ranking.failed is None else [bool(ranking.failed[part].any()) for part in parts]
+    if failed is not None:
+        tools = [[] if bad else codes for codes, bad in zip(tools, failed, strict=True)]
+    if sets is not None:
+        sets = ToolSets.of([np.unique(np.concatenate([sets.row(i) for i in part])) for part in parts])
+    replies = None
+    if ranking.replies is not None:
+        # An agent reads the answers to all of its searches.
+        read = [[reply for i in part if (reply := ranking.replies[i]) is not None] for part in parts]
+        replies = tuple("\n".join(texts) if texts else None for texts in read)
+    joined = replace(Ranking.of_lists(tools, failed), replies=replies)
+    return joined, _emptied(joined, sets)
+
+
+def _violation(method: Method, dataset: Dataset, rows: NDArray[np.int64], violation: Violation) -> str:
+    where = ""
+    if violation.query is not None:
+        where = f" for query {dataset.queries[int(rows[violation.query])].query_id}"
+    if violation.tool is not None:
+        where += f", tool {dataset.tools[violation.tool].tool_id}"
+    return f"method {method.spec} {violation}{where}; the protocol does not allow it (section 3, rule 4)."
+
+
+def _joined(parts: Sequence[Batch], resumed: bool) -> Answers:
+    gold = [part.beyond.gold for part in parts]
+    starts = np.concatenate([[0], np.cumsum(np.concatenate([part.counts for part in gold]))])
+    beyond = Beyond(
+        np.concatenate([part.beyond.counts for part in parts]),
+        Gold(starts, np.concatenate([part.tools for part in gold]), np.concatenate([part.grades for part in gold])),
+    )
+    sets = [part.sets for part in parts if part.sets is not None]
+    tokens = [part.reply_tokens for part in parts if part.reply_tokens is not None]
+    return Answers(
+        Ranking.join([part.ranking for part in parts]),
+        beyond,
+        ToolSets.join(sets) if len(sets) == len(parts) else None,
+        sum(part.seconds for part in parts),
+        resumed,
+        np.concatenate(tokens) if len(tokens) == len(parts) else None,
+    )

@@ -1,0 +1,255 @@
+"""Results by the names that people give: a folder, an id or its beginning, `method@dataset`."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from bench.base.errors import BenchError, ResultError, UsageError
+from bench.base.paths import read_regular
+from bench.base.spec import parse
+from bench.base.text import slug
+from bench.metrics.measure import DEFAULT_DEPTH
+from bench.registry import method_names
+from bench.registry.datasets import resolve
+from bench.registry.methods import check_spec
+from bench.registry.versions import current_content
+from bench.results.comparability import Question
+from bench.results.current import Built, adopted, command, is_of_today, today
+from bench.results.manifest import Manifest
+from bench.results.store import LARGEST_JSON, MANIFEST, Result, folders_of
+
+_SHORTEST_ID = 4
+#: A name with the id of a result of older code.
+_WITH_ID = re.compile(rf"(?P<name>.+@.+)#(?P<id>[0-9a-f]{{{_SHORTEST_ID},12}})")
+
+
+def find_result(results: Path, name: str, *, older: bool = False) -> Result:
+    """A result by its folder, its id (or at least four characters of its beginning), or `method@dataset`.
+
+    `method@dataset` is what `bench run` would store today. One of older code is named by `method@dataset#id`.
+
+    Args:
+        results: the folder of results.
+        name: the name.
+        older: whether `method@dataset` may be one of older code, where there is none of today's.
+
+    Raises:
+        UsageError: none or several fit, or only results of older code do.
+        ResultError: it cannot be read, or a file of it has changed since it was stored.
+    """
+    result = _by_name(results, name, older=older)
+    result.check_digests()
+    return result
+
+
+def _by_name(results: Path, name: str, *, older: bool) -> Result:
+    if _is_folder(name) and ((Path(name) / MANIFEST).is_file() or "@" not in name):
+        return Result.read(Path(name))
+    if "@" in name:
+        whole = _WITH_ID.fullmatch(name)
+        method, _, dataset = (part.strip() for part in (whole["name"] if whole else name).rpartition("@"))
+        found = _named(results, method, dataset)
+        if not found:
+            method, dataset = _canonical_method(method), _canonical_dataset(dataset)
+            found = _named(results, method, dataset)
+        exact = [item for item in found if item.label == f"{method} @ {dataset}"]
+        if whole:
+            found = [item for item in found if item.manifest.result_id.startswith(whole["id"])]
+        else:
+            found = _of_today(_on_current_data(exact or found, name), name, older=older)
+    elif len(name) < _SHORTEST_ID:
+        raise UsageError(f"{name!r} is too short for a result id: give at least {_SHORTEST_ID} characters.")
+    else:
+        found = _with_id(results, name)
+    if len({question_of(item.manifest) for item in found}) > 1:
+        ids = "; ".join(
+            f"{item.manifest.result_id} ({item.manifest.method.cut or 'no cut'}, {settings(item.manifest)})"
+            for item in latest(found)
+        )
+        raise UsageError(f"{name!r} matches several results: {ids}. Name one by its id.")
+    if not found:
+        raise UsageError(f"there is no result {name!r} in {results}; `bench list results` lists them.")
+    return latest(found)[0]
+
+
+def _named(results: Path, method: str, dataset: str) -> list[Result]:
+    """The results of a method, with or without its cut, on a dataset.
+
+    One that cannot be read is left out, or, if there is no other, its error is raised.
+
+    Of thousands of results, most are passed over by the text of their manifests: JSON without a backslash has each of
+    its strings as it is.
+    """
+    label, on = f"{method} @ {dataset}", json.dumps(dataset, ensure_ascii=False).encode("utf-8", "replace")
+    found, damaged = list[Result](), list[ResultError]()
+    for folder in folders_of(results):
+        with suppress(OSError):
+            text = read_regular(folder / MANIFEST, LARGEST_JSON)
+            # The method's own spec is a string of the manifest, too, but its cut is another one.
+            if b"\\" not in text and (
+                on not in text or method.partition(" + ")[0].encode("utf-8", "replace") not in text
+            ):
+                continue
+            try:
+                item = Result.read(folder)
+            except ResultError as error:
+                if folder.name.rpartition("-")[0] == slug(method.partition("(")[0].partition(" + ")[0]):
+                    damaged.append(error)
+                continue
+            if label in {item.label, _uncut(item.manifest)}:
+                found.append(item)
+    if damaged and not found:
+        # Better than to say that there is none.
+        raise damaged[0]
+    return found
+
+
+def _with_id(results: Path, start: str) -> list[Result]:
+    """The results whose id begins so. Their folders end with the id; one that was renamed is found by its manifest.
+
+    Raises:
+        ResultError: the only one that fits cannot be read.
+    """
+    fits = [folder for folder in folders_of(results) if folder.name.rpartition("-")[2].startswith(start)]
+    named = [Result.read(folder) for folder in fits] if len(fits) == 1 else list(_readable(fits))
+    found = [item for item in named if item.manifest.result_id.startswith(start)]
+    return found or [item for item in _readable(folders_of(results)) if item.manifest.result_id.startswith(start)]
+
+
+def _readable(folders: Iterable[Path]) -> Iterator[Result]:
+    for folder in folders:
+        with suppress(ResultError):
+            yield Result.read(folder)
+
+
+def _canonical_method(text: str) -> str:
+    """A method as results name it, whatever the order and spelling of its arguments; unchanged if it is no method.
+
+    Only what is registered is imported: a result may name any `module:Class`.
+    """
+    spec, plus, cut = text.partition(" + ")
+    try:
+        parsed = parse(spec)
+        canonical = check_spec(parsed) if parsed.name in method_names() else parsed
+    except BenchError:
+        return text
+    return f"{canonical}{plus}{cut}"
+
+
+def _canonical_dataset(text: str) -> str:
+    """A dataset as results name it; unchanged if there is none."""
+    try:
+        return resolve(text)[2]
+    except BenchError:
+        return text
+
+
+def _on_current_data(found: list[Result], name: str) -> list[Result]:
+    """Of results on a dataset that its user has replaced, those on the data as they are now.
+
+    Raises:
+        UsageError: there are only results on the data as they were before.
+    """
+    today = current_content(found[0].manifest.dataset.spec) if found else None
+    if today is None:
+        return found
+    current = [item for item in found if item.manifest.dataset.content_hash == today]
+    if not current:
+        ids = ", ".join(item.manifest.result_id for item in latest(found))
+        raise UsageError(
+            f"{name!r} was run on {found[0].manifest.dataset.spec} as it was before it was replaced; run it again, or "
+            f"name the earlier result by its id ({ids})."
+        )
+    return current
+
+
+def _of_today(found: list[Result], name: str, *, older: bool) -> list[Result]:
+    """Of results of a method, those of its code as it is now.
+
+    Raises:
+        UsageError: there are only results of other code.
+    """
+    built: Built = {}
+    states = [is_of_today(item.manifest, named=True, built=built) for item in found]
+    if True in states or older or not found:
+        return [item for item, state in zip(found, states, strict=True) if state] or found
+    first = latest(found)[0]
+    made = f"{first.manifest.result_id}, made {first.manifest.environment.created[:10]}"
+    which = f"{made}, and {len(found) - 1} more" if len(found) > 1 else made
+    if None in states:
+        raise UsageError(
+            f"whether {name} is of today's code cannot be known, because the method cannot be built here ({which}); "
+            f"name it by its id: {name}#{first.manifest.result_id}."
+        )
+    now, name_of_today = today(first.manifest, named=True, built=built), adopted(first.manifest, built)
+    if now is not None and name_of_today is not None and now.identifier == name_of_today.result_id:
+        way = f"`bench rescore {first.manifest.result_id}` renames it, as its ranking is known to be today's"
+    else:
+        way = f"`{command(first.manifest)}` makes a new one"
+    older_name = f"{name}#{first.manifest.result_id}"
+    raise UsageError(f"{name} has only results of older code ({which}); {way}; {older_name} names the older one.")
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except OSError:  # a long spec is no name of a folder
+        return False
+
+
+def _uncut(manifest: Manifest) -> str:
+    return f"{manifest.method.spec} @ {manifest.dataset.spec}"
+
+
+def settings(manifest: Manifest, usual: str = "") -> str:
+    """In words, what sets a result apart from another of the same method on the same dataset.
+
+    `usual` is a tool text that goes without saying.
+    """
+    data = manifest.dataset
+    words = ["" if data.split == "test" else f"split {data.split}"]
+    words.append("" if data.limit is None else f"limit {data.limit}")
+    words.append("" if manifest.depth == DEFAULT_DEPTH or manifest.method.run_file else f"depth {manifest.depth}")
+    words.append("" if manifest.repeats == 1 else f"{manifest.repeats} repeats")
+    words.append("" if data.template == usual else f"text {data.tool_text}")
+    words.append("run file" if manifest.method.run_file else "")
+    return ", ".join(word for word in words if word)
+
+
+def latest(results: Sequence[Result]) -> list[Result]:
+    """The answer of today's code to each question, or else the latest: others are of other versions of the code."""
+    groups: defaultdict[tuple[object, ...], list[Result]] = defaultdict(list)
+    for item in sorted(
+        results, key=lambda item: (_instant(item.manifest.environment.created), item.manifest.result_id)
+    ):
+        groups[question_of(item.manifest)].append(item)
+    built: Built = {}
+    found = []
+    for group in groups.values():
+        current = [item for item in group if is_of_today(item.manifest, built=built)] if len(group) > 1 else []
+        found.append((current or group)[-1])
+    return found
+
+
+def _instant(created: str) -> float:
+    """A time as a number, by the clock of all places; what is no time comes before every time."""
+    try:
+        found = datetime.datetime.fromisoformat(created)
+        return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return -math.inf
+
+
+def question_of(manifest: Manifest) -> tuple[object, ...]:
+    """What was asked of whom: all of a result's identity but the version of the method: its code, models, defaults."""
+    data, method = manifest.dataset, manifest.method
+    # Not the full spec: a version that has a parameter more asks the same when it is left at its default.
+    own = (method.spec, method.cut, method.run_file, manifest.depth, manifest.repeats, data.template)
+    return data.spec, Question.of(manifest), *own
