@@ -16,6 +16,8 @@ from bench.comparison.systems import open_result
 from bench.gating.baseline import Baseline
 from bench.gating.bless import Blessed, bless
 from bench.metrics import parse_metrics
+from bench.show.numbers import fixed, signed
+from bench.show.numbers import size as octets
 
 
 @click.command("bless")
@@ -76,7 +78,7 @@ def _lines(item: Blessed) -> list[str]:
     label = one_line(item.baseline.label)
     if not item.written:
         return [f"{label}: {item.path} has the same evidence already, and stays as it is"]
-    size = f"{item.path.stat().st_size / 1024:.1f} KiB"
+    size = octets(item.path.stat().st_size)
     if item.before is None:
         return [f"{label}: blessed in {item.path} ({size}, {len(item.baseline.query_ids)} queries)"]
     lines = [f"{label}: {item.path} replaced ({size})"]
@@ -84,8 +86,8 @@ def _lines(item: Blessed) -> list[str]:
         now = item.baseline.mean(name)
         then = item.before.mean(name) if name in item.before.values else None
         if then is None:
-            lines.append(f"  {name}: new, {now:.4f}")
+            lines.append(f"  {name}: new, {fixed(now)}")
         elif abs(now - then) > 1e-9:
-            lines.append(f"  {name}: {then:.4f} to {now:.4f} ({now - then:+.4f})")
+            lines.append(f"  {name}: {fixed(then)} to {fixed(now)} ({signed(now - then)})")
     gone = [name for name in item.before.values if name not in item.baseline.values]
     return [*lines, *(f"  {name}: no longer there" for name in gone)]

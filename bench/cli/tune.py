@@ -15,11 +15,13 @@ from bench.cli.options import (
     settings_options,
     source_options,
 )
-from bench.cli.output import console, plain_table, print_json
+from bench.cli.output import console, print_json
 from bench.data.tables import Template
 from bench.evaluation.tune import tune
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
+from bench.show.numbers import fixed
+from bench.show.tables import Table
 
 #: Points that the table shows; JSON has them all.
 _SHOWN = 10
@@ -78,9 +80,9 @@ def command(
         print_json({"method": best, "dataset": dataset, "split": "dev", "points": rows})
         return
     names = list(points[0].values)
-    table = plain_table(*names, metric, right=tuple(range(len(names) + 1)))
+    table = Table([*names, metric], right=tuple(range(len(names) + 1)))
     for point in points[:_SHOWN]:
-        table.add_row(*(format_value(point.values[name]) for name in names), f"{point.score:.4f}")
+        table.add(*(format_value(point.values[name]) for name in names), fixed(point.score))
     console().print(table)
     if len(points) > _SHOWN:
         click.echo(f"and {len(points) - _SHOWN} more")

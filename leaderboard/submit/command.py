@@ -26,6 +26,7 @@ from bench.leaderboard.submit.code import source_files
 from bench.leaderboard.submit.sandbox import Limits, check_sandbox
 from bench.registry import load_dataset
 from bench.results.store import find_result, find_results
+from bench.show.numbers import size as octets
 
 #: Datasets that are kept in memory while a folder is checked: its results lie side by side by dataset.
 _KEPT = 2
@@ -73,7 +74,7 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path | None, a
         print_json(about | {"code": sorted(files)})
         return
     added = f", {len(files)} files of code" if files else ""
-    size = f"{len(data) / 1024:.0f} KiB{added}"
+    size = f"{octets(len(data))}{added}"
     click.echo(f"{one_line(result.label)}: {path} ({size}); verify it with `bench submit check`")
 
 

@@ -13,7 +13,9 @@ from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, json_option, source_options
-from bench.cli.output import console, plain_table, print_json
+from bench.cli.output import console, print_json
+from bench.show.numbers import money
+from bench.show.tables import Table
 
 if TYPE_CHECKING:
     from bench.data.card import Card
@@ -115,13 +117,13 @@ def command(
         sums = {"asked": built.asked, "kept": len(built.queries), "dropped": built.dropped}
         print_json({"folder": str(out), **sums, **spent, "known_issues": made.card.known_issues})
         return
-    table = plain_table("requests", "", right=(1,))
-    table.add_row("asked for", str(built.asked))
+    table = Table(["requests", ""], right=(1,))
+    table.add("asked for", str(built.asked))
     for reason, text in DROPPED.items():
-        table.add_row(f"dropped: {text}", str(built.dropped[reason]))
-    table.add_row("kept", str(len(built.queries)))
+        table.add(f"dropped: {text}", str(built.dropped[reason]))
+    table.add("kept", str(len(built.queries)))
     console().print(table)
-    paid = "" if usage.cost is None else f", cost {usage.cost:.4f}"
+    paid = "" if usage.cost is None else f", cost {money(usage.cost)}"
     click.echo(f"{usage.calls} calls, {usage.from_journal} replies from the journal{paid}")
     click.echo(f"written to {out}; next: bench data add NAME --from {out}")
 

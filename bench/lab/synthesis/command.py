@@ -14,8 +14,10 @@ from bench.base.errors import BenchError, DataError, UsageError
 from bench.base.paths import storage_errors, write_text
 from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, json_option, source_options
-from bench.cli.output import console, plain_table, print_json, say
+from bench.cli.output import console, print_json, say
 from bench.importing.reading import open_regular
+from bench.show.numbers import money
+from bench.show.tables import Table
 
 if TYPE_CHECKING:
     from bench.data.tables import Query
@@ -161,12 +163,12 @@ def _report(writer: QueryWriter, usage: Usage, output: Path, as_json: bool) -> N
         return
     reasons = [reason for reason in DROPPED if any(tally.dropped[reason] for tally in tallies.values())]
     heads = ("queries", "asked for", "written", "kept", *(DROPPED[reason] for reason in reasons))
-    table = plain_table(*heads, right=tuple(range(1, len(heads))))
+    table = Table([*heads], right=tuple(range(1, len(heads))))
     for kind, tally in tallies.items():
         counts = [tally.asked, tally.written, tally.kept, *(tally.dropped[reason] for reason in reasons)]
-        table.add_row(kind, *map(str, counts))
+        table.add(kind, *map(str, counts))
     console().print(table)
-    paid = "" if usage.cost is None else f", cost {usage.cost:.4f}"
+    paid = "" if usage.cost is None else f", cost {money(usage.cost)}"
     click.echo(f"{usage.calls} calls, {usage.from_journal} replies from the journal{paid}")
     click.echo(
         f"written to {output}: {len(writer.queries)} queries; next: bench data import NAME SOURCE --queries {output} "
