@@ -227,10 +227,12 @@ def _print_shared(out: Console, report: Comparison) -> None:
 
 def _notes(dataset: DatasetReport) -> list[str]:
     """What a reader must know of a dataset's results. A mark that all of them have is about the dataset."""
-    shared = [mark for mark in dataset.systems[0].marks if all(mark in item.marks for item in dataset.systems)]
+    common = [mark for mark in dataset.systems[0].marks if all(mark in item.marks for item in dataset.systems)]
+    # A warning says more than the mark that it begins with.
+    shared = [mark for mark in common if not any(text.startswith(mark) for text in dataset.warnings)]
     notes = [f"note: {', '.join(shared)}"] if shared else []
     for system in dataset.systems:
-        own = [mark for mark in system.marks if mark not in shared]
+        own = [mark for mark in system.marks if mark not in common]
         own += [f"{system.n_failed} queries failed"] if system.n_failed else []
         notes += [f"{system.name}: {', '.join(own)}"] if own else []
     notes += [f"note: {text}" for text in (*dataset.warnings, *few_units(dataset), *reversed_orders(dataset))]

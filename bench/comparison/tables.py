@@ -6,7 +6,8 @@ first, and `grid` nothing but means, with signs of significance, over datasets o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from bench.base.text import one_line
 from bench.comparison.report import Comparison, DatasetReport, Difference, MacroReport, MetricReport, Move, Standing
@@ -19,7 +20,9 @@ LONGEST_TEXT = 160
 #: Moved tools of one query that a report names.
 _MOST_TOOLS = 5
 #: Widths of the columns of `grid`, and of the names of systems, in a terminal.
-_NARROWEST, _WIDEST, _LABEL = 7, 12, 24
+_NARROWEST, _WIDEST, _LABEL = 6, 12, 24
+#: What the two columns over all datasets take of a line with the margins, and what is between columns.
+_OVERALL, _BETWEEN = 14, 2
 
 
 def dagger(difference: Difference | None) -> str:
@@ -193,7 +196,7 @@ def grid(report: Comparison, metrics: Sequence[str], width: int | None = None) -
     room = len(report.datasets)
     if width is not None:
         label = min(_LABEL, max(map(len, systems)))
-        room = max(1, (width - label - 17) // (_NARROWEST + 2))
+        room = max(1, (width - label - _OVERALL) // (_NARROWEST + _BETWEEN))
     parts = [report.datasets[i : i + room] for i in range(0, len(report.datasets), room)]
     return [_grid_of(report, part, metrics, last=part is parts[-1], width=width) for part in parts]
 
@@ -207,8 +210,8 @@ def _grid_of(
     table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
     if width is not None:
         label = min(_LABEL, max(map(len, systems)))
-        each = max(_NARROWEST, min(_WIDEST, (width - label - 17) // len(datasets) - 2))
-        table.widths = dict.fromkeys(range(1, len(datasets) + 1), each)
+        each = max(_NARROWEST, min(_WIDEST, (width - label - _OVERALL) // len(datasets) - _BETWEEN))
+        table.tight, table.widths = True, dict.fromkeys(range(1, len(datasets) + 1), each)
     for name in metrics:
         columns = [
             _means(metric, _oracles(dataset))
@@ -220,8 +223,9 @@ def _grid_of(
             continue
         table.add(name, style="title", rule=True)
         macro = {item.system: item for item in macros[name].standings} if name in macros else {}
+        means = _marked({name: item.mean for name, item in macro.items()}, True, set())
         for system in systems:
-            over = [fixed(macro[system].mean), fixed(macro[system].rank, 2)] if system in macro else []
+            over = [means[system], fixed(macro[system].rank, 2)] if system in macro else []
             table.add(system, *(column[system] for column in columns), *over)
     return table
 
@@ -231,16 +235,21 @@ def _oracles(dataset: DatasetReport) -> set[str]:
 
 
 def _means(metric: MetricReport, oracles: set[str]) -> dict[str, Cell]:
-    """System -> its mean. By what is printed: two that look the same are both best. Oracles do not compete."""
-    order = sorted(
-        {float(fixed(item.mean)) for item in metric.standings if item.system not in oracles},
-        reverse=metric.higher_is_better,
-    )
+    """System -> its mean on a metric, with the sign of its difference from the baseline."""
     own = differences(metric)
-    cells = {}
-    for item in metric.standings:
-        text = fixed(item.mean)
-        place = order.index(float(text)) if item.system not in oracles else len(order)
-        emphasis: Emphasis = "best" if place == 0 else "second" if place == 1 else ""
-        cells[item.system] = Cell(text, mark=dagger(own.get(item.system)), emphasis=emphasis)
-    return cells
+    means = _marked({item.system: item.mean for item in metric.standings}, metric.higher_is_better, oracles)
+    return {name: replace(cell, mark=dagger(own.get(name))) for name, cell in means.items()}
+
+
+def _marked(means: Mapping[str, float], higher_is_better: bool, oracles: set[str]) -> dict[str, Cell]:
+    """Means, the best and the second best marked; oracles do not compete.
+
+    What counts is what is printed: two that look the same are both best.
+    """
+    texts = {name: fixed(mean) for name, mean in means.items()}
+    order = sorted({float(texts[name]) for name in means if name not in oracles}, reverse=higher_is_better)
+    places: dict[float, Emphasis] = dict(zip(order, ("best", "second"), strict=False))
+    return {
+        name: Cell(text, emphasis="" if name in oracles else places.get(float(text), ""))
+        for name, text in texts.items()
+    }

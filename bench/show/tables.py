@@ -102,6 +102,7 @@ class Table:
         notes: sentences below it.
         whole: positions of columns that a terminal does not break over lines.
         widths: position -> the width that a column has in a terminal.
+        tight: whether columns stand close to each other there.
     """
 
     heads: Sequence[str]
@@ -110,6 +111,7 @@ class Table:
     notes: Sequence[str] = ()
     whole: Collection[int] = ()
     widths: Mapping[int, int] = field(default_factory=dict)
+    tight: bool = False
     rows: list[Row] = field(default_factory=list)
 
     def add(self, *cells: str | Cell, style: Style = "", rule: bool = False) -> None:
@@ -141,7 +143,7 @@ def terminal(table: Table) -> rich.table.Table:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=table.tight, header_style="bold")
     for i, head in enumerate(table.heads):
         made.add_column(
             Text("\n".join(_head(head, table.widths.get(i)))),
