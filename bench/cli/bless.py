@@ -10,6 +10,7 @@ from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import one_line
 from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import print_json
 from bench.comparison.systems import open_result
@@ -20,7 +21,7 @@ from bench.show.numbers import fixed, signed
 from bench.show.numbers import size as octets
 
 
-@click.command("bless")
+@click.command("bless", cls=Command)
 @click.argument("names", metavar="RESULT...", nargs=-1, required=True, shell_complete=complete_results)
 @click.option(
     "--out",
@@ -29,7 +30,7 @@ from bench.show.numbers import size as octets
     help="FILE.json for one result, or a folder for DATASET-METHOD.json files.",
 )
 @click.option("--reason", default="", help="Why the baseline changes; required to replace one, and stored in the file.")
-@click.option("--by", default="", help="Who approves it [default: git user.name, or the login].")
+@more_option("--by", default="", help="Who approves it [default: git user.name, or the login].")
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
 @results_option
 @json_option

@@ -13,6 +13,7 @@ from bench.base.errors import BenchError
 from bench.base.paths import results_folder, write_text
 from bench.base.text import one_line
 from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, complete_results, results_option, source_options
 from bench.cli.output import console, print_json
 from bench.comparison.compare import Question, compared
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 _FORMS = ("table", "markdown", "json", "csv", "latex")
 
 
-@click.command("compare")
+@click.command("compare", cls=Command)
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_results)
 @click.option(
     "-d",
@@ -76,21 +77,21 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
     type=click.IntRange(0, 1000),
     help="Number of queries to list with the largest change [default: 5, of two systems on one dataset].",
 )
-@click.option(
+@more_option(
     "--unit",
     type=click.Choice(["none"]),
     help="none: also show what differences look like if queries are taken as independent.",
 )
-@click.option(
+@more_option(
     "--correction", type=click.Choice(["holm", "benjamini-hochberg"]), default="holm", show_default=True,
     help="Multiple-testing correction of the p-values.",
 )  # fmt: skip
-@click.option(
+@more_option(
     "--across",
     type=click.Choice(["catalogues"]),
     help="catalogues: compare results on the same queries whose tools were edited, added or removed.",
 )
-@click.option("--format", "form", type=click.Choice(_FORMS), default="table", show_default=True)
+@more_option("--format", "form", type=click.Choice(_FORMS), default="table", show_default=True)
 @click.option("--details", is_flag=True, help="All metrics and all numbers of each.")
 @click.option("--latex", "as_latex", is_flag=True, help="Same as --format latex: one table, ready to paste.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")

@@ -18,6 +18,7 @@ from bench.cli import PluggedGroup
 from bench.cli.bars import progress
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
+from bench.cli.help import more_option
 from bench.cli.options import complete_datasets, json_option, settings_options, source_options
 from bench.cli.output import console, print_field, print_json, say, whoever_reads
 from bench.data.dataset import Dataset
@@ -416,8 +417,8 @@ def _lock_of(out: Path) -> Path:
     required=True,
     help="Folder in BEIR format, a Parquet export, or the dataset's upstream files.",
 )
-@click.option("--drop-unknown-gold", is_flag=True, help="Drop gold that names tools outside the corpus.")
-@click.option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
+@more_option("--drop-unknown-gold", is_flag=True, help="Drop gold that names tools outside the corpus.")
+@more_option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
 @click.option(
     "--unit",
     help="What makes queries dependent: gold, group, text and parent, joined by +; or none.  [default: that of the "

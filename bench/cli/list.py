@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from bench.base.paths import results_folder
+from bench.cli.help import Group
 from bench.cli.options import json_option, results_option
 from bench.cli.output import console, print_json, say
 from bench.show.numbers import fixed
 from bench.show.tables import Table, lines
 
 
-@click.group("list")
+@click.group("list", cls=Group)
 def command() -> None:
     """List methods, datasets, metrics or stored results."""
 

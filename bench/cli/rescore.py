@@ -10,6 +10,7 @@ import click
 from bench.base.errors import BenchError, CheckFailed, ResultError
 from bench.base.paths import results_folder
 from bench.cli.bars import progress
+from bench.cli.help import Command
 from bench.cli.options import json_option, results_option, source_options
 from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
@@ -20,7 +21,7 @@ from bench.results.store import Result, find_result, find_results, renamed, resu
 from bench.show.tables import Table
 
 
-@click.command("rescore")
+@click.command("rescore", cls=Command)
 @click.argument("names", metavar="[RESULT]...", nargs=-1)
 @results_option
 @source_options

@@ -9,6 +9,7 @@ import click
 
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import (
     HEADLINE,
@@ -24,7 +25,7 @@ from bench.show.numbers import fixed
 from bench.show.tables import Table, mean_cell
 
 
-@click.command("show")
+@click.command("show", cls=Command)
 @click.argument("result", shell_complete=complete_results)
 @click.option(
     "--format",
@@ -38,7 +39,7 @@ from bench.show.tables import Table, mean_cell
 @click.option(
     "--by", "by", metavar="SLICE", help="Split the queries by a slice: one of those below, or one of the dataset."
 )
-@click.option(
+@more_option(
     "--repeat",
     type=click.IntRange(min=1),
     metavar="N",

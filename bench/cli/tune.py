@@ -8,6 +8,7 @@ from bench.base.errors import UsageError
 from bench.base.spec import Value, format_value, parse, parse_value
 from bench.cli.bars import progress
 from bench.cli.executors import chosen_executor, executor_options
+from bench.cli.help import Command, more_option
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
@@ -27,7 +28,7 @@ from bench.show.tables import Table
 _SHOWN = 10
 
 
-@click.command("tune")
+@click.command("tune", cls=Command)
 @click.option("-m", "--method", required=True, shell_complete=complete_methods, help="Method spec, as in bench run.")
 @click.option(
     "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset whose dev split is used."
@@ -45,7 +46,7 @@ _SHOWN = 10
 @settings_options("template")
 @executor_options
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
+@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     method: str,

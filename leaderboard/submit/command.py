@@ -16,6 +16,7 @@ from bench.base.paths import replacing, results_folder
 from bench.base.spec import parse
 from bench.base.text import one_line
 from bench.cli.bars import progress
+from bench.cli.help import Group, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import print_json, whoever_reads
 from bench.data.dataset import Dataset
@@ -32,7 +33,7 @@ from bench.show.numbers import size as octets
 _KEPT = 2
 
 
-@click.group("submit")
+@click.group("submit", cls=Group)
 def command() -> None:
     """Pack a result for a leaderboard, or check submissions."""
 
@@ -80,7 +81,7 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path | None, a
 
 @command.command("check")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option(
+@more_option(
     "--without-runs", is_flag=True, help="Accept results without run.parquet; only their means are recomputed."
 )
 @click.option(
@@ -88,14 +89,14 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path | None, a
     is_flag=True,
     help="Also run the method again, in a sandbox, and compare (needs bubblewrap).",
 )
-@click.option(
+@more_option(
     "--timeout",
     type=click.IntRange(min=1),
     default=None,
     metavar="SECONDS",
     help=f"Stop a re-run after this time [default: {Limits().seconds:g}].",
 )
-@click.option(
+@more_option(
     "--board",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=None,

@@ -12,6 +12,7 @@ import click
 from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
 from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json
 from bench.show.numbers import money
@@ -40,7 +41,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     return tuple(sorted(found))
 
 
-@click.command("build-rectools")
+@click.command("build-rectools", cls=Command)
 @click.argument("library", shell_complete=complete_datasets)
 @click.option("--llm", "model", required=True, help="Language model that writes and judges the requests.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
@@ -48,16 +49,16 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     "--sizes", callback=_sizes, default="1-10", show_default=True, help="Bundle sizes, such as 1-10 or 1,2,5-8."
 )
 @click.option("--bundles", type=click.IntRange(1), default=20, show_default=True, help="Bundles per size.")
-@click.option("--requests", type=click.IntRange(1), default=5, show_default=True, help="Requests per bundle.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of bundles and splits.")
-@click.option(
+@more_option("--requests", type=click.IntRange(1), default=5, show_default=True, help="Requests per bundle.")
+@more_option("--seed", type=int, default=0, show_default=True, help="Random seed of bundles and splits.")
+@more_option(
     "--split",
     type=click.Choice(["bundle-disjoint", "random"]),
     default="bundle-disjoint",
     show_default=True,
     help="Whether a bundle may occur in both train and test.",
 )
-@click.option(
+@more_option(
     "--test-share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.2,

@@ -10,6 +10,7 @@ import numpy as np
 
 from bench.base.paths import write_text
 from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
@@ -28,20 +29,20 @@ from bench.show.tables import Table
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command("graph")
+@click.command("graph", cls=Command)
 @click.argument("dataset", shell_complete=complete_datasets)
 @click.option(
     "--graph", default="rules", show_default=True, help=f"One of {', '.join(GRAPHS)}, or a TSV file of edges."
 )
 @click.option("--discriminator", default="", help="Classifier folder, for --graph discriminator.")
-@click.option(
+@more_option(
     "--nearest",
     type=click.IntRange(min=0),
     default=NEAREST,
     show_default=True,
     help="Nearest tools by text to propose as candidate pairs.",
 )
-@click.option(
+@more_option(
     "--within",
     type=click.Choice(["library", "category"]),
     default="library",

@@ -13,6 +13,7 @@ import click
 from bench.base.errors import BenchError, DataError, UsageError
 from bench.base.paths import storage_errors, write_text
 from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json, say
 from bench.importing.reading import open_regular
@@ -33,7 +34,7 @@ _MOST = 10_000
 _NUMBER = click.IntRange(0, _MOST)
 
 
-@click.command("write-queries")
+@click.command("write-queries", cls=Command)
 @click.argument("name", shell_complete=complete_datasets)
 @click.option("--llm", "model", required=True, help="Language model that writes the queries and checks them.")
 @click.option(
@@ -43,7 +44,7 @@ _NUMBER = click.IntRange(0, _MOST)
 @click.option("--pairs", type=_NUMBER, help="Queries for one of two confusable tools [default: at most 50].")
 @click.option("--chains", type=_NUMBER, help="Queries for two or three tools used in turn [default: at most 50].")
 @click.option("--no-tool", type=_NUMBER, help="Queries that no tool answers [default: one per 5 tools, at most 20].")
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the drawn tools.")
+@more_option("--seed", type=int, default=0, show_default=True, help="Random seed of the drawn tools.")
 @source_options
 @json_option
 def command(

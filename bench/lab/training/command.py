@@ -12,6 +12,7 @@ import click
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, Value, parse_value
 from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, json_option, settings_options, source_options
 from bench.cli.output import console, print_json
 from bench.data.tables import Template
@@ -23,15 +24,15 @@ from bench.show.numbers import duration, fixed
 from bench.show.tables import Cell, Table
 
 
-@click.command("train")
+@click.command("train", cls=Command)
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("-d", "--dataset", shell_complete=complete_datasets, help="Dataset whose train split is used.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the model.")
 @click.option("--base", help="Initial model: `minilm`, a folder, or a Hub name [default: the kind's].")
 @click.option("-s", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change a setting; repeatable.")
-@click.option("--settings", "list_settings", is_flag=True, help="List the settings of this kind with defaults.")
-@click.option("--replace", is_flag=True, help="Replace an existing model.")
-@click.option(
+@more_option("--settings", "list_settings", is_flag=True, help="List the settings of this kind with defaults.")
+@more_option("--replace", is_flag=True, help="Replace an existing model.")
+@more_option(
     "--ray",
     "address",
     metavar="ADDRESS",
@@ -39,7 +40,7 @@ from bench.show.tables import Cell, Table
 )
 @settings_options("template")
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
+@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     kind: Kind,
