@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Literal
 
 from bench.api.arguments import check_choices, names, whole_number
 from bench.api.results import Result, opened
-from bench.api.tables import frame, html_table, text_table
+from bench.api.tables import frame
 from bench.base.config import session
 from bench.base.errors import BenchError, UsageError
-from bench.base.text import clean
+from bench.base.text import one_line
 from bench.comparison import render
 from bench.comparison.compare import Question, compared
 from bench.comparison.report import Comparison as Report
-from bench.comparison.report import Correction, MetricReport
+from bench.comparison.report import Correction
 from bench.comparison.systems import across_catalogues, by_dataset
+from bench.comparison.tables import metric_table
 from bench.data.dataset import Dataset
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
 from bench.results.manifest import DatasetIdentity
 from bench.results.units import sample
+from bench.show.tables import Table, html, text
 
 if TYPE_CHECKING:
     import pandas
@@ -64,42 +66,23 @@ class Comparison:
         return render.markdown(self.report)
 
     def to_latex(self) -> str:
-        """A LaTeX table for each dataset, for a paper; needs the package booktabs."""
+        """A LaTeX table for a paper; needs the package booktabs."""
         return render.latex(self.report)
 
     def __repr__(self) -> str:
-        parts = []
-        for title, rows in self._tables():
-            parts += [title, text_table(_HEAD, rows), ""]
-        return clean("\n".join([*parts, render.legend(self.report)]))
+        return "\n\n".join([*map(text, self._tables()), one_line(render.legend(self.report))])
 
     def _repr_html_(self) -> str:
-        tables = [html_table(title, _HEAD, rows) for title, rows in self._tables()]
-        return "".join(tables) + html_table("", (), (), [render.legend(self.report)])
+        return "".join(map(html, [*self._tables(), Table((), notes=[render.legend(self.report)])]))
 
-    def _tables(self) -> list[tuple[str, list[list[str]]]]:
-        return [
-            (f"{metric.metric} on {dataset.dataset} ({dataset.split}), {sample(metric.n, metric.units)}", _rows(metric))
-            for dataset in self.report.datasets
-            for metric in dataset.metrics
-        ]
-
-
-_HEAD = ("system", "mean", "tier", "rank", "difference", "p", "corrected", "dz", "W/T/L", "detectable")
-
-
-def _rows(metric: MetricReport) -> list[list[str]]:
-    found = {item.system: item for item in metric.differences}
-    return [
-        [
-            item.system,
-            render.interval(item.mean, item.low, item.high) + render.dagger(found.get(item.system)),
-            str(item.tier),
-            render.ranks(item.rank_low, item.rank_high),
-            *render.difference_cells(found.get(item.system)),
-        ]
-        for item in metric.standings
-    ]
+    def _tables(self) -> list[Table]:
+        tables = []
+        for dataset in self.report.datasets:
+            for metric in dataset.metrics:
+                size = sample(metric.n, metric.units)
+                tables.append(metric_table(metric, self.report.baseline))
+                tables[-1].title = f"{metric.metric} on {dataset.dataset} ({dataset.split}), {size}"
+        return tables
 
 
 def compare(

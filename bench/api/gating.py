@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.api.results import Result, opened
-from bench.api.tables import frame, html_table
+from bench.api.tables import frame
 from bench.base.paths import expanded
 from bench.gating import wording
 from bench.gating.baseline import read_baseline
@@ -16,6 +16,7 @@ from bench.gating.judge import judge
 from bench.gating.policy import read_policy
 from bench.gating.report import GateReport, Outcome, RuleReport
 from bench.gating.search_function import dataset_loader, gate_search
+from bench.show.tables import html
 
 if TYPE_CHECKING:
     import pandas
@@ -54,8 +55,9 @@ class GateResult:
         report = self.report
         title = f"Gate: {report.outcome}: {wording.name_of_side(report.candidate)}"
         notes = [wording.name_of_side(report.baseline), wording.blessing(report), *report.reasons, *report.notes]
-        rows = [wording.cells(rule) for rule in report.rules]
-        return html_table(title, wording.HEADINGS, rows, [note for note in notes if note])
+        table = wording.rules_table(report)
+        table.title, table.notes = title, [note for note in notes if note]
+        return html(table)
 
 
 def gate(

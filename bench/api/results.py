@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from bench.api.arguments import whole_number
-from bench.api.tables import SHOWN, frame, html_table, interval, number, pandas_module, text_table
+from bench.api.tables import SHOWN, frame, pandas_module
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expanded, results_folder
-from bench.base.text import clean
 from bench.comparison.tool_report import FIRST, counted, tools_report
 from bench.evaluation.external import open_result
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result as StoredResult
 from bench.results.units import judged_sample
+from bench.show.numbers import fixed, interval
+from bench.show.tables import Table, html, text
 
 if TYPE_CHECKING:
     import pandas
@@ -189,30 +190,25 @@ class Result:
             )
         return values[metric]
 
-    def _table(self) -> tuple[str, list[list[str]], list[str]]:
-        """Title, rows and notes of what is shown."""
+    def _table(self) -> Table:
         data = self.stored.manifest.dataset
         values = self.stored.metrics.metrics
-        rows = [
-            [name, number(values[name].mean), interval(values[name].low, values[name].high)]
-            for name in SHOWN
-            if name in values
-        ]
-        title = f"{self.stored.label} ({data.split}): {judged_sample(data)}, {self.n_failed} failed"
-        told = [repeats_line(self.stored.metrics), chance_sentence(self.stored.metrics, rows[0][0] if rows else "")]
-        notes = [*filter(None, told), *(f"note: {warning}" for warning in self.warnings)]
-        return title, rows, [*notes, f"stored in {self.folder}"]
+        table = Table(["metric", "mean", "95% interval"], right=(1, 2))
+        for name in SHOWN:
+            if name in values:
+                table.add(name, fixed(values[name].mean), interval(values[name].low, values[name].high))
+        table.title = f"{self.stored.label} ({data.split}): {judged_sample(data)}, {self.n_failed} failed"
+        first = next((name for name in SHOWN if name in values), "")
+        told = [repeats_line(self.stored.metrics), chance_sentence(self.stored.metrics, first)]
+        warnings = [f"note: {warning}" for warning in self.warnings]
+        table.notes = [*filter(None, told), *warnings, f"stored in {self.folder}"]
+        return table
 
     def __repr__(self) -> str:
-        title, rows, notes = self._table()
-        return clean("\n".join([title, text_table(_HEAD, rows), *notes]))
+        return text(self._table())
 
     def _repr_html_(self) -> str:
-        title, rows, notes = self._table()
-        return html_table(title, _HEAD, rows, notes)
-
-
-_HEAD = ("metric", "mean", "95% interval")
+        return html(self._table())
 
 
 class Results(Sequence[Result]):
@@ -260,23 +256,21 @@ class Results(Sequence[Result]):
         ]
         return frame(rows, ("dataset", "method", "metric", *_COLUMNS))
 
-    def _table(self) -> tuple[str, list[str], list[list[str]], list[str]]:
-        """Title, head, rows and notes of what is shown."""
+    def _table(self) -> Table:
         names = [name for name in SHOWN if any(name in result.stored.metrics.metrics for result in self)]
-        rows = []
+        table = Table(["result", *names, "failed"], right=range(1, len(names) + 2), title=f"{len(self)} results")
         for result in self:
             values = result.stored.metrics.metrics
-            means = [number(values[name].mean if name in values else None) for name in names]
-            rows.append([f"{result.method} @ {result.dataset}", *means, str(result.n_failed)])
-        notes = [f"failed: {method} @ {dataset}: {error}" for (dataset, method), error in self.errors.items()]
-        return f"{len(self)} results", ["result", *names, "failed"], rows, notes
+            means = [fixed(values[name].mean if name in values else None) for name in names]
+            table.add(f"{result.method} @ {result.dataset}", *means, str(result.n_failed))
+        table.notes = [f"failed: {method} @ {dataset}: {error}" for (dataset, method), error in self.errors.items()]
+        return table
 
     def __repr__(self) -> str:
-        title, head, rows, notes = self._table()
-        return clean("\n".join([title, text_table(head, rows), *notes]))
+        return text(self._table())
 
     def _repr_html_(self) -> str:
-        return html_table(*self._table())
+        return html(self._table())
 
 
 def load_result(name: str | Path, *, results: str | Path | None = None) -> Result:

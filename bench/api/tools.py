@@ -5,17 +5,16 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from bench.api.tables import frame, html_table, text_table
-from bench.base.text import clean
+from bench.api.tables import frame
 from bench.comparison.tool_report import Confusion, ToolRow
 from bench.comparison.tool_report import ToolsReport as Report
+from bench.show.tables import Table, html, text
 
 if TYPE_CHECKING:
     import pandas
 
 _COLUMNS = tuple(name for name in ToolRow.model_fields if name != "loses_to")
 _PAIRS = ("missed", *(name for name in Confusion.model_fields if name != "tool_id"))
-_HEAD = ("tool", "found", "wanted", "median rank", "unwanted", "loses to")
 #: Tools that a representation shows; DataFrames hold all.
 _MOST_SHOWN = 15
 
@@ -63,28 +62,23 @@ class ToolsReport:
         ]
         return frame(rows, ("missed", "shown", *_PAIRS[1:]))
 
-    def _table(self) -> tuple[str, list[list[str]], list[str]]:
+    def _table(self) -> Table:
         report = self.report
-        rows = [
-            [
-                row.tool_id,
-                str(row.found),
-                str(row.wanted),
-                "-" if row.median_rank is None else f"{row.median_rank:g}",
-                str(row.unwanted),
-                ", ".join(f"{pair.tool_id} ({pair.queries})" for pair in row.loses_to[:2]),
-            ]
-            for row in report.tools[:_MOST_SHOWN]
-        ]
-        title = f"{report.label} ({report.split}): found in the first {report.k}: {report.found}/{report.requirements}"
-        left = len(report.tools) - len(rows)
-        notes = [f"{left} more tools in .table"] if left else []
-        return title, rows, [*notes, f"never found, though wanted: {len(report.never_found)}"]
+        heads = ["tool", "found", "wanted", "median rank", "unwanted", "loses to"]
+        table = Table(heads, right=range(1, len(heads) - 1))
+        for row in report.tools[:_MOST_SHOWN]:
+            rank = "-" if row.median_rank is None else f"{row.median_rank:g}"
+            rivals = ", ".join(f"{pair.tool_id} ({pair.queries})" for pair in row.loses_to[:2])
+            table.add(row.tool_id, str(row.found), str(row.wanted), rank, str(row.unwanted), rivals)
+        counts = f"found in the first {report.k}: {report.found}/{report.requirements}"
+        table.title = f"{report.label} ({report.split}): {counts}"
+        left = len(report.tools) - len(table.rows)
+        more = [f"{left} more tools in .table"] if left else []
+        table.notes = [*more, f"never found, though wanted: {len(report.never_found)}"]
+        return table
 
     def __repr__(self) -> str:
-        title, rows, notes = self._table()
-        return clean("\n".join([title, text_table(_HEAD, rows), *notes]))
+        return text(self._table())
 
     def _repr_html_(self) -> str:
-        title, rows, notes = self._table()
-        return html_table(title, _HEAD, rows, notes)
+        return html(self._table())

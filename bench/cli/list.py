@@ -9,11 +9,14 @@ from typing import Any
 import click
 
 from bench.base.paths import results_folder
+from bench.cli.help import Group
 from bench.cli.options import json_option, results_option
-from bench.cli.output import console, number, plain_table, print_json, say
+from bench.cli.output import console, print_json, say
+from bench.show.numbers import fixed
+from bench.show.tables import Table, lines
 
 
-@click.group("list")
+@click.group("list", cls=Group)
 def command() -> None:
     """List methods, datasets, metrics or stored results."""
 
@@ -26,11 +29,11 @@ def methods(as_json: bool) -> None:
     from bench.registry import method_class, method_names
 
     rows = []
-    written: list[str] = []
+    written: list[list[str]] = []
     for name in method_names():
         kind = method_class(name)
         fields = kind.Parameters.model_fields
-        written.append("\n".join(f"{key}={_as_written(field.get_default())}" for key, field in fields.items()))
+        written.append([f"{key}={_as_written(field.get_default())}" for key, field in fields.items()])
         rows.append(
             {
                 "name": name,
@@ -47,10 +50,10 @@ def methods(as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = plain_table("method", "description", "parameters")
+    table = Table(["method", "description", "parameters"])
     for row, parameters in zip(rows, written, strict=True):
         needs = " Needs past queries." if row["needs_history"] else ""
-        table.add_row(str(row["name"]), f"{row['summary']}{needs}", parameters)
+        table.add(str(row["name"]), f"{row['summary']}{needs}", lines(parameters))
     console().print(table)
 
 
@@ -139,15 +142,14 @@ def results(results: Path | None, stale: bool, as_json: bool) -> None:
         ]
         print_json({"results": rows, "unreadable": broken})
         return
-    table = plain_table("id", "method", "dataset", "n", "failed", "recall@5", "pass@10", "made", right=(3, 4, 5, 6))
-    for column in (0, 3, 4, 5, 6, 7):
-        table.columns[column].no_wrap = True
+    table = Table(["id", "method", "dataset", "n", "failed", "recall@5", "pass@10", "made"], right=(3, 4, 5, 6))
+    table.whole = (0, 3, 4, 5, 6, 7)
     for item in sorted(shown, key=lambda r: (r.manifest.dataset.spec, r.manifest.method.spec)):
         values = item.metrics.metrics
-        means = [number(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
+        means = [fixed(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
         alike = [other for other in shown if other.manifest.dataset.spec == item.manifest.dataset.spec]
         asked = settings(item.manifest, usual_template(alike))
-        table.add_row(
+        table.add(
             item.manifest.result_id,
             item.label.rpartition(" @ ")[0],
             item.manifest.dataset.spec + (f" ({asked})" if asked else ""),

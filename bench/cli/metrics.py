@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import click
 
+from bench.cli.help import Command
 from bench.cli.options import json_option
-from bench.cli.output import console, plain_table, print_field, print_json
+from bench.cli.output import console, print_field, print_json
 from bench.metrics import get_measure, measures
 from bench.metrics.measure import Measure
+from bench.show.tables import Table
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in measures() if name.startswith(incomplete)]
 
 
-@click.command("metrics")
+@click.command("metrics", cls=Command)
 @click.argument("name", required=False, shell_complete=_complete)
 @json_option
 def command(name: str | None, as_json: bool) -> None:
@@ -30,10 +32,10 @@ def command(name: str | None, as_json: bool) -> None:
     if as_json:
         print_json([_fields(measure) for measure in measures().values()])
         return
-    table = plain_table("metric", "definition")
+    table = Table(["metric", "definition"])
     for measure in measures().values():
         mark = " (for reproduction only)" if measure.reproduction_only else ""
-        table.add_row(", ".join(_forms(measure)), measure.definition + mark)
+        table.add(", ".join(_forms(measure)), measure.definition + mark)
     console().print(table)
 
 

@@ -18,11 +18,12 @@ from bench.results.manifest import Mark, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result
 from bench.results.units import judged_sample
+from bench.show.numbers import count, duration, fixed, interval, money, percent, size
+from bench.show.tables import Cell, Style, Table, mean_cell
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
-    from rich.table import Table
 
 #: What a single result shows, and a comparison as far as the terminal is wide.
 HEADLINE = (
@@ -96,17 +97,6 @@ def _escaped(sign: str) -> str:
     return sign if sign.isprintable() else json.dumps(sign)[1:-1]
 
 
-def plain_table(*columns: str, right: Sequence[int] = ()) -> Table:
-    """A table without vertical lines; columns at the positions in `right` are flush right."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i in right else "left", overflow="fold")
-    return table
-
-
 def print_field(name: str, value: str) -> None:
     """A line of a card: a bold name and a text, indented where it wraps."""
     from rich.table import Table
@@ -117,16 +107,6 @@ def print_field(name: str, value: str) -> None:
     grid.add_column(overflow="fold")
     grid.add_row(Text(name, style="bold"), Text(value.strip()))
     console().print(grid)
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A number for a table; a dash where there is none."""
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def seconds(value: float) -> str:
-    """A duration in the unit that suits it."""
-    return f"{value * 1000:.1f} ms" if value < 1 else f"{value:.1f} s" if value < 90 else f"{value / 60:.1f} min"
 
 
 def set_metrics(result: Result) -> tuple[str, ...]:
@@ -155,12 +135,12 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     # Where no gold tool has an alternative, the lenient mean is the mean.
     lenient = scored.lenient.means if scored.lenient is not None and scored.lenient.queries else {}
     heads = ("metric", "mean", "95% interval", *(["lenient"] if lenient else []), *(["ties"] if tied else []))
-    table = plain_table(*heads, right=(1,))
+    table = Table([*heads], right=(1,))
     for name, value in shown.items():
-        interval = "-" if value.low is None else f"{number(value.low)} to {number(value.high)}"
+        ends = interval(value.low, value.high)
         extra = f" (n={value.n})" if value.n != scored.n else ""
-        other = [number(lenient.get(name))] if lenient else []
-        table.add_row(name + extra, number(value.mean), interval, *other, *([bands[name]] if tied else []))
+        other = [fixed(lenient.get(name))] if lenient else []
+        table.add(name + extra, fixed(value.mean), ends, *other, *([bands[name]] if tied else []))
     out.print(table)
     if scored.lenient is not None and lenient:
         out.print(
@@ -196,13 +176,13 @@ def _print_repeats(out: Console, result: Result, names: Sequence[str]) -> None:
     if found is None:
         return
     heads = ("metric", "within", "between", "chance", "means of the repeats")
-    table = plain_table(*heads, right=(1, 2, 3))
+    table = Table([*heads], right=(1, 2, 3))
     for name in names:
         own = found.metrics[name]
-        means = [number(mean) for mean in own.means]
+        means = [fixed(mean) for mean in own.means]
         shown = means if len(means) <= _MOST_MEANS else [*means[: _MOST_MEANS - 1], "…"]
-        share = "-" if own.share is None else f"{100 * own.share:.0f}%"
-        table.add_row(name, number(own.within, 4), number(own.between, 4), share, " ".join(shown))
+        share = "-" if own.share is None else percent(own.share)
+        table.add(name, fixed(own.within, 4), fixed(own.between, 4), share, " ".join(shown))
     about = "Variance within and between queries, and the share of chance in the squared standard error"
     out.print(f"{repeats_line(result.metrics)}. {about}:")
     out.print(table)
@@ -218,7 +198,7 @@ def _band(value: MetricValue) -> str:
     """The tie band, where it is wide enough to show."""
     if value.tie_low is None or value.tie_high is None or value.tie_high - value.tie_low <= _NARROW:
         return ""
-    return f"{number(value.tie_low)} to {number(value.tie_high)}, expected {number(value.tie_expected)}"
+    return f"{interval(value.tie_low, value.tie_high)}, expected {fixed(value.tie_expected)}"
 
 
 def _print_costs(out: Console, result: Result) -> None:
@@ -226,27 +206,27 @@ def _print_costs(out: Console, result: Result) -> None:
 
     manifest, scored = result.manifest, result.metrics
     if manifest.timings:
-        stages = " · ".join(f"{name} {seconds(value)}" for name, value in manifest.timings.items())
-        peak = "" if manifest.peak_memory_mib is None else f" · peak memory {manifest.peak_memory_mib:.0f} MiB"
+        stages = " · ".join(f"{name} {duration(value)}" for name, value in manifest.timings.items())
+        memory = manifest.peak_memory_mib
+        peak = "" if memory is None else f" · peak memory {size(round(memory * (1 << 20)))}"
         out.print(f"time: {stages}{peak}")
     if manifest.latency is not None:
         cached = ", embeddings from the cache" if manifest.latency.cached else ""
         own = manifest.latency
-        p99 = "" if own.p99 is None else f", p99 {seconds(own.p99)}"
-        out.print(f"one query: p50 {seconds(own.p50)}, p95 {seconds(own.p95)}{p99} (n={own.queries}{cached})")
+        p99 = "" if own.p99 is None else f", p99 {duration(own.p99)}"
+        out.print(f"one query: p50 {duration(own.p50)}, p95 {duration(own.p95)}{p99} (n={own.queries}{cached})")
     out.print(f"tokens of tool text: {_tokens(scored.tokens)}")
     if "answer" in scored.tokens:
         out.print(
-            f"tokens of an answer, as the search sent it: {scored.tokens['answer']:.0f} (asked for {manifest.depth} "
+            f"tokens of an answer, as the search sent it: {count(scored.tokens['answer'])} (asked for {manifest.depth} "
             "tools)"
         )
     if (against := break_even(manifest, scored)) is not None:
         out.print(f"break-even: {against.sentence}")
     if (use := manifest.model_use) is not None:
-        cost = "price not known" if use.cost is None else f"cost {use.cost:.4g}"
-        out.print(
-            f"language model: {use.requests} requests, {use.input_tokens} tokens in, {use.output_tokens} out, {cost}"
-        )
+        cost = "price not known" if use.cost is None else f"cost {money(use.cost)}"
+        tokens = f"{count(use.input_tokens)} tokens in, {count(use.output_tokens)} out"
+        out.print(f"language model: {count(use.requests)} requests, {tokens}, {cost}")
     if manifest.facts:
         out.print("about: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in manifest.facts.items()))
 
@@ -255,7 +235,7 @@ def _tokens(tokens: Mapping[str, float]) -> str:
     if not tokens:
         return "not counted, because the tokenizer is not part of the base installation"
     names = {"top_5": "top 5", "top_10": "top 10", "recommended": "recommended", "library": "whole library"}
-    return ", ".join(f"{words} {tokens[name]:.0f}" for name, words in names.items() if name in tokens)
+    return ", ".join(f"{words} {count(tokens[name])}" for name, words in names.items() if name in tokens)
 
 
 def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> None:
@@ -277,17 +257,16 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
         if not names:
             out.print("no judged queries: nothing to compare")
             continue
-        table = plain_table("method", *names, "failed", right=tuple(range(1, len(names) + 2)))
-        for column in table.columns[1:]:
-            column.no_wrap = True
+        table = Table(["method", *names, "failed"], right=tuple(range(1, len(names) + 2)))
+        table.whole = range(1, len(table.heads))
         ranked = ordered(members, names[0])
         leads = {name: doubtful_leads(ranked, name) for name in names}
         doubtful = doubtful or any(any(found) for found in leads.values())
         for i, member in enumerate(ranked):
             cells = [_cell(member, name, leads[name][i]) for name in names]
-            style = "dim" if member.manifest.method.oracle else None
+            style: Style = "dim" if member.manifest.method.oracle else ""
             label = _method_label(member, most, shared)
-            table.add_row(label, *cells, str(member.metrics.n_failed), style=style)
+            table.add(label, *cells, str(member.metrics.n_failed), style=style)
         out.print(table)
     for name in metrics:
         if not any(name in result.metrics.metrics for result in results):
@@ -315,19 +294,8 @@ def _method_label(result: Result, most: Usual, shared: Sequence[Mark]) -> str:
     return f"{label} ({', '.join(mark.text for mark in found)})" if found else label
 
 
-def _cell(result: Result, name: str, doubtful: bool) -> str:
+def _cell(result: Result, name: str, doubtful: bool) -> Cell:
     return mean_cell(result.metrics.metrics.get(name), "~" if doubtful else "")
-
-
-def mean_cell(value: MetricValue | None, mark: str = "") -> str:
-    """A mean, and its interval on the line below; a dash where there is none."""
-    if value is None:
-        return "-"
-    mean = mark + number(value.mean)
-    if value.low is None or value.high is None:
-        return mean
-    low, high = (f"{end:.2f}".removeprefix("0") for end in (value.low, value.high))
-    return f"{mean}\n{low}-{high}"
 
 
 def result_json(result: Result) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from bench.base.paths import results_folder
 from bench.base.spec import Value, parse, parse_value
 from bench.cli.bars import progress
 from bench.cli.executors import chosen_executor, executor_options
+from bench.cli.help import Command, more_option
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
@@ -36,7 +37,7 @@ from bench.results.store import Result
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 
 
-@click.command("run")
+@click.command("run", cls=Command)
 @click.argument("experiment", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @click.option(
     "-m", "--method", "methods", multiple=True, shell_complete=complete_methods, help="Method spec; repeatable."
@@ -54,7 +55,7 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 )
 @settings_options()
 @click.option("--metric", "metrics", multiple=True, help="Additional metric, such as ndcg@7; repeatable.")
-@click.option(
+@more_option(
     "--overwrite",
     type=click.Choice(["never", "missing", "remote", "always"]),
     default="remote",
@@ -63,10 +64,10 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
     "that names no version; run everything again.",
 )
 @executor_options
-@click.option("--no-cache", is_flag=True, help="Ignore cached embeddings and compute them again.")
+@more_option("--no-cache", is_flag=True, help="Ignore cached embeddings and compute them again.")
 @results_option
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
+@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     experiment: Path | None,

@@ -10,6 +10,7 @@ import click
 
 from bench.base.paths import results_folder
 from bench.cli.bars import progress
+from bench.cli.help import Command
 from bench.cli.options import (
     complete_datasets,
     json_option,
@@ -26,7 +27,7 @@ from bench.registry import load_dataset
 from bench.results.settings import EvaluatedSplit
 
 
-@click.command("score")
+@click.command("score", cls=Command)
 @click.argument("run_file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset that the system was run on."

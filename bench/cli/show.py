@@ -9,12 +9,11 @@ import click
 
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import (
     HEADLINE,
     console,
-    mean_cell,
-    plain_table,
     print_json,
     print_result,
     result_json,
@@ -23,9 +22,11 @@ from bench.cli.output import (
 )
 from bench.results.finding import find_result, settings
 from bench.results.store import Result
+from bench.show.numbers import fixed
+from bench.show.tables import Table, mean_cell
 
 
-@click.command("show")
+@click.command("show", cls=Command)
 @click.argument("result", shell_complete=complete_results)
 @click.option(
     "--format",
@@ -39,7 +40,7 @@ from bench.results.store import Result
 @click.option(
     "--by", "by", metavar="SLICE", help="Split the queries by a slice: one of those below, or one of the dataset."
 )
-@click.option(
+@more_option(
     "--repeat",
     type=click.IntRange(min=1),
     metavar="N",
@@ -87,10 +88,9 @@ def command(
         one = found.of_repeat(repeat or 1)
         sys.stdout.writelines(write_trec(one) if form == "trec" else write_jsonl(one))
     elif form == "all":
-        table = plain_table("metric", "mean", "low", "high", "n", right=(1, 2, 3, 4))
+        table = Table(["metric", "mean", "low", "high", "n"], right=(1, 2, 3, 4))
         for name, value in found.metrics.metrics.items():
-            ends = ["-" if end is None else f"{end:.4f}" for end in (value.low, value.high)]
-            table.add_row(name, f"{value.mean:.4f}", *ends, str(value.n))
+            table.add(name, *map(fixed, (value.mean, value.low, value.high)), str(value.n))
         out = console()
         out.print(f"{found.label}: n {found.metrics.n}, failed {found.metrics.n_failed}, {settings(found.manifest)}")
         out.print(table)
@@ -132,13 +132,12 @@ def _show_slices(result: Result, by: str, metrics: tuple[str, ...], as_json: boo
         ]
         print_json({**identity, "slices": rows})
         return
-    table = plain_table(by, "n", *names, "failed", right=tuple(range(1, len(names) + 3)))
+    table = Table([by, "n", *names, "failed"], right=tuple(range(1, len(names) + 3)))
     for item in slices:
         cells = [mean_cell(item.metrics.get(name)) for name in names]
-        table.add_row(item.value, str(item.n), *cells, str(item.n_failed))
+        table.add(item.value, str(item.n), *cells, str(item.n_failed))
     whole = [mean_cell(result.metrics.metrics[name]) for name in names]
-    table.add_section()
-    table.add_row("all", str(result.metrics.n), *whole, str(result.metrics.n_failed))
+    table.add("all", str(result.metrics.n), *whole, str(result.metrics.n_failed), rule=True)
     out = console()
     out.print(f"{result.label} ({result.manifest.dataset.split}), by {by}; below each mean: its 95% interval")
     out.print(table)

@@ -8,6 +8,7 @@ from bench.base.errors import UsageError
 from bench.base.spec import Value, format_value, parse, parse_value
 from bench.cli.bars import progress
 from bench.cli.executors import chosen_executor, executor_options
+from bench.cli.help import Command, more_option
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
@@ -15,17 +16,19 @@ from bench.cli.options import (
     settings_options,
     source_options,
 )
-from bench.cli.output import console, plain_table, print_json
+from bench.cli.output import console, print_json
 from bench.data.tables import Template
 from bench.evaluation.tune import tune
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
+from bench.show.numbers import fixed
+from bench.show.tables import Table
 
 #: Points that the table shows; JSON has them all.
 _SHOWN = 10
 
 
-@click.command("tune")
+@click.command("tune", cls=Command)
 @click.option("-m", "--method", required=True, shell_complete=complete_methods, help="Method spec, as in bench run.")
 @click.option(
     "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset whose dev split is used."
@@ -43,7 +46,7 @@ _SHOWN = 10
 @settings_options("template")
 @executor_options
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
+@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     method: str,
@@ -78,9 +81,9 @@ def command(
         print_json({"method": best, "dataset": dataset, "split": "dev", "points": rows})
         return
     names = list(points[0].values)
-    table = plain_table(*names, metric, right=tuple(range(len(names) + 1)))
+    table = Table([*names, metric], right=tuple(range(len(names) + 1)))
     for point in points[:_SHOWN]:
-        table.add_row(*(format_value(point.values[name]) for name in names), f"{point.score:.4f}")
+        table.add(*(format_value(point.values[name]) for name in names), fixed(point.score))
     console().print(table)
     if len(points) > _SHOWN:
         click.echo(f"and {len(points) - _SHOWN} more")

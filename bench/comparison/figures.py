@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from bench.base.text import one_line, shortened
-from bench.comparison.render import interval
 from bench.comparison.report import Comparison, MacroReport, MacroStanding, MetricReport
 from bench.results.units import sample
+from bench.show.numbers import estimate, fixed
 
 _STYLE = """
 text { font: 13px "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; fill: #1a1a1a; }
@@ -70,7 +70,7 @@ def _means(metric: MetricReport, title: str) -> str:
     for i, row in enumerate(rows):
         y = top + _ROW * i + _ROW // 2
         parts.append(_text(left - 12, y + 5, shortened(row.system, 34), "end"))
-        tip = f"<title>{escape(one_line(f'{row.system}: {interval(row.mean, row.low, row.high)}'))}</title>"
+        tip = f"<title>{escape(one_line(f'{row.system}: {estimate(row.mean, row.low, row.high)}'))}</title>"
         if row.low is not None and row.high is not None:
             parts.append(f'<line class="whisker" x1="{x(row.low):.1f}" y1="{y}" x2="{x(row.high):.1f}" y2="{y}"/>')
         parts.append(f'<circle class="dot" cx="{x(row.mean):.1f}" cy="{y}" r="5">{tip}</circle>')
@@ -94,7 +94,7 @@ def _critical_differences(macro: MacroReport) -> str:
         parts.append(_text(x(rank), top - 12, str(rank), "note middle"))
     width = min(x(1 + macro.critical) - x(1), right - left)
     parts.append(f'<line class="group" x1="{left}" y1="56" x2="{left + width:.1f}" y2="56"/>')
-    parts.append(_text(left + width + 10, 61, f"critical difference {macro.critical:.2f}", "note"))
+    parts.append(_text(left + width + 10, 61, f"critical difference {fixed(macro.critical, 2)}", "note"))
     groups = _groups(rows, macro.critical)
     for i, (best, worst) in enumerate(groups):
         y = top + 12 + 10 * i
@@ -109,7 +109,7 @@ def _critical_differences(macro: MacroReport) -> str:
         edge = left if on_left else right
         parts.append(f'<path class="lead" d="M{x(row.rank):.1f},{top} V{y} H{edge}"/>')
         # Above its line: next to it there is no room for a long name.
-        label = f"{row.rank:.2f} {shortened(row.system, _LONGEST)}"
+        label = f"{fixed(row.rank, 2)} {shortened(row.system, _LONGEST)}"
         parts.append(_text(edge, y - 5, label, "" if on_left else "end"))
     bottom = below + _ROW * half
     note = (

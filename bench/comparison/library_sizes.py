@@ -15,7 +15,6 @@ from bench.base.errors import UsageError
 from bench.base.records import Record
 from bench.base.spec import Spec, parse
 from bench.base.text import one_line, shortened
-from bench.comparison.render import interval
 from bench.evaluation.plan import Plan
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
@@ -23,6 +22,9 @@ from bench.results.finding import latest
 from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import Result
 from bench.results.units import sample
+from bench.show import tables
+from bench.show.numbers import count, estimate
+from bench.show.tables import Table, mean_cell
 
 #: Curves of one picture: as many as there are colours and dashes that can be told apart.
 MOST_CURVES = 8
@@ -149,18 +151,24 @@ def _answers(manifest: Manifest, dataset: str, method: str, plan: Plan) -> bool:
     )
 
 
-def markdown(sizes: LibrarySizes) -> str:
-    """A table: a row for each method, a column for each size."""
+def sizes_table(sizes: LibrarySizes) -> Table:
+    """A row for each method, a column for each size."""
     columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
-    lines = [
-        f"| {sizes.metric} | {' | '.join(f'{size:,}' for size in columns)} |",
-        "|---" * (len(columns) + 1) + "|",
-    ]
+    table = Table([sizes.metric, *map(count, columns)], right=range(1, len(columns) + 1))
+    for curve in sizes.curves:
+        own = {point.tools: point.value for point in curve.points}
+        table.add(curve.method, *(mean_cell(own[size]) if size in own else "-" for size in columns))
+    return table
+
+
+def markdown(sizes: LibrarySizes) -> str:
+    """The table as Markdown, with whole intervals."""
+    columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
+    table = Table([sizes.metric, *map(count, columns)], right=range(1, len(columns) + 1))
     for curve in sizes.curves:
         own = {point.tools: _interval(point) for point in curve.points}
-        name = one_line(curve.method).replace("|", "\\|")
-        lines.append(f"| {name} | {' | '.join(own.get(size, '') for size in columns)} |")
-    return "\n".join(lines) + "\n"
+        table.add(curve.method, *(own.get(size, "") for size in columns))
+    return tables.markdown(table) + "\n"
 
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 860, 60, 640, 60, 440
@@ -247,7 +255,7 @@ def _ends(point: Point) -> tuple[float, float]:
 
 
 def _interval(point: Point) -> str:
-    return interval(point.value.mean, point.value.low, point.value.high)
+    return estimate(point.value.mean, point.value.low, point.value.high)
 
 
 def _band(curve: Curve, colour: str, x: Callable[[int], float], y: Callable[[float], float]) -> str:

@@ -8,8 +8,8 @@ from bench.base.errors import BenchError
 from bench.base.spec import Spec, Value, parse
 from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.boards.facts import facts_of
-from bench.leaderboard.numbers import count
 from bench.results.manifest import Manifest, Mark
+from bench.show.numbers import count
 
 
 def needs_llm(row: Row) -> bool:

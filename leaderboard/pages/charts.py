@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from bench.base.text import label
-from bench.leaderboard.numbers import fixed, interval
+from bench.show.numbers import fixed, interval
 
 #: Two pictures stand side by side on a laptop, and on a phone the text of one can be read.
 WIDTH = 520
@@ -130,7 +130,7 @@ def tier_picture(title: str, bars: Sequence[Bar]) -> str:
         parts.append(_text(left - 10, y + 4, names[i], "end"))
         if bar.low is not None and bar.high is not None:
             parts.append(f'<path class="whisker" d="M{x(bar.low):.1f},{y}H{x(bar.high):.1f}"/>')
-        tip = _tip(f"{bar.name}: {fixed(bar.mean)} ({interval(bar.low, bar.high)})")
+        tip = _tip(f"{bar.name}: {fixed(bar.mean)} ({_span(bar.low, bar.high)})")
         parts.append(f'<circle class="dot" cx="{x(bar.mean):.1f}" cy="{y}" r="4.5">{tip}</circle>')
     return _svg(title, parts, bottom + 26)
 
@@ -275,7 +275,7 @@ def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
     parts += _lines(fitted([item.name for item in lines], 19), spots, right + 14, top, bottom)
     for i, item in enumerate(lines):
         for (at, height), (size, mean, a, b) in zip(spots[i], item.points, strict=True):
-            tip = _tip(f"{item.name}, {size:,} tools: {fixed(mean)} ({interval(a, b)})")
+            tip = _tip(f"{item.name}, {size:,} tools: {fixed(mean)} ({_span(a, b)})")
             reach = ""
             if a is not None and b is not None and _finite(a, b):
                 reach = f'<path class="reach" d="M{at:.1f},{y(a):.1f}V{y(b):.1f}"/>'
@@ -358,7 +358,7 @@ def trend(title: str, stages: Sequence[Stage], metric: str) -> str:
         if item.low is not None and item.high is not None:
             parts.append(f'<path class="whisker" d="M{x:.1f},{y(item.low):.1f}V{y(item.high):.1f}"/>')
         said = f", {item.verdict}" if item.verdict else ""
-        tip = _tip(f"{item.name}: {fixed(item.mean)} ({interval(item.low, item.high)}){said}")
+        tip = _tip(f"{item.name}: {fixed(item.mean)} ({_span(item.low, item.high)}){said}")
         if item.ring:
             parts.append(f'<circle class="ring" cx="{x:.1f}" cy="{at:.1f}" r="10"/>')
         parts.append(_marker(MARKERS.get(item.verdict, "dot"), x, at, tip))
@@ -437,6 +437,10 @@ def _apart(places: Sequence[float], gap: float, top: float, bottom: float) -> li
         found[i] = min(found[i], limit)
         limit = found[i] - gap
     return found
+
+
+def _span(low: float | None, high: float | None) -> str:
+    return interval(low, high, "dash", none="")
 
 
 def _finite(*values: float | None) -> bool:

@@ -76,7 +76,7 @@ def test_a_gate_is_that_of_the_command(
         assert found.rules.loc[0, "candidate"] == pytest.approx(candidate.mean("recall@5"), abs=1e-8)
         assert "recall@5" in repr(found)
         assert found.outcome in repr(found)
-        assert "<td>recall@5</td>" in found._repr_html_()
+        assert "<td><code>recall@5</code></td>" in found._repr_html_()
 
 
 def test_a_search_function_is_gated(gate_files: tuple[Path, Path]) -> None:
