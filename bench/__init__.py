@@ -22,18 +22,20 @@ if TYPE_CHECKING:
     from bench.api.comparing import Comparison, compare
     from bench.api.gating import GateResult, gate
     from bench.api.results import Result, Results, load_result
-    from bench.api.running import run, run_all
+    from bench.api.running import run
     from bench.api.scoring import score
+    from bench.base.config import config_context
     from bench.base.errors import BenchError
     from bench.base.parameters import MethodSpec, ParameterSet
     from bench.data.dataset import Dataset
     from bench.importing.traces.traces import Traffic, read_traffic
-    from bench.interface.method import Context, EmbeddingMethod, Method, OracleMethod, RecommendingMethod, ScoringMethod
+    from bench.interface.method import Context, Method, OracleMethod, RecommendingMethod
     from bench.interface.ranking import Ranking, ToolSets
     from bench.interface.views import History, Library, Queries
     from bench.metrics.goldranks import GoldRanks
     from bench.metrics.measure import Measure, SetSizes
     from bench.results.settings import RunSettings
+    from bench.search.scoring import EmbeddingMethod, ScoringMethod
     from bench.search.topk import top_k
 
 __version__ = "0.3.0"
@@ -52,7 +54,6 @@ _EXPORTS: dict[str, str] = {
     "build_method": "bench.api.catalogue",
     # Measure
     "run": "bench.api.running",
-    "run_all": "bench.api.running",
     "RunSettings": "bench.results.settings",
     "score": "bench.api.scoring",
     "load_result": "bench.api.results",
@@ -67,8 +68,8 @@ _EXPORTS: dict[str, str] = {
     "Method": "bench.interface.method",
     "OracleMethod": "bench.interface.method",
     "RecommendingMethod": "bench.interface.method",
-    "ScoringMethod": "bench.interface.method",
-    "EmbeddingMethod": "bench.interface.method",
+    "ScoringMethod": "bench.search.scoring",
+    "EmbeddingMethod": "bench.search.scoring",
     "Context": "bench.interface.method",
     "ParameterSet": "bench.base.parameters",
     "MethodSpec": "bench.base.parameters",
@@ -85,6 +86,7 @@ _EXPORTS: dict[str, str] = {
     # Common to all
     "Dataset": "bench.data.dataset",
     "BenchError": "bench.base.errors",
+    "config_context": "bench.base.config",
 }
 
 __all__ = [
@@ -115,6 +117,7 @@ __all__ = [
     "__version__",
     "build_method",
     "compare",
+    "config_context",
     "gate",
     "import_tools",
     "list_datasets",
@@ -124,7 +127,6 @@ __all__ = [
     "load_result",
     "read_traffic",
     "run",
-    "run_all",
     "score",
     "top_k",
 ]

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from bench.base.config import session
+from bench.base.bars import progress
+from bench.base.config import config_context
 from bench.base.errors import BenchError
 from bench.base.paths import results_folder, write_text
 from bench.base.text import one_line
-from bench.cli.bars import progress
 from bench.cli.options import complete_datasets, complete_results, results_option, source_options
 from bench.cli.output import console, plain_table, print_json
 from bench.comparison.compare import Question, compared
@@ -126,7 +126,7 @@ def command(
     def load(spec: str) -> Dataset | None:
         try:
             # Slices need the dataset; the mere texts of queries are not worth a download.
-            with session(offline=None if slices else True):
+            with config_context(offline=None if slices else True):
                 return load_dataset(spec, bars)
         except BenchError:
             if slices:

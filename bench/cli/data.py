@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import CheckFailed, UsageError, install_command, require
 from bench.base.locks import locked, replaced_folder
 from bench.base.paths import cache_folder, storage_errors
 from bench.cli import PluggedGroup
-from bench.cli.bars import progress
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
 from bench.cli.options import complete_datasets, json_option, settings_options, source_options

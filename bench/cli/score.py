@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import ResultError
 from bench.base.paths import read_once, results_folder
-from bench.cli.bars import progress
 from bench.cli.options import (
     complete_datasets,
     json_option,

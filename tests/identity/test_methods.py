@@ -36,7 +36,7 @@ from bench.models.encoders import EMBEDDED, Encoder
 from bench.interface import History, Library, Queries
 from bench.interface.parts import methods_of, preflight, reveal
 from bench.registry import build_method
-from bench.base.config import session
+from bench.base.config import config_context
 import sentence_transformers, torch  # takes long, and is none of bench
 torch.set_num_threads(1)  # others would be lost in the processes that fork
 tools = [
@@ -96,7 +96,7 @@ def apart(spec):
     assert not isinstance(answer, str), answer
     return answer
 
-with session(cache=False):
+with config_context(cache=False):
     encodes = noted(lambda: Encoder(EMBEDDED).encode(["a text"]))
     found = {name: apart(spec) for name, spec in json.loads(sys.argv[1]).items()}
 print(json.dumps(found))
