@@ -25,6 +25,9 @@ from bench.data.dataset import Dataset
 from bench.interface.ranking import Ranking
 from bench.interface.views import History, Library, Queries
 
+if TYPE_CHECKING:
+    from bench.interface.method import Context
+
 #: Longest text of one method in a line.
 _MOST_SHOWN = 200
 
@@ -100,12 +103,21 @@ class Usable(metaclass=ByKeywords):
 
     if TYPE_CHECKING:
         parameters: Any
+        context: Context
 
+        # Keywords are taken by `ByKeywords.__call__`, which mypy does not ask.
+        def __init__(self, parameters: Any = ..., context: Context = ..., **named: Any) -> None: ...
         @property
         def spec(self) -> Spec: ...
         def fit(self, history: Any) -> Any: ...
         def index(self, library: Library) -> None: ...
         def rank(self, queries: Queries, depth: int) -> Ranking: ...
+
+    else:
+
+        def __init__(self, parameters: Any, context: Context) -> None:
+            self.parameters = parameters
+            self.context = context
 
     def search(self, text: str, k: int = 10) -> list[tuple[str, float | None]]:
         """The best tools for a text, after `fit(data)`.

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 from bench.base.parameters import ParameterSet, full_spec, short_spec
 from bench.base.progress import QUIET, Progress
@@ -127,19 +127,6 @@ class Method(Usable):
     is_floor: ClassVar[bool] = False
 
     name: str = ""
-
-    if TYPE_CHECKING:
-        parameters: Any
-        context: Context
-
-        # Keywords are the class's (`ByKeywords.__call__`), which mypy does not ask.
-        def __init__(self, parameters: Any = ..., context: Context = ..., **named: Any) -> None: ...
-
-    else:
-
-        def __init__(self, parameters: Any, context: Context) -> None:
-            self.parameters = parameters
-            self.context = context
 
     def include(self, part: P) -> P:
         """Declare what the method is built of, in `__init__`: `self._scorer = self.include(CrossEncoder(...))`.

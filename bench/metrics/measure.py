@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from bench.base.parameters import ParameterSet, short_spec
 from bench.data.gold import Gold
-from bench.metrics.goldranks import GoldRanks
 
 #: Depth of a ranking by the protocol's default; what a bare `map` means.
 DEFAULT_DEPTH = 100

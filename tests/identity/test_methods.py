@@ -114,7 +114,7 @@ RUNNABLE |= {
 #: What runs between a method and what it is built of, and is the harness's: numbers do not pass through it.
 HARNESS = {
     *("bench.base.errors", "bench.base.progress", "bench.base.secrets", "bench.base.locks", "bench.models.llm.budget"),
-    *("bench.registry.methods", "bench.interface.explanation"),
+    *("bench.registry.methods", "bench.interface.explanation", "bench.interface.construction"),
     # Which `Context.build` enters.
     *("bench.base.config:joined_session", "bench.base.config:_active"),
 }
