@@ -13,14 +13,17 @@ neither NumPy nor pydantic:
     bench.compare(result, bench.run("dense", "starter"))
 """
 
+import sys as _sys
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench.api.catalogue import build_method, import_tools, list_datasets, list_methods, list_metrics, load_dataset
+    from bench.api.catalogue import build_method, import_tools, load_dataset
     from bench.api.comparing import Comparison, compare
     from bench.api.gating import GateResult, gate
+    from bench.api.listing import datasets, methods, metrics
     from bench.api.results import Result, Results, load_result
     from bench.api.running import run
     from bench.api.scoring import score
@@ -44,9 +47,6 @@ __version__ = "0.3.0"
 # Method` to the code behind the name. The imports above say the same to type checkers; a test compares the two.
 _EXPORTS: dict[str, str] = {
     # Find and load
-    "list_datasets": "bench.api.catalogue",
-    "list_methods": "bench.api.catalogue",
-    "list_metrics": "bench.api.catalogue",
     "load_dataset": "bench.api.catalogue",
     "import_tools": "bench.api.catalogue",
     "read_traffic": "bench.importing.traces.traces",
@@ -89,6 +89,9 @@ _EXPORTS: dict[str, str] = {
     "config_context": "bench.base.config",
 }
 
+# Public functions whose names are packages, too: `bench.methods()` lists what `bench.methods.bm25` is one of.
+_LISTS = ("datasets", "methods", "metrics")
+
 __all__ = [
     "BenchError",
     "Comparison",
@@ -118,13 +121,13 @@ __all__ = [
     "build_method",
     "compare",
     "config_context",
+    "datasets",
     "gate",
     "import_tools",
-    "list_datasets",
-    "list_methods",
-    "list_metrics",
     "load_dataset",
     "load_result",
+    "methods",
+    "metrics",
     "read_traffic",
     "run",
     "score",
@@ -134,6 +137,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """A public name, imported on first use (PEP 562)."""
+    if name in _LISTS:
+        return _import_module(f"{__name__}.{name}")
     if name not in _EXPORTS:
         raise AttributeError(f"module 'bench' has no attribute {name!r}")
     value: object = getattr(_import_module(_EXPORTS[name]), name)
@@ -145,6 +150,31 @@ def __dir__() -> list[str]:
     """The public names, for completion; those not imported yet are among them."""
     return sorted({*globals(), *__all__})
 
+
+class _List(_ModuleType):
+    """A package that can be called: it gives a DataFrame of what it holds (`bench/api/listing.py`)."""
+
+    def __call__(self) -> object:
+        return getattr(_import_module("bench.api.listing"), self.__name__.rpartition(".")[2])()
+
+
+class _Face(_ModuleType):
+    """The package `bench`: the import system sets each of its packages as an attribute, whoever imports it first."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _LISTS and type(value) is _ModuleType:
+            # Two of them have no file of their own in which it could be done (`pyproject.toml` says why).
+            value.__class__ = _List
+        super().__setattr__(name, value)
+
+
+def _faced(module: _ModuleType) -> _ModuleType:
+    module.__class__ = _Face
+    return module
+
+
+# As "Customizing module attribute access" of Python's data model has it.
+_face = _faced(_sys.modules[__name__])
 
 # Installed, `bench.methods`, `bench.datasets` and `bench.leaderboard` are inside this package
 # (the wheel maps the four top-level folders there). In a source checkout they are next to it, so

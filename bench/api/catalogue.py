@@ -1,4 +1,4 @@
-"""What there is: datasets, methods and metrics by name."""
+"""Datasets and methods: loaded, imported and made by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from bench.data.dataset import Dataset
 from bench.data.units import parse_unit
 from bench.importing.tools.forms import FORMS, Form
 from bench.interface.method import Method
-from bench.metrics import measures
 from bench.registry import datasets, methods
 
 #: A method as the API takes it: a spec, a class, an instance, of which the name and the parameters are used, or a
@@ -26,36 +25,6 @@ from bench.registry import datasets, methods
 MethodLike: TypeAlias = str | type[Method] | Method | Callable[..., Any]
 #: A dataset as the API takes it: a spec, or a loaded dataset.
 DatasetLike: TypeAlias = str | Dataset
-
-
-def list_methods() -> list[str]:
-    """Names of the methods: built-in ones and those of installed plug-ins, sorted.
-
-    Examples:
-        >>> "bm25" in bench.list_methods()
-        True
-    """
-    return methods.method_names()
-
-
-def list_datasets() -> list[str]:
-    """Ids of the datasets: built-in ones, those of installed plug-ins and those you added, sorted.
-
-    Examples:
-        >>> "starter" in bench.list_datasets()
-        True
-    """
-    return list(datasets.dataset_entries())
-
-
-def list_metrics() -> list[str]:
-    """Names of the measures, without a cut-off, in the order of the reference.
-
-    Examples:
-        >>> "ndcg" in bench.list_metrics()
-        True
-    """
-    return list(measures())
 
 
 def load_dataset(spec: str) -> Dataset:

@@ -26,7 +26,8 @@ from bench.data.parents import parent_of
 from bench.data.tables import SPLITS, Template
 from bench.data.units import judged_units, parse_unit, unit_name, unit_sizes
 from bench.registry import broken_datasets, build_method, dataset_entries, load_dataset
-from bench.registry.datasets import DatasetEntry, resolve
+from bench.registry.datasets import resolve
+from bench.registry.listing import dataset_rows
 
 if TYPE_CHECKING:
     from bench.validation.ceilings import Ceilings
@@ -56,7 +57,7 @@ def list_datasets(as_json: bool) -> None:
     """List datasets with size and licence."""
     entries = dataset_entries()
     if as_json:
-        print_json([_summary(entry) for entry in entries.values()])
+        print_json(dataset_rows())
         return
     table = plain_table("dataset", "tools", "train", "dev", "test", "licence", "also called", right=(1, 2, 3, 4))
     for name, entry in entries.items():
@@ -67,20 +68,6 @@ def list_datasets(as_json: bool) -> None:
     console().print(table)
     for name, reason in broken_datasets().items():
         say(f"{name} cannot be used: {reason}")
-
-
-def _summary(entry: DatasetEntry) -> dict[str, Any]:
-    card = entry.card
-    return {
-        "id": card.id,
-        "aliases": card.aliases,
-        "title": card.title,
-        "counts": card.counts.model_dump() if card.counts else None,
-        "licence": card.licence,
-        "redistribution": card.redistribution,
-        "template": card.template,
-        "obtain": card.obtain if entry.module else "",
-    }
 
 
 @command.command("info")

@@ -63,6 +63,7 @@ assert_type(bench.gate(lambda text: ["a"], "baseline.json", "gate.toml").passed,
 bench.run(3)  # type: ignore[call-overload]
 bench.run("bm25", cut="half")  # type: ignore[call-overload]
 try:
-    names: list[str] = bench.list_methods() + bench.list_datasets() + bench.list_metrics()
+    for table in (bench.methods(), bench.datasets(), bench.metrics()):
+        assert_type(table, pandas.DataFrame)
 except bench.BenchError as error:
     code: int = error.exit_code
