@@ -13,27 +13,32 @@ neither NumPy nor pydantic:
     bench.compare(result, bench.run("dense", "starter"))
 """
 
+import sys as _sys
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench.api.catalogue import build_method, import_tools, list_datasets, list_methods, list_metrics, load_dataset
+    from bench.api.catalogue import build_method, import_tools, load_dataset
     from bench.api.comparing import Comparison, compare
     from bench.api.gating import GateResult, gate
+    from bench.api.listing import datasets, methods, metrics
     from bench.api.results import Result, Results, load_result
-    from bench.api.running import run, run_all
+    from bench.api.running import run
     from bench.api.scoring import score
+    from bench.base.config import config_context
     from bench.base.errors import BenchError
     from bench.base.parameters import MethodSpec, ParameterSet
     from bench.data.dataset import Dataset
     from bench.importing.traces.traces import Traffic, read_traffic
-    from bench.interface.method import Context, EmbeddingMethod, Method, OracleMethod, RecommendingMethod, ScoringMethod
+    from bench.interface.method import Context, Method, OracleMethod, RecommendingMethod
     from bench.interface.ranking import Ranking, ToolSets
     from bench.interface.views import History, Library, Queries
     from bench.metrics.goldranks import GoldRanks
     from bench.metrics.measure import Measure, SetSizes
     from bench.results.settings import RunSettings
+    from bench.search.scoring import EmbeddingMethod, ScoringMethod
     from bench.search.topk import top_k
 
 __version__ = "0.3.0"
@@ -42,9 +47,6 @@ __version__ = "0.3.0"
 # Method` to the code behind the name. The imports above say the same to type checkers; a test compares the two.
 _EXPORTS: dict[str, str] = {
     # Find and load
-    "list_datasets": "bench.api.catalogue",
-    "list_methods": "bench.api.catalogue",
-    "list_metrics": "bench.api.catalogue",
     "load_dataset": "bench.api.catalogue",
     "import_tools": "bench.api.catalogue",
     "read_traffic": "bench.importing.traces.traces",
@@ -52,7 +54,6 @@ _EXPORTS: dict[str, str] = {
     "build_method": "bench.api.catalogue",
     # Measure
     "run": "bench.api.running",
-    "run_all": "bench.api.running",
     "RunSettings": "bench.results.settings",
     "score": "bench.api.scoring",
     "load_result": "bench.api.results",
@@ -67,8 +68,8 @@ _EXPORTS: dict[str, str] = {
     "Method": "bench.interface.method",
     "OracleMethod": "bench.interface.method",
     "RecommendingMethod": "bench.interface.method",
-    "ScoringMethod": "bench.interface.method",
-    "EmbeddingMethod": "bench.interface.method",
+    "ScoringMethod": "bench.search.scoring",
+    "EmbeddingMethod": "bench.search.scoring",
     "Context": "bench.interface.method",
     "ParameterSet": "bench.base.parameters",
     "MethodSpec": "bench.base.parameters",
@@ -85,7 +86,11 @@ _EXPORTS: dict[str, str] = {
     # Common to all
     "Dataset": "bench.data.dataset",
     "BenchError": "bench.base.errors",
+    "config_context": "bench.base.config",
 }
+
+# Public functions whose names are packages, too: `bench.methods()` lists what `bench.methods.bm25` is one of.
+_LISTS = ("datasets", "methods", "metrics")
 
 __all__ = [
     "BenchError",
@@ -115,16 +120,16 @@ __all__ = [
     "__version__",
     "build_method",
     "compare",
+    "config_context",
+    "datasets",
     "gate",
     "import_tools",
-    "list_datasets",
-    "list_methods",
-    "list_metrics",
     "load_dataset",
     "load_result",
+    "methods",
+    "metrics",
     "read_traffic",
     "run",
-    "run_all",
     "score",
     "top_k",
 ]
@@ -132,6 +137,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """A public name, imported on first use (PEP 562)."""
+    if name in _LISTS:
+        return _import_module(f"{__name__}.{name}")
     if name not in _EXPORTS:
         raise AttributeError(f"module 'bench' has no attribute {name!r}")
     value: object = getattr(_import_module(_EXPORTS[name]), name)
@@ -143,6 +150,31 @@ def __dir__() -> list[str]:
     """The public names, for completion; those not imported yet are among them."""
     return sorted({*globals(), *__all__})
 
+
+class _List(_ModuleType):
+    """A package that can be called: it gives a DataFrame of what it holds (`bench/api/listing.py`)."""
+
+    def __call__(self) -> object:
+        return getattr(_import_module("bench.api.listing"), self.__name__.rpartition(".")[2])()
+
+
+class _Face(_ModuleType):
+    """The package `bench`: the import system sets each of its packages as an attribute, whoever imports it first."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _LISTS and type(value) is _ModuleType:
+            # Two of them have no file of their own in which it could be done (`pyproject.toml` says why).
+            value.__class__ = _List
+        super().__setattr__(name, value)
+
+
+def _faced(module: _ModuleType) -> _ModuleType:
+    module.__class__ = _Face
+    return module
+
+
+# As "Customizing module attribute access" of Python's data model has it.
+_face = _faced(_sys.modules[__name__])
 
 # Installed, `bench.methods`, `bench.datasets` and `bench.leaderboard` are inside this package
 # (the wheel maps the four top-level folders there). In a source checkout they are next to it, so

@@ -29,6 +29,7 @@ from bench.data.card import Card
 from bench.data.units import unit_name
 from bench.interface import OracleMethod, RecommendingMethod
 from bench.metrics import DEFAULT_METRICS, measures
+from bench.metrics.catalogue import forms
 from bench.registry import dataset_entries, method_class, method_names
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -209,13 +210,16 @@ def metrics_page() -> str:
         + ".",
     ]
     for measure in measures().values():
-        forms = {"k": f"{measure.name}@k", "gold": f"{measure.name}@gold", "none": measure.name}
         facts = [
-            ["written", ", ".join(f"`{forms[form]}`" for form in ("none", "k", "gold") if form in measure.cutoffs)],
+            ["written", ", ".join(f"`{form}`" for form in forms(measure))],
             ["definition", _cell(measure.definition)],
             ["edge cases", _cell(measure.edge_cases)],
             ["source", _cell(measure.source)],
             ["better", "higher" if measure.higher_is_better else "lower"],
+            *(
+                [f"parameter `{name}`", _cell(f"{field.description} (default {field.get_default()})")]
+                for name, field in measure.parameters.model_fields.items()
+            ),
             *([["use", "reproduction only; methods are never ranked by it"]] if measure.reproduction_only else []),
         ]
         parts += [f"## {measure.name}", _table(["", ""], facts)]

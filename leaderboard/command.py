@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import UnavailableError
 from bench.base.paths import results_folder
-from bench.cli.bars import progress
 from bench.cli.help import Group, more_option
 from bench.cli.options import FOLDER, json_option, results_option
 from bench.cli.output import print_json, say

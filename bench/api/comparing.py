@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 from bench.api.arguments import check_choices, names, whole_number
 from bench.api.results import Result, opened
-from bench.api.tables import frame
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError, UsageError
+from bench.base.tables import frame
 from bench.base.text import one_line
 from bench.comparison import render
 from bench.comparison.compare import Question, compared
@@ -134,7 +134,7 @@ def compare(
     def load(spec: str) -> Dataset | None:
         try:
             # Slices need the dataset; the texts of queries alone are not worth a download.
-            with session(offline=None if slices else True):
+            with config_context(offline=None if slices else True):
                 return load_dataset(spec)
         except BenchError:
             if slices:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.api.results import Result, opened
-from bench.api.tables import frame
 from bench.base.paths import expanded
+from bench.base.tables import frame
 from bench.gating import wording
 from bench.gating.baseline import read_baseline
 from bench.gating.candidate import Candidate, Search

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from bench.api.arguments import whole_number
-from bench.api.tables import SHOWN, frame, pandas_module
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expanded, results_folder
+from bench.base.tables import SHOWN, frame, pandas_module
 from bench.comparison.tool_report import FIRST, counted, tools_report
 from bench.evaluation.external import open_result
 from bench.results.manifest import MetricValue
@@ -212,14 +212,14 @@ class Result:
 
 
 class Results(Sequence[Result]):
-    """Results of `bench.run_all`: a sequence of `Result`.
+    """What `bench.run` gives for a list of methods or of datasets: a sequence of `Result`.
 
     Examples:
-        >>> found = bench.run_all(["bm25", "random"], ["starter"])
-        >>> len(found), found.errors
+        >>> results = bench.run(["bm25", "random"], "starter")
+        >>> len(results), results.errors
         (2, {})
-        >>> list(found.metrics.columns)[:4]
-        ['dataset', 'method', 'metric', 'mean']
+        >>> results.means["recall@5"].round(3).to_dict()
+        {('starter', 'bm25'): 0.193, ('starter', 'random'): 0.042}
     """
 
     def __init__(self, results: Sequence[Result], errors: Mapping[tuple[str, str], BenchError] | None = None) -> None:
@@ -244,8 +244,6 @@ class Results(Sequence[Result]):
     def metrics(self) -> pandas.DataFrame:
         """One row a dataset, method and metric: `dataset`, `method`, `metric`, and the columns of `Result.metrics`.
 
-        `found.metrics.pivot(index=["dataset", "method"], columns="metric", values="mean")` is the usual table.
-
         Raises:
             UnavailableError: pandas is not installed.
         """
@@ -255,6 +253,23 @@ class Results(Sequence[Result]):
             for name, value in result.stored.metrics.metrics.items()
         ]
         return frame(rows, ("dataset", "method", "metric", *_COLUMNS))
+
+    @cached_property
+    def means(self) -> pandas.DataFrame:
+        """One row a result, indexed by dataset and method, and one column a metric: its mean, NaN if there is none.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        rows: list[dict[str, object]] = [
+            {"dataset": result.dataset, "method": result.method}
+            | {name: value.mean for name, value in result.stored.metrics.metrics.items()}
+            for result in self
+        ]
+        columns = dict.fromkeys(["dataset", "method", *(name for row in rows for name in row)])
+        found = frame(rows, tuple(columns)).set_index(["dataset", "method"])
+        found.columns.name = "metric"
+        return found
 
     def _table(self) -> Table:
         names = [name for name in SHOWN if any(name in result.stored.metrics.metrics for result in self)]

@@ -15,10 +15,10 @@ from pydantic_core import PydanticSerializationError
 from bench.api.arguments import names
 from bench.api.catalogue import DatasetLike, loaded
 from bench.api.results import Result
-from bench.api.tables import pandas_module
 from bench.base.errors import ResultError, UsageError
 from bench.base.paths import expanded, results_folder
 from bench.base.spec import Spec
+from bench.base.tables import pandas_module
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.evaluation.external import score_command, score_run_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from bench.api.tables import frame
+from bench.base.tables import frame
 from bench.comparison.tool_report import Confusion, ToolRow
 from bench.comparison.tool_report import ToolsReport as Report
 from bench.show.tables import Table, html, text

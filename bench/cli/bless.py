@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import one_line
-from bench.cli.bars import progress
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import print_json

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.base.config import session
+from bench.base.bars import progress
+from bench.base.config import config_context
 from bench.base.errors import BenchError
 from bench.base.paths import results_folder, write_text
 from bench.base.text import one_line
-from bench.cli.bars import progress
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, complete_results, results_option, source_options
 from bench.cli.output import console, print_json
@@ -140,7 +140,7 @@ def command(
     def load(spec: str) -> Dataset | None:
         try:
             # Slices need the dataset; the mere texts of queries are not worth a download.
-            with session(offline=None if slices else True):
+            with config_context(offline=None if slices else True):
                 return load_dataset(spec, bars)
         except BenchError:
             if slices:

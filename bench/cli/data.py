@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import CheckFailed, UsageError, install_command, require
 from bench.base.locks import locked, replaced_folder
 from bench.base.paths import cache_folder, storage_errors
 from bench.cli import PluggedGroup
-from bench.cli.bars import progress
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
 from bench.cli.help import more_option
@@ -27,7 +27,8 @@ from bench.data.parents import parent_of
 from bench.data.tables import SPLITS, Template
 from bench.data.units import judged_units, parse_unit, unit_name, unit_sizes
 from bench.registry import broken_datasets, build_method, dataset_entries, load_dataset
-from bench.registry.datasets import DatasetEntry, resolve
+from bench.registry.datasets import resolve
+from bench.registry.listing import dataset_rows
 from bench.show.numbers import fixed
 from bench.show.tables import Cell, Table, lines
 
@@ -59,7 +60,7 @@ def list_datasets(as_json: bool) -> None:
     """List datasets with size and licence."""
     entries = dataset_entries()
     if as_json:
-        print_json([_summary(entry) for entry in entries.values()])
+        print_json(dataset_rows())
         return
     table = Table(["dataset", "tools", "train", "dev", "test", "licence", "also called"], right=(1, 2, 3, 4))
     for name, entry in entries.items():
@@ -70,20 +71,6 @@ def list_datasets(as_json: bool) -> None:
     console().print(table)
     for name, reason in broken_datasets().items():
         say(f"{name} cannot be used: {reason}")
-
-
-def _summary(entry: DatasetEntry) -> dict[str, Any]:
-    card = entry.card
-    return {
-        "id": card.id,
-        "aliases": card.aliases,
-        "title": card.title,
-        "counts": card.counts.model_dump() if card.counts else None,
-        "licence": card.licence,
-        "redistribution": card.redistribution,
-        "template": card.template,
-        "obtain": card.obtain if entry.module else "",
-    }
 
 
 @command.command("info")

@@ -67,7 +67,7 @@ def command(
     give the stored scores: shared words for sparse methods, nearest texts for dense ones, neighbours for graphs, past
     queries for methods that learn from them, truncation and reranking for rerankers.
     """
-    from bench.cli.bars import progress
+    from bench.base.bars import progress
     from bench.comparison.explain import check_same_data, explain, query_named
     from bench.comparison.explain_json import explained_json
     from bench.evaluation.external import open_result

@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import BenchError
 from bench.base.paths import results_folder, write_text
 from bench.base.secrets import masked
 from bench.base.text import told
-from bench.cli.bars import progress
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import harmless_json

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -25,55 +23,18 @@ def command() -> None:
 @json_option
 def methods(as_json: bool) -> None:
     """List methods with parameters and defaults."""
-    from bench.interface import OracleMethod
-    from bench.registry import method_class, method_names
+    from bench.registry import method_class
+    from bench.registry.listing import defaults, method_rows
 
-    rows = []
-    written: list[list[str]] = []
-    for name in method_names():
-        kind = method_class(name)
-        fields = kind.Parameters.model_fields
-        written.append([f"{key}={_as_written(field.get_default())}" for key, field in fields.items()])
-        rows.append(
-            {
-                "name": name,
-                "summary": (inspect.getdoc(inspect.getmodule(kind)) or inspect.getdoc(kind) or "").split("\n")[0],
-                "needs_history": kind.needs_history,
-                "needs_llm": kind.needs_llm,
-                "oracle": issubclass(kind, OracleMethod),
-                "parameters": {
-                    key: {"default": _default(field.get_default()), "description": field.description or ""}
-                    for key, field in fields.items()
-                },
-            }
-        )
+    rows = method_rows()
     if as_json:
         print_json(rows)
         return
     table = Table(["method", "description", "parameters"])
-    for row, parameters in zip(rows, written, strict=True):
+    for row in rows:
         needs = " Needs past queries." if row["needs_history"] else ""
-        table.add(str(row["name"]), f"{row['summary']}{needs}", lines(parameters))
+        table.add(row["name"], f"{row['summary']}{needs}", lines(defaults(method_class(row["name"]))))
     console().print(table)
-
-
-def _as_written(value: Any) -> str:
-    """A default as one would write it after `--set`; methods inside a list need no parentheses."""
-    from bench.base.spec import Spec, format_value
-
-    if isinstance(value, tuple) and all(isinstance(item, Spec) for item in value):
-        return f"[{', '.join(map(str, value))}]"
-    return str(value) if isinstance(value, Spec) else format_value(value)
-
-
-def _default(value: object) -> Any:
-    from bench.base.spec import Spec
-
-    if isinstance(value, Spec):
-        return str(value)
-    if isinstance(value, tuple | list):
-        return [_default(item) for item in value]
-    return value
 
 
 @command.command("datasets")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import click
 from click.shell_completion import CompletionItem
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import one_line
@@ -126,4 +126,4 @@ def _type_of(setting: Setting) -> click.ParamType[Any]:
 
 def use_session(*, offline: bool | None = None, cache: bool | None = None, mirror: Path | None = None) -> None:
     """Make settings of `session` hold until the command ends, for the models of methods too."""
-    click.get_current_context().with_resource(session(offline=offline, cache=cache, mirror=mirror))
+    click.get_current_context().with_resource(config_context(offline=offline, cache=cache, mirror=mirror))

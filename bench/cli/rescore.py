@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import BenchError, CheckFailed, ResultError
 from bench.base.paths import results_folder
-from bench.cli.bars import progress
 from bench.cli.help import Command
 from bench.cli.options import json_option, results_option, source_options
 from bench.cli.output import console, print_json

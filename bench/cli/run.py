@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import results_folder
 from bench.base.spec import Value, parse, parse_value
-from bench.cli.bars import progress
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.help import Command, more_option
 from bench.cli.options import (

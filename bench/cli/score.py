@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from bench.base.bars import progress
 from bench.base.paths import results_folder
-from bench.cli.bars import progress
 from bench.cli.help import Command
 from bench.cli.options import (
     complete_datasets,

@@ -103,7 +103,7 @@ _MOST_METRICS = 6
 
 
 def _show_slices(result: Result, by: str, metrics: tuple[str, ...], as_json: bool) -> None:
-    from bench.cli.bars import progress
+    from bench.base.bars import progress
     from bench.metrics import parse_metric
     from bench.registry import load_dataset
     from bench.results.slices import by_slice

@@ -67,7 +67,7 @@ def command(
     missed most often come first. For the reasons, the method is rebuilt, as for `bench explain`; where that is not
     possible, the texts of the tools are compared with the query. --json has all tools of the library.
     """
-    from bench.cli.bars import progress
+    from bench.base.bars import progress
     from bench.comparison.tool_report import counted, tools_report
     from bench.evaluation.external import open_result
     from bench.registry import load_dataset

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.spec import Value, format_value, parse, parse_value
-from bench.cli.bars import progress
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.help import Command, more_option
 from bench.cli.options import (

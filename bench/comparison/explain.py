@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, parse
@@ -299,7 +299,7 @@ def answers_today(
     rows = np.array([item.row for item in asked], dtype=np.int64)
     queries = Queries.of(dataset, rows)
     # An explanation fetches nothing and spends nothing: what is not on this machine is not explained.
-    with session(offline=True, repeat=repeat):
+    with config_context(offline=True, repeat=repeat):
         try:
             library = Library.of(dataset, identity.template)
             history = History.of(dataset, library, dataset.rows(identity.split))

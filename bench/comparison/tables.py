@@ -225,7 +225,7 @@ def _grid_of(
         macro = {item.system: item for item in macros[name].standings} if name in macros else {}
         means = _marked({name: item.mean for name, item in macro.items()}, True, set())
         for system in systems:
-            over = [means[system], fixed(macro[system].rank, 2)] if system in macro else []
+            over: list[str | Cell] = [means[system], fixed(macro[system].rank, 2)] if system in macro else []
             table.add(system, *(column[system] for column in columns), *over)
     return table
 

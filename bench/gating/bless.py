@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import bench
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.locks import locked
 from bench.base.paths import cache_folder, read_regular
@@ -130,7 +130,7 @@ def _asked(result: Result) -> Asked | None:
     if not is_added(data.spec):
         return None
     try:
-        with session(offline=True):
+        with config_context(offline=True):
             dataset = load_version(data.spec, data.content_hash)
     except BenchError:
         return None

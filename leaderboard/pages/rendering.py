@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from bench.base.text import clean, label, unique_slug
 from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard.pages.registry import navigation, page_modules
+from bench.metrics.measure import measure_name
 from bench.results.costs import money_per_query
 from bench.results.manifest import Manifest, MetricValue
 from bench.show import numbers
@@ -55,7 +56,7 @@ def environment() -> jinja2.Environment:
         clean=clean,
         p=numbers.p_value,
         at=_at,
-        measure=lambda name: name.partition("@")[0],
+        measure=lambda name: measure_name(name).partition("(")[0],
         ticks=_ticks,
         shown=lambda text: _SHOWN.get(text, text),
         web=lambda url: url.startswith(("https://", "http://")),

@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError, UsageError
 from bench.base.paths import replacing, results_folder
 from bench.base.spec import parse
 from bench.base.text import one_line
-from bench.cli.bars import progress
 from bench.cli.help import Group, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import print_json, whoever_reads

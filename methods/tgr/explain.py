@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.interface import Case, Contribution, EmbeddingMethod, Explanation, Method, Reason, ScoringMethod
+from bench.interface import Case, Contribution, Explanation, Method, Reason
 from bench.interface.explanation import ExplainedAnswer, number, parts_of_sum
 from bench.methods.tgr.convolution import Direction
 from bench.methods.tgr.edges import Edges
 from bench.search.dense import normalized, similarities
+from bench.search.scoring import EmbeddingMethod, ScoringMethod
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

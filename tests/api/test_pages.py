@@ -14,6 +14,8 @@ import bench
 from bench.cli import cli
 from bench.evaluation.ask import _LATENCY_QUERIES
 from bench.gating.budgets import FEWEST_TIMED
+from bench.metrics import measures
+from bench.registry import dataset_entries, method_names
 
 ROOT = Path(bench.__file__).resolve().parent.parent
 
@@ -39,9 +41,9 @@ def anchors(page: Path) -> set[str]:
 
 def test_every_method_metric_dataset_and_command_has_its_part(site: Path) -> None:
     reference = site / "reference"
-    assert headings(reference / "methods.md") == bench.list_methods()
-    assert headings(reference / "metrics.md") == bench.list_metrics()
-    assert headings(reference / "datasets.md") == bench.list_datasets()
+    assert headings(reference / "methods.md") == method_names()
+    assert headings(reference / "metrics.md") == list(measures())
+    assert headings(reference / "datasets.md") == list(dataset_entries())
     commands = headings(reference / "commands.md")
     assert {f"bench {name}" for name in cli.list_commands(click.Context(cli))} <= set(commands)
     assert "bench data add" in commands
@@ -59,12 +61,14 @@ def test_a_dataset_is_told_with_its_unit_of_independence(site: Path) -> None:
         "| unit of independence | gold+group, 269 judged queries in 71 units, at most 13 in one (effective 47.0)."
         in text
     )
-    assert text.count("| unit of independence | ") == len(bench.list_datasets())
+    assert text.count("| unit of independence | ") == len(dataset_entries())
 
 
 def test_every_public_name_is_on_a_page_of_the_api(site: Path) -> None:
     text = "".join(page.read_text("utf-8") for page in (site / "api").glob("*.md"))
-    assert sorted(re.findall(r"^::: bench\.(\w+)$", text, re.MULTILINE)) == sorted(bench._EXPORTS)
+    assert sorted(re.findall(r"^::: bench\.(?:api\.listing\.)?(\w+)$", text, re.MULTILINE)) == sorted(
+        {*bench._EXPORTS, *bench._LISTS}
+    )
 
 
 def test_every_link_between_files_leads_to_a_place_of_the_site(site: Path) -> None:

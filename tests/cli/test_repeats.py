@@ -16,7 +16,7 @@ from kit.results import LOCKS, of_this_run
 
 import bench as library
 from bench.__main__ import run
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import UsageError
 from bench.gating.baseline import answers_digest
 from bench.results.finding import find_result
@@ -179,9 +179,9 @@ def test_rescore_leaves_what_is_up_to_date(bench: Bench, repeated: Result) -> No
 
 
 def test_python_takes_and_shows_repeats(tmp_path: Path) -> None:
-    with session(offline=True):
+    with config_context(offline=True):
         result = library.run("random", "starter", limit=20, repeats=3)
-        (again,) = library.run_all(["random"], ["starter"], limit=20, repeats=3)
+        (again,) = library.run(["random"], "starter", limit=20, repeats=3)
         once = library.run("bm25", "starter", limit=20, repeats=3)
     assert again.id == result.id
     assert (result.repeats, once.repeats) == (3, 1)

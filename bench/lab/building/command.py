@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
-from bench.cli.bars import progress
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json

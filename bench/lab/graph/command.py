@@ -8,8 +8,8 @@ from typing import Any
 import click
 import numpy as np
 
+from bench.base.bars import progress
 from bench.base.paths import write_text
-from bench.cli.bars import progress
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json

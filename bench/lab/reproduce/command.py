@@ -10,12 +10,12 @@ from pathlib import Path
 
 import click
 
-from bench.base.config import current_session, session
+from bench.base.bars import progress
+from bench.base.config import config_context, current_session
 from bench.base.errors import CheckFailed, UsageError
 from bench.base.parameters import suggestion
 from bench.base.paths import results_folder, write_text
 from bench.base.spec import Spec
-from bench.cli.bars import progress
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.help import Command, more_option
 from bench.cli.options import json_option, results_option, source_options, use_session
@@ -90,7 +90,7 @@ def command(
     use_session(offline=None if download else True)
 
     def load(spec: Spec) -> Dataset:
-        with session(given):
+        with config_context(given):
             return load_dataset(spec, bars)
 
     runs = MethodRuns(

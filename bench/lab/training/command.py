@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, Value, parse_value
-from bench.cli.bars import progress
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, json_option, settings_options, source_options
 from bench.cli.output import console, print_json
