@@ -109,7 +109,7 @@ def by_scoring(documents: Sequence[str], asked: Sequence[str]) -> Times:
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, BENCH_CACHE=folder):
         for _ in range(2):
             started = time.perf_counter()
-            score("scale", dataset, rows, answers, "description", depth=DEPTH)
+            score("scale", dataset, rows, [answers], "description", depth=DEPTH)
             times.append(time.perf_counter() - started)
     return times[0], times[1]
 

@@ -26,7 +26,16 @@ from bench.__main__ import NEW_OBJECTS
 from bench.base.paths import sha256_of
 from bench.interface import PROTOCOL_VERSION
 from bench.metrics import DEFAULT_METRICS, parse_metric
-from bench.results.manifest import DatasetIdentity, Environment, Latency, Manifest, MethodIdentity, Metrics, MetricValue
+from bench.results.manifest import (
+    DatasetIdentity,
+    Environment,
+    Latency,
+    Manifest,
+    MethodIdentity,
+    Metrics,
+    MetricValue,
+    ScoringCode,
+)
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, PER_QUERY_SCHEMA, RUN, RUN_SCHEMA, to_json
 
 VARIANTS = 16
@@ -130,7 +139,9 @@ def result(folder: Path, parts: Path, means: dict[str, float], method: int, data
         peak_memory_mib=100.0,
         facts={},
         warnings=[],
-        scoring="0" * 64,
+        scoring=ScoringCode(
+            measures={name.partition("@")[0]: "0" * 64 for name in metrics.metrics}, intervals="0", tokens="0"
+        ),
         files={key: sha256_of(folder / key) for key in (RUN, PER_QUERY, METRICS)},
     )
     (folder / MANIFEST).write_text(to_json(manifest))

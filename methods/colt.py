@@ -18,9 +18,8 @@ from bench.base.spec import Spec
 from bench.data.gold import Gold
 from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Contribution, Explanation, Reason, excerpt, number
-from bench.interface.learning import learns
 from bench.interface.method import Similarity
-from bench.interface.parts import methods_of
+from bench.interface.parts import learns, methods_of
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import ndcg
 from bench.search.dense import VectorIndex, normalized, similarities

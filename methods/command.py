@@ -12,8 +12,7 @@ from bench.base.parameters import ParameterSet
 from bench.interface import History, Library, Method, Queries, Ranking
 from bench.interface.method import Context
 from bench.remote.answers import AnswerReader
-from bench.remote.asking import Asking, Reply
-from bench.remote.catalogue import as_lines
+from bench.remote.asking import Asking, Reply, as_lines
 from bench.remote.process import ProcessClient
 
 

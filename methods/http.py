@@ -14,8 +14,7 @@ from bench.base.text import one_line
 from bench.interface import History, Library, Method, Queries, Ranking
 from bench.interface.method import Context
 from bench.remote.answers import AnswerReader, Unusable
-from bench.remote.asking import Asking, Reply
-from bench.remote.catalogue import catalogue
+from bench.remote.asking import Asking, Reply, catalogue
 from bench.remote.web import Web, WebClient, checked_url
 
 

@@ -14,8 +14,7 @@ from bench.base.spec import Spec
 from bench.data.gold import Gold
 from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, listed
-from bench.interface.learning import learns
-from bench.interface.parts import methods_of
+from bench.interface.parts import learns, methods_of
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import ndcg
 from bench.search.holdout import held_out

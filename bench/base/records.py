@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from pathlib import Path
@@ -103,30 +102,20 @@ def first_fault(error: ValidationError, whole: str = "the file") -> str:
     return f"{place}: {fault.told}" if place else fault.told
 
 
-def read_json(model: type[R], path: Path, name: str, error: type[BenchError]) -> R:
-    """A record out of a JSON file.
+def read_toml(model: type[R], path: Path, name: str, error: type[BenchError]) -> R:
+    """A record out of a TOML file.
 
     Args:
         model: the record's class.
         path: the file.
-        name: what the file is, for the sentence: `the training card`.
-        error: raised where the file cannot be read, is no JSON or does not follow its schema.
+        name: what the file is, for the sentence: `the gate's policy`.
+        error: raised where the file cannot be read, is no TOML or does not follow its schema.
     """
-    text = _text(path, name, error)
-    try:
-        raw = json.loads(text)
-    except (ValueError, RecursionError) as fault:
-        raise error(f"cannot read {name} {path}: it is not JSON ({fault}).") from None
-    return validated(model, raw, f"{name} {path}", error)
-
-
-def read_toml(model: type[R], path: Path, name: str, error: type[BenchError]) -> R:
-    """A record out of a TOML file; arguments and errors as of `read_json`."""
     return validated(model, toml_table(path, name, error), f"{name} {path}", error)
 
 
 def toml_table(path: Path, name: str, error: type[BenchError]) -> dict[str, Any]:
-    """The parsed text of a TOML file; arguments and errors as of `read_json`."""
+    """The parsed text of a TOML file; arguments and errors as of `read_toml`."""
     text = _text(path, name, error, _LARGEST_TOML)
     if _MANY_DOTS.search(text):
         # The time and memory that `tomllib` takes grow with the square of a key's parts.

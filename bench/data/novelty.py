@@ -1,12 +1,16 @@
-"""Novelty of a query's gold relative to train: seen, mixed or unseen."""
+"""Novelty of a query's gold relative to past queries: its tools seen, mixed or unseen, and its whole set repeated."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.data.dataset import Dataset
 from bench.data.parents import parent_of
-from bench.data.tables import Query, Tool
+from bench.data.tables import SPLITS, Query, Tool
 
 #: Every value that `novelty` gives, from the best known to the newest.
 NOVELTY = ("seen", "dev", "mixed", "unseen")
@@ -62,3 +66,19 @@ def with_slice(queries: Iterable[Query], name: str, values: Mapping[str, str]) -
 def with_parent_slice(queries: Sequence[Query], tools: Iterable[Tool]) -> list[Query]:
     """The queries with the slice `parent`: how new the parents of their gold are."""
     return with_slice(queries, "parent", novelty(queries, {tool.tool_id: parent_of(tool) for tool in tools}))
+
+
+def repeated_gold(dataset: Dataset, rows: NDArray[np.int64], evaluated: NDArray[np.int64]) -> int:
+    """How many judged queries have the same gold set as a past query; a method that recalls past bundles knows it.
+
+    Past queries are those that methods may learn from: train and dev, less the evaluated split. Grades do not count.
+
+    Args:
+        dataset: the queries.
+        rows: (queries,) those that are asked.
+        evaluated: (queries,) the whole evaluated split, also where only a part of it is asked.
+    """
+    past = dataset.splits != SPLITS.index("test")
+    past[evaluated] = False
+    known = {frozenset(dataset.queries[row].gold) for row in np.flatnonzero(past)} - {frozenset()}
+    return sum(frozenset(dataset.queries[row].gold) in known for row in rows.tolist())

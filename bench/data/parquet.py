@@ -77,10 +77,6 @@ def read_dataset(folder: Path) -> Dataset:
             raise DataError(f"{path} has format version {version!r}; this bench reads {FORMAT_VERSION}.")
         manifest = DatasetManifest.model_validate(raw)
         tables = {name: _read_table(folder / f"{name}.parquet", manifest.files[f"{name}.parquet"]) for name in SCHEMAS}
-        for name, column, value in _LATER:
-            if column not in tables[name].column_names:
-                kind = SCHEMAS[name].field(column).type
-                tables[name] = tables[name].append_column(column, pa.array([value] * tables[name].num_rows, kind))
         _check_columns(folder, tables)
     except OSError as error:
         raise DataError(f"cannot read the dataset in {folder}: {error.filename or path}: {error.strerror}.") from None
@@ -142,20 +138,6 @@ def parquet_rows(path: Path, columns: Sequence[str], label: str) -> list[dict[st
 
 #: Columns that may hold nulls; in the others a null is a defect.
 _NULLABLE = frozenset({"returns", "source", "annotations", "input_schema"})
-#: Columns that datasets of earlier versions do not have, and the value that stands for it.
-_LATER: tuple[tuple[str, str, Any], ...] = (
-    ("queries", "group", ""),
-    ("queries", "forbidden", []),
-    ("queries", "searches", []),
-    ("queries", "context", []),
-    ("queries", "origin", ""),
-    ("queries", "calls", []),
-    ("gold", "any_of", []),
-    ("tools", "title", ""),
-    ("tools", "annotations", None),
-    ("tools", "input_schema", None),
-    ("tools", "deprecated", False),
-)
 
 
 def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:

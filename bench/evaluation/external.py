@@ -62,7 +62,7 @@ def score_run_file(
     asked = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
     identity = f"{RANKING_RULES} {dataset.content_hash} {asked} {name} {digest}"
     identifier = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    scored = score(identifier, dataset, rows, answers, plan.tool_text(dataset), metrics)
+    scored = score(identifier, dataset, rows, [answers], plan.tool_text(dataset), metrics)
     manifest = Manifest(
         result_id=identifier,
         protocol=version_for(dataset.gold),

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
+from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
-from bench.data.repeatedgold import repeated_gold
 from bench.evaluation.ask import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
-from bench.evaluation.scoring import Scored, score_repeats, scoring_code, unit_names
+from bench.evaluation.scoring import Scored, score, scoring_code, unit_names
 from bench.interface import Ranking, ToolSets, version_for
 from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond
@@ -180,7 +180,7 @@ def rescored(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Sco
     rows, repeats = repeated_answers(result, dataset)
     depth = None if manifest.method.run_file else manifest.depth
     wanted = list(dict.fromkeys([*_had(result), *metrics]))
-    scored = score_repeats(manifest.result_id, dataset, rows, repeats, manifest.dataset.template, wanted, depth)
+    scored = score(manifest.result_id, dataset, rows, repeats, manifest.dataset.template, wanted, depth)
     # Where tokens cannot be counted, the counts that the result had still hold: the answers are the same. Those of the
     # replies cannot be counted again anywhere.
     had = result.metrics.tokens

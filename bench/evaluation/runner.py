@@ -23,8 +23,8 @@ from bench.base.paths import write_text
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
+from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
-from bench.data.repeatedgold import repeated_gold
 from bench.evaluation.ask import Answers, ask, asking_order, calls_of, check, latency, prepare
 from bench.evaluation.checkpoints import forget
 from bench.evaluation.contamination import training_leaks
@@ -33,10 +33,9 @@ from bench.evaluation.machine import git_state, hardware, package_versions, peak
 from bench.evaluation.method_errors import checked_facts, checked_marks, checked_revisions, method_errors
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore, up_to_date
-from bench.evaluation.scoring import score_repeats, scoring_code
+from bench.evaluation.scoring import score, scoring_code
 from bench.interface import History, Library, Method, Queries, RecommendingMethod, version_for
-from bench.interface.learning import learns
-from bench.interface.parts import has_chance, is_oracle, methods_of, models, needs_history, needs_llm
+from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
 from bench.metrics import Metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.code_versions import method_code, method_packages
@@ -217,26 +216,37 @@ class Runner:
         elif plan.cut != "none":
             with clock("cut"), self.progress.stage(f"learn cut {plan.cut}"):
                 cut = learn_cut(plan.cut, lambda: self.build(plan.method), history, library, plan.depth)
-        work = _Work(plan, dataset, rows, library, history, batches, clock, self.progress)
-        found = [work.repeat(1, method)]
+        order = rows[asking_order(dataset, rows)]
+
+        def repeat(number: int, fresh: Method) -> tuple[Answers, Meter]:
+            # Batches of the first repeat are where a run without repeats has them.
+            folder = batches if number == 1 else batches / f"repeat-{number}"
+            stage = "rank" if plan.repeats == 1 else f"rank, repeat {number} of {plan.repeats}"
+            prepare(fresh, library, history, dataset.gold.take(order), checked=fresh is method, clock=clock)
+            with metered() as meter:
+                answers = ask(fresh, dataset, rows, plan.depth, folder, self.progress, stage)
+            clock.add("rank", answers.seconds)
+            return answers, meter
+
+        made = [repeat(1, method)]
         with method_errors(method, "ranking single queries"):
-            timed = latency(method, Queries.of(dataset, rows[asking_order(dataset, rows)]), plan.depth)
+            timed = latency(method, Queries.of(dataset, order), plan.depth)
             facts = checked_facts(method) | _calls(dataset, rows)
         for number in range(2, plan.repeats + 1):
             # A method of its own: what one has drawn or kept while it was fitted, indexed or asked is no new answer.
             with config_context(repeat=number):
                 again = self.build(plan.method)
                 again.context.close()
-                found.append(work.repeat(number, again))
+                made.append(repeat(number, again))
                 del again
         peak = peak_memory_mib()
-        repeats, meters = [answers for answers, _ in found], [meter for _, meter in found]
+        repeats, meters = [answers for answers, _ in made], [meter for _, meter in made]
         resumed = any(answers.resumed for answers in repeats)
         if cut is not None:
             repeats = [dataclasses.replace(answers, sets=cut.apply(answers.ranking)) for answers in repeats]
         template = plan.tool_text(dataset)
         with clock("score"), self.progress.stage("score"):
-            scored = score_repeats(item.identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
+            scored = score(item.identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
         if not _is_still(item, dataset):
             # Answers may be of either code.
             forget(batches)
@@ -279,32 +289,6 @@ class Runner:
         result = write_result(item.folder, manifest, scored.metrics, scored.run, scored.per_query, scored.repeats)
         forget(batches)
         return result
-
-
-@dataclass(frozen=True)
-class _Work:
-    """What every repeat of a run is given."""
-
-    plan: Plan
-    dataset: Dataset
-    rows: NDArray[np.int64]
-    library: Library
-    history: History
-    batches: Path
-    clock: _Clock
-    progress: Progress
-
-    def repeat(self, number: int, method: Method) -> tuple[Answers, Meter]:
-        """Fit, index and ask a fresh method. Batches of the first repeat are where a run without repeats has them."""
-        dataset, rows, count = self.dataset, self.rows, self.plan.repeats
-        folder = self.batches if number == 1 else self.batches / f"repeat-{number}"
-        stage = "rank" if count == 1 else f"rank, repeat {number} of {count}"
-        gold = dataset.gold.take(rows[asking_order(dataset, rows)])
-        prepare(method, self.library, self.history, gold, checked=number == 1, clock=self.clock)
-        with metered() as meter:
-            answers = ask(method, dataset, rows, self.plan.depth, folder, self.progress, stage)
-        self.clock.add("rank", answers.seconds)
-        return answers, meter
 
 
 class _Clock:

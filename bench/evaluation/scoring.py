@@ -45,39 +45,25 @@ def score(
     result_id: str,
     dataset: Dataset,
     rows: NDArray[np.int64],
-    answers: Answers,
-    template: Template,
-    wanted: Sequence[Metric] = (),
-    depth: int | None = None,
-) -> Scored:
-    """Score answers against the dataset's gold.
-
-    Args:
-        result_id: written into the metrics.
-        dataset: the data.
-        rows: (queries,) which queries were asked, in the answers' order.
-        answers: rankings and sets.
-        template: the text whose tokens are counted.
-        wanted: metrics in addition to the default ones.
-        depth: where the ranking was cut; metrics that look deeper into a larger library are left out. None for a
-            system's own ranking, however long.
-    """
-    return score_repeats(result_id, dataset, rows, [answers], template, wanted, depth)
-
-
-def score_repeats(
-    result_id: str,
-    dataset: Dataset,
-    rows: NDArray[np.int64],
     repeats: Sequence[Answers],
     template: Template,
     wanted: Sequence[Metric] = (),
     depth: int | None = None,
 ) -> Scored:
-    """Score the answers of one or several repeats of a run; arguments as of `score`.
+    """Score the answers of one or several repeats of a run against the dataset's gold.
 
     A query's value is the mean of its values in the repeats, and so are tie bands and token counts. A query failed if
     it failed in some repeat.
+
+    Args:
+        result_id: written into the metrics.
+        dataset: the data.
+        rows: (queries,) which queries were asked, in the answers' order.
+        repeats: rankings and sets of each repeat; those of a run without repeats alone.
+        template: the text whose tokens are counted.
+        wanted: metrics in addition to the default ones.
+        depth: where the ranking was cut; metrics that look deeper into a larger library are left out. None for a
+            system's own ranking, however long.
     """
     gold = dataset.gold.take(rows)
     judged = gold.counts > 0

@@ -30,7 +30,6 @@ from bench.evaluation.scoring import scoring_code
 from bench.metrics.measure import measure_name
 from bench.registry import load_dataset
 from bench.results.comparability import SAME_SCORING, same_scoring
-from bench.results.manifest import ScoringCode
 from bench.results.store import Result, find_results
 
 RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
@@ -82,16 +81,12 @@ class Comparison:
             after = np.array(scored.per_query[name].to_pylist(), dtype=np.float64)
             numbers = [[item.mean, item.n, item.tie_low, item.tie_expected, item.tie_high] for item in (was, now)]
             equal = before.tobytes() == after.tobytes() and numbers[0] == numbers[1]
-            self.measures[measure].enter(_of(old, measure), new.measures[measure], equal)
-            self.intervals.enter(
-                old if isinstance(old, str) else old.intervals,
-                new.intervals,
-                (was.low, was.high) == (now.low, now.high),
-            )
+            self.measures[measure].enter(old.measures.get(measure, ""), new.measures[measure], equal)
+            self.intervals.enter(old.intervals, new.intervals, (was.low, was.high) == (now.low, now.high))
             self.values += len(before)
         # Older results have fewer counts.
         equal = result.metrics.tokens.items() <= scored.metrics.tokens.items()
-        self.tokens.enter(old if isinstance(old, str) else old.tokens, new.tokens, equal)
+        self.tokens.enter(old.tokens, new.tokens, equal)
         one, other = result.metrics.lenient, scored.metrics.lenient
         if one is not None and other is not None:
             self.lenient.enter(one.code, other.code, one.model_copy(update={"code": other.code}) == other)
@@ -120,10 +115,6 @@ class Comparison:
         others = {"intervals": self.intervals, "tokens": self.tokens, "lenient means": self.lenient}
         named = [*self.measures.items(), *others.items()]
         return sorted(name for name, own in named if own.other)
-
-
-def _of(scoring: ScoringCode | str, measure: str) -> str:
-    return scoring if isinstance(scoring, str) else scoring.measures.get(measure, "")
 
 
 def compared(folders: Iterable[Path], told: list[str]) -> Comparison:

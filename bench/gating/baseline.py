@@ -76,7 +76,7 @@ class Baseline(StrictRecord, Sparing):
     Attributes:
         result_id: of the result, whose full evidence is not in this file.
         dataset, method: identities of both, with their hashes.
-        scoring: the code that made the values; a single sha256 in baselines of versions that hashed all of it together.
+        scoring: the code that made the values.
         n, n_failed: judged queries, and how many of them failed or were not answered.
         latency, hardware: seconds for a single query, and on what they were taken.
         query_ids: sorted; every other list is in their order.
@@ -98,7 +98,7 @@ class Baseline(StrictRecord, Sparing):
     schema_version: Literal[2] = 2
     result_id: str
     protocol: str
-    scoring: ScoringCode | str
+    scoring: ScoringCode
     depth: int
     dataset: DatasetIdentity
     method: MethodIdentity

@@ -147,9 +147,9 @@ def _evidence(baseline: Baseline) -> dict[str, object]:
     found = baseline.model_dump(
         exclude={"blessed", "result_id", "latency", "hardware", "sha256", "scoring", "asked", "gold_ranks"}
     )
-    # Code that gives the same numbers makes no other evidence; nor does another form of the same mark.
+    # Code that gives the same numbers makes no other evidence; nor does another sentence of the same mark.
     found["scoring"] = {name: code_of(baseline.scoring, name) for name in baseline.values}
-    found["method"]["marks"] = [mark if isinstance(mark, str) else mark.text for mark in baseline.method.marks]
+    found["method"]["marks"] = [mark.text for mark in baseline.method.marks]
     found["method"].pop("learns")
     return found
 

@@ -60,7 +60,7 @@ class Candidate:
     dataset: DatasetIdentity
     depth: int
     protocol: str
-    scoring: ScoringCode | str
+    scoring: ScoringCode
     n_failed: int
     latency: Latency | None
     hardware: dict[str, str | int]
@@ -179,7 +179,7 @@ def ask_search(
             answers_of_calls.append(_codes(answer, dataset, query.query_id, name))
         found[position] = merged(answers_of_calls, len(dataset.tools)) if query.calls else answers_of_calls[0]
     answers = Answers(Ranking.of_lists(found), Beyond.none(len(rows)), None)
-    scored = score("", dataset, rows, answers, known.template, list(metrics))
+    scored = score("", dataset, rows, [answers], known.template, list(metrics))
     return Candidate(
         label=f"{name} @ {dataset.spec}",
         result_id=None,

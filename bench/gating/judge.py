@@ -31,7 +31,7 @@ from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.across_catalogues import CatalogueChange
 from bench.results.comparability import Scored, differences, metric_difference, other_packages, told_packages
 from bench.results.intervals import difference_span
-from bench.results.manifest import Mark, MethodIdentity
+from bench.results.manifest import MethodIdentity
 from bench.results.slices import NO_VALUE, slice_values
 from bench.results.units import numbered
 from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, non_inferiority
@@ -219,7 +219,7 @@ def _same_method(method: MethodIdentity, *, known: bool, other: bool) -> str:
     if method.run_file is not None:
         # Of what is behind a run file, nothing is known.
         return "the candidate is the run file that was blessed: same content"
-    if any(isinstance(mark, Mark) and mark.text == "remote" for mark in method.marks):
+    if any(mark.text == "remote" for mark in method.marks):
         return (
             "the candidate asks the service that was blessed: the service names no version, so that nothing tells "
             "whether its code is still the same"

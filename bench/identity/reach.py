@@ -46,7 +46,6 @@ from pydantic import TypeAdapter, ValidationError
 from bench.base.errors import BenchError
 from bench.base.paths import cache_folder, replacing, sha256_of
 from bench.identity.sources import compiled_file, is_own, source_file
-from bench.identity.syntax import syntax_tree
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -1016,3 +1015,14 @@ def _written(node: ast.AST) -> str:
         else:
             parts.append(f"{name}={_written(value) if isinstance(value, ast.AST) else repr(value)}")
     return f"({' '.join(parts)})"
+
+
+#: Up to Python 3.12 the interpreter counts the depth of trees that it builds for all threads together, so two that
+#: parse at the same time fail with `SystemError: AST constructor recursion depth mismatch`.
+_PARSING = threading.Lock()
+
+
+def syntax_tree(source: bytes) -> ast.Module:
+    """The tree of a module's source; raises `SyntaxError`."""
+    with _PARSING:
+        return ast.parse(source)

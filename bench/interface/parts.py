@@ -12,6 +12,7 @@ from functools import partial
 from types import MethodType
 from typing import Any, TypeVar
 
+from bench.base.parameters import method_parameters
 from bench.data.gold import Gold
 from bench.interface.method import Context, Method, OracleMethod, Part
 from bench.interface.views import History, Library
@@ -201,3 +202,15 @@ def _inside(item: object, own: str) -> Iterable[object] | None:
     if module.partition(".")[0] != own or module.startswith(_GIVEN):
         return None
     return getattr(item, "__dict__", {}).values()
+
+
+def learns(method: Method | type[Method]) -> bool:
+    """Whether a method, or the methods of a class, learns from past queries itself.
+
+    A method that is built on others is also given past queries for their sake: that it has a `fit` says nothing. It
+    says `learns = True` on the class if it learns something of its own from them, and may take it back on the instance
+    if its parameters say so.
+    """
+    kind = method if isinstance(method, type) else type(method)
+    own = kind.fit is not Method.fit and not method_parameters(kind.Parameters)
+    return method.needs_history or own or bool(getattr(method, "learns", False))

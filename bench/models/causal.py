@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench.base.errors import UnavailableError
-from bench.base.progress import QUIET, Progress
-from bench.models.batches import token_batches
+from bench.models.cache import token_batches
 from bench.models.files import folder_revision, model_folder, quiet_transformers
 
 if TYPE_CHECKING:
@@ -96,11 +95,7 @@ class CausalModel:
         return ids
 
     def generate(
-        self,
-        prompts: Sequence[Sequence[int]],
-        seeds: Sequence[Sequence[int]],
-        sampling: Sampling,
-        progress: Progress = QUIET,
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], sampling: Sampling
     ) -> list[str]:
         """The text that follows each prompt.
 
@@ -111,7 +106,6 @@ class CausalModel:
             prompts: tokens, none empty.
             seeds: non-negative integers for each prompt.
             sampling: how tokens are chosen.
-            progress: gets a bar with the texts.
         """
         import torch
 
@@ -120,12 +114,11 @@ class CausalModel:
         was_training = self.network.training
         self.network.eval()
         try:
-            with torch.no_grad(), progress.stage("generate", len(prompts), "texts") as bar:
+            with torch.no_grad():
                 for batch in token_batches([len(prompt) + new for prompt in prompts], _BUDGET):
                     texts = self._generate([prompts[i] for i in batch], [seeds[i] for i in batch], sampling, new)
                     for place, text in zip(batch.tolist(), texts, strict=True):
                         found[place] = text
-                    bar.advance(len(batch))
         finally:
             self.network.train(was_training)
         return found

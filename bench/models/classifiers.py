@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from bench.base.errors import UnavailableError
 from bench.base.progress import QUIET, Progress
-from bench.models.batches import token_batches
-from bench.models.cache import CachedModel, Row, loaded_model
+from bench.models.cache import CachedModel, Row, loaded_model, token_batches
 from bench.models.compiled import Backend, Run, compiled, computed_by, require_backend
 from bench.models.files import folder_revision, model_folder, quiet_transformers
 from bench.models.vectorcache import text_key

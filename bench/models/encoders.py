@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from bench.base.config import bound_session
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.progress import QUIET, Progress
-from bench.models.batches import token_batches
-from bench.models.cache import CachedModel, Row, loaded_model
+from bench.models.cache import CachedModel, Row, loaded_model, token_batches
 from bench.models.compiled import Backend, compiled, computed_by, require_backend
 from bench.models.endpoints import PREFIX, EndpointModel
 from bench.models.files import EMBEDDED, embedded_model, folder_revision, model_folder, quiet_transformers

@@ -1,18 +1,19 @@
-"""What methods that ask a retriever outside of bench have in common: failures counted, and a limit to patience."""
+"""What methods that ask a retriever outside of bench have in common: the catalogue, failures, a limit to patience."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.base.config import current_session
 from bench.base.errors import UnavailableError
-from bench.interface import Ranking
+from bench.interface import Library, Ranking
 from bench.remote.answers import AnswerReader, Found, Unusable
 from bench.stats.percentiles import percentiles
 
@@ -136,3 +137,24 @@ class Asking:
             if found.version and len(account.versions) < _MOST_VERSIONS:
                 account.versions.add(found.version)
         return found, reply.shown
+
+
+def catalogue(library: Library) -> list[dict[str, Any]]:
+    """The tools in code order: id, name, description, category, parent, parameters, and the text to be indexed."""
+    return [
+        {
+            "id": tool.tool_id,
+            "name": tool.name,
+            "description": tool.description,
+            "category": tool.category,
+            "parent": tool.parent,
+            "parameters": [{**parameter.to_schema(), "required": parameter.required} for parameter in tool.parameters],
+            "text": text,
+        }
+        for tool, text in zip(library.tools, library.texts, strict=True)
+    ]
+
+
+def as_lines(library: Library) -> str:
+    """The catalogue as JSON Lines."""
+    return "".join(json.dumps(tool, ensure_ascii=True) + "\n" for tool in catalogue(library))

@@ -47,6 +47,8 @@ _NO_PART = (
     *("bench.interface.explanation", "bench.interface.construction", "bench.models.llm.budget"),
     "bench.data.tables:TOOL_TEXTS",
 )
+#: What is checked of a method before it runs changes no set.
+_CHECKS = ("bench.evaluation.ask:check", "bench.evaluation.method_errors")
 #: Modules that declare tools, and metrics.
 _DECLARATIONS = ("bench.data.tables", "bench.metrics.measure")
 #: Where files and caches are changes no count: counts are cached by the content of text and tokeniser.
@@ -131,7 +133,7 @@ def template_hash(template: Template) -> str:
 @functools.cache
 def cut_hash() -> str:
     """sha256 over the code that turns rankings into tool sets."""
-    return reach_modules("bench.evaluation.cut", without=_NO_PART).hash()
+    return reach_modules("bench.evaluation.cut", without=(*_NO_PART, *_CHECKS)).hash()
 
 
 @functools.cache

@@ -31,20 +31,15 @@ from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Met
 SAME_SCORING = Path(__file__).with_name("same_scoring.json")
 
 
-class Identified(Protocol):
-    """What has a question: a manifest, a baseline, a candidate of a gate."""
+class Scored(Protocol):
+    """What has a question and numbers: a manifest, a baseline, a candidate of a gate."""
 
     @property
     def dataset(self) -> DatasetIdentity: ...
     @property
     def protocol(self) -> str: ...
-
-
-class Scored(Identified, Protocol):
-    """What has numbers, too."""
-
     @property
-    def scoring(self) -> ScoringCode | str: ...
+    def scoring(self) -> ScoringCode: ...
 
 
 class Stored(Protocol):
@@ -80,7 +75,7 @@ class Question:
     unit: str
 
     @staticmethod
-    def of(item: Identified) -> Question:
+    def of(item: Scored) -> Question:
         """The question of a manifest, a baseline or a candidate."""
         data = item.dataset
         return Question(data.content_hash, data.split, data.limit, item.protocol, data.unit)
@@ -111,7 +106,7 @@ _RESCORE = "`bench rescore` brings a stored result to the rules of today, withou
 _SAME_QUERIES = "run both on the same queries of the same data"
 
 
-def differences(first: Identified, second: Identified, *, across: bool = False) -> list[Difference]:
+def differences(first: Scored, second: Scored, *, across: bool = False) -> list[Difference]:
     """Why two results do not compare; nothing where they answer the same question.
 
     With `across`, they may be on other contents: `bench.results.across_catalogues` says whether their queries agree.
@@ -124,7 +119,7 @@ def differences(first: Identified, second: Identified, *, across: bool = False) 
     ] or _differing("the unit of independence", one.unit or "none", other.unit or "none", _RESCORE)
 
 
-def data_differences(first: Identified, second: Identified) -> list[Difference]:
+def data_differences(first: Scored, second: Scored) -> list[Difference]:
     """Why two results are not about the same data: its content, or the protocol by which it was used."""
     one, other = Question.of(first), Question.of(second)
     specs = first.dataset.spec, second.dataset.spec
@@ -172,33 +167,31 @@ def _differing(what: str, one: object, other: object, remedy: str) -> list[Diffe
     return [] if one == other else [Difference(what, str(one), str(other), remedy)]
 
 
-def code_of(scoring: ScoringCode | str, metric: str) -> str:
+def code_of(scoring: ScoringCode, metric: str) -> str:
     """sha256 of the code that computed a metric; that of today's where the older code is known to give its numbers.
 
     Empty where the result did not have the measure.
     """
     name = measure_name(metric)
-    own = scoring if isinstance(scoring, str) else scoring.measures.get(name, "")
+    own = scoring.measures.get(name, "")
     return same_scoring().measures.get(name, {}).get(own, own)
 
 
-def without_code(scoring: ScoringCode | str, metrics: Collection[str]) -> list[str]:
+def without_code(scoring: ScoringCode, metrics: Collection[str]) -> list[str]:
     """The metrics of a result that does not say what code computed them: they would compare with anything."""
     measures = {measure_name(name) for name in metrics}
     lacking = {measure for measure in measures if not code_of(scoring, measure)}
     return [name for name in metrics if measure_name(name) in lacking] if lacking else []
 
 
-def interval_code(scoring: ScoringCode | str) -> str:
+def interval_code(scoring: ScoringCode) -> str:
     """sha256 of the code that made the intervals, as `code_of` gives it."""
-    own = scoring if isinstance(scoring, str) else scoring.intervals
-    return same_scoring().intervals.get(own, own)
+    return same_scoring().intervals.get(scoring.intervals, scoring.intervals)
 
 
-def token_code(scoring: ScoringCode | str) -> str:
+def token_code(scoring: ScoringCode) -> str:
     """sha256 of the code that counted tokens, as `code_of` gives it."""
-    own = scoring if isinstance(scoring, str) else scoring.tokens
-    return same_scoring().tokens.get(own, own)
+    return same_scoring().tokens.get(scoring.tokens, scoring.tokens)
 
 
 def lenient_code(lenient: Lenient) -> str:
@@ -322,14 +315,6 @@ def _listed(names: Sequence[str]) -> str:
     return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
 
 
-#: Sentences of marks that came without one.
-_WHY = {
-    "rules": "rules stand in for the language model",
-    "trained on test": "a model behind it learnt from queries that are evaluated here",
-    "tools seen": "a model behind it learnt from tools that are gold here",
-}
-
-
 @dataclass(frozen=True)
 class Usual:
     """What most results of a group have, so that it goes without saying.
@@ -386,8 +371,7 @@ def marks(result: Stored, usual: Usual) -> list[Mark]:
     found = []
     if manifest.method.oracle:
         found.append(Mark(kind="oracle", text="oracle", why="it is shown the gold: an upper bound, no competitor"))
-    found += [mark if mark.why else mark.model_copy(update={"why": _WHY.get(mark.text, "")}) for mark in manifest.marks]
-    found += manifest.dataset.marks
+    found += [*manifest.marks, *manifest.dataset.marks]
     if manifest.method.run_file:
         why = "a scored run file: no method of this harness ran, and its cost is not known"
         found.append(Mark(kind="run file", text="run file", why=why))

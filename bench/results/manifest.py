@@ -45,13 +45,11 @@ MarkKind = Literal[
     "gold",
     "packages",
 ]
-_OF_MODELS: dict[str, MarkKind] = {
-    "trained on test": "trained on test",
-    "near test": "near test",
-    "tools seen": "tools seen",
-    "declared training set": "declared training set",
-    "near copies unknown": "near copies unknown",
-}
+#: Marks that come from the training cards of the models behind a method, and are kinds of their own.
+_OF_MODELS: tuple[MarkKind, ...] = (
+    *("trained on test", "near test", "tools seen"),
+    *("declared training set", "near copies unknown"),
+)
 
 
 class Mark(Record):
@@ -64,7 +62,7 @@ class Mark(Record):
     @staticmethod
     def stated(text: str, why: str) -> Mark:
         """A mark that a run gets from its method, or from the training cards of the models behind it."""
-        return Mark(kind=_OF_MODELS.get(text, "method"), text=text, why=why)
+        return Mark(kind=next((kind for kind in _OF_MODELS if kind == text), "method"), text=text, why=why)
 
 
 class ScoringCode(Record):
@@ -102,7 +100,7 @@ class DatasetIdentity(Record, Sparing):
     source: str = ""
     #: Evaluated queries that people did not write: `traces`, or `model NAME` -> their number.
     origins: dict[str, Annotated[int, Field(ge=1)]] = {}
-    #: Judged queries whose gold set is also that of a past query (`bench.data.repeatedgold`). None where there were no
+    #: Judged queries whose gold set is also that of a past query (`bench.data.novelty`). None where there were no
     #: past queries, and in results of versions that did not record it.
     repeated_gold: Annotated[int, Field(ge=0)] | None = None
 
@@ -133,11 +131,9 @@ class MethodIdentity(Record, Sparing):
     needs_llm: bool
     #: For scored run files: the file's name and sha256; no method of ours ran.
     run_file: str | None = None
-    #: What every table must say of it: rules in place of a language model, a model that knew the test. Plain texts in
-    #: results of versions whose `warnings` held the sentences; read them by `Manifest.marks`.
-    marks: list[Mark | str] = []
-    #: Whether it, or a method that it is built on, learnt from past queries; None if unknown: for a run file, and in
-    #: results of versions that did not record it.
+    #: What every table must say of it: rules in place of a language model, a model that knew the test.
+    marks: list[Mark] = []
+    #: Whether it, or a method that it is built on, learnt from past queries; None for a run file.
     learns: bool | None = None
     #: How a set was cut from the ranking, when the method recommends none: `size=3`, `threshold=0.41`, ...
     cut: str | None = None
@@ -225,9 +221,8 @@ class Manifest(Record, Sparing):
     facts: dict[str, str | int | float | bool]
     warnings: list[str]
     resumed: bool = False
-    #: The code that made numbers of the ranking; when it changes, the ranking is scored again. A single sha256 in
-    #: results of versions that hashed all of it together.
-    scoring: ScoringCode | str
+    #: The code that made numbers of the ranking; when it changes, the ranking is scored again.
+    scoring: ScoringCode
     #: sha256 of every other file of the result.
     files: dict[str, str] = {}
     #: sha256 of all the fields above; empty in results of versions that took none. It shows accidents, not forgery.
@@ -239,17 +234,13 @@ class Manifest(Record, Sparing):
 
     @property
     def marks(self) -> list[Mark]:
-        """The marks that the run got, also where an older version wrote them as texts and as warnings."""
-        sentences = dict(warning.partition(": ")[::2] for warning in self.warnings)
-        return [
-            mark if isinstance(mark, Mark) else Mark.stated(mark, sentences.get(mark, "")) for mark in self.method.marks
-        ]
+        """The marks that the run got."""
+        return self.method.marks
 
     @property
     def notes(self) -> list[str]:
         """What a reader must know, in sentences: the warnings, the marks, and a graph without edges."""
-        own = [mark for mark in self.method.marks if isinstance(mark, Mark)]
-        told = [f"{mark.text}: {mark.why}" for mark in (*own, *self.dataset.marks)]
+        told = [f"{mark.text}: {mark.why}" for mark in (*self.marks, *self.dataset.marks)]
         # What a method that follows a graph says of it.
         if self.facts.get("edges") == 0:
             told.append(f"{self.method.spec} found no edge here, so it answers as it would without a graph")

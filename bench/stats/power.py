@@ -49,19 +49,17 @@ def queries_needed(effect: float, sd: float, level: float = 0.05, power: float =
     return max(1, math.ceil(ratio * ratio * (1 - 1e-12)))
 
 
-def needed_units(effect: float, error: float, units: int, level: float = 0.05, power: float = 0.8) -> int | None:
-    """How many units of independence a two-sided test needs to find a mean difference with probability `power`.
+def needed_units(effect: float, error: float, units: int) -> int | None:
+    """How many units of independence a two-sided test needs to find a mean difference.
 
-    The number in all: the further ones are those beyond the present. It is `queries_needed` for observations whose
-    standard deviation is `error` √units, as the squared standard error falls with the number of units of the same
-    kind; units of one query make it the number of queries.
+    The number in all: the further ones are those beyond the present. It is `queries_needed`, at its usual level and
+    power, for observations whose standard deviation is `error` √units, as the squared standard error falls with the
+    number of units of the same kind; units of one query make it the number of queries.
 
     Args:
         effect: the true mean difference; its sign does not matter.
         error: standard error of the mean for the present units, as of `bench.stats.units.robust_mean`.
         units: how many units there are, at least 1.
-        level: size of the test.
-        power: probability of finding the effect.
 
     Returns:
         As `queries_needed`, in units.
@@ -69,7 +67,7 @@ def needed_units(effect: float, error: float, units: int, level: float = 0.05, p
     Raises:
         ValueError: effect or error is not finite, or error is negative.
     """
-    return queries_needed(effect, error * math.sqrt(units), level, power)
+    return queries_needed(effect, error * math.sqrt(units))
 
 
 def _quantiles(level: float, power: float) -> float:

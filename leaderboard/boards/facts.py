@@ -15,8 +15,8 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.novelty import novelty
 from bench.data.parquet import MANIFEST, read_dataset
-from bench.interface.learning import learns
 from bench.interface.method import OracleMethod
+from bench.interface.parts import learns
 from bench.registry import method_class, method_names
 from bench.registry.datasets import dataset_entries, resolve, stored_folder
 

@@ -1,14 +1,11 @@
-"""What a method needs, as its results say, and where an older one does not, its class."""
+"""What a method needs, as its results say."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.base.errors import BenchError
-from bench.base.spec import Spec, Value, parse
 from bench.leaderboard.boards.board import Board, Row
-from bench.leaderboard.boards.facts import facts_of
-from bench.results.manifest import Manifest, Mark
+from bench.results.manifest import Mark
 from bench.show.numbers import count
 
 
@@ -22,8 +19,7 @@ def learns(row: Row) -> bool:
     manifest = row.result.manifest
     if any(mark.kind in {"tools seen", "trained on test", "near test"} for mark in manifest.marks):
         return True
-    own = manifest.method.learns
-    return _class_learns(manifest) if own is None else own
+    return bool(manifest.method.learns)
 
 
 def with_repeated_gold(board: Board) -> Board:
@@ -48,25 +44,3 @@ def _with_mark(row: Row) -> Row:
     else:
         return row
     return replace(row, marks=(*row.marks, mark))
-
-
-def _class_learns(manifest: Manifest) -> bool:
-    """For a result of an older version: its dataset has past queries, and its method, or a part of it, learns."""
-    if manifest.dataset.history == 0 or manifest.method.run_file is not None:
-        return False
-    try:
-        spec = parse(manifest.method.full_spec)
-    except BenchError:
-        return False
-    return _learns(spec)
-
-
-def _learns(value: Value | Spec) -> bool:
-    """Whether a method of this spec learns, or one that it is built on."""
-    if isinstance(value, tuple):
-        return any(_learns(item) for item in value)
-    spec = value if isinstance(value, Spec) else Spec(str(value))
-    facts = facts_of(spec.name)
-    if facts is None:
-        return False
-    return facts.learns or any(_learns(part) for name, part in spec.arguments if name in facts.methods)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError, UsageError
 from bench.evaluation.lenient import alternative_counts, lenient_gold
 from bench.evaluation.rescore import repeated_answers
-from bench.evaluation.scoring import score_repeats, scoring_code, unit_names
+from bench.evaluation.scoring import score, scoring_code, unit_names
 from bench.leaderboard.submit.archive import quoted
 from bench.leaderboard.submit.tables import MOST_CELLS, Asked
 from bench.metrics import FURTHER_METRICS, Metric, Scores, parse_metric
@@ -80,7 +80,7 @@ def number_faults(
         return [f"the manifest has the depth {manifest.depth}, and the longest ranking {width} tools."]
     rows, answers = repeated_answers(in_memory(manifest, metrics, per_query, repeats, run), asked.dataset)
     depth = None if manifest.method.run_file is not None else manifest.depth
-    scored = score_repeats(manifest.result_id, asked.dataset, rows, answers, manifest.dataset.template, wanted, depth)
+    scored = score(manifest.result_id, asked.dataset, rows, answers, manifest.dataset.template, wanted, depth)
     faults = [*_value_faults(per_query, scored.per_query, PER_QUERY), *_metric_faults(metrics, scored.metrics)]
     if repeats is not None and scored.repeats is not None:
         faults += _value_faults(repeats, scored.repeats, REPEATS)

@@ -16,12 +16,14 @@ from typing import Any
 import jsonschema
 import pytest
 from kit.processes import Command, forked
+from kit.results import scored_by
 
 from bench.base.errors import UsageError
 from bench.cli.schemas import shipped_schema
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.gating.bless import bless
 from bench.results.finding import find_result
+from bench.results.manifest import ScoringCode
 from bench.results.store import Result
 
 Bench = Callable[..., Any]
@@ -196,7 +198,9 @@ def test_a_baseline_with_queries_taken_out_by_hand_is_not_read(bench: Bench, ble
 
 def test_values_of_another_scoring_code_are_not_compared(bench: Bench, blessed: Path) -> None:
     baseline = read_baseline(blessed)
-    write_baseline(blessed, baseline.model_copy(update={"scoring": "0" * 64}).sealed())
+    write_baseline(
+        blessed, baseline.model_copy(update={"scoring": ScoringCode(**scored_by("0" * 64, baseline.values))}).sealed()
+    )
     said = gate(bench, "bm25@starter", code=2).out
     assert "the version of the scoring code of recall differs" in said
     assert "`bench run` scores a stored ranking again" in said

@@ -7,7 +7,6 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -202,14 +201,12 @@ def test_a_dataset_without_gold_and_edges_has_empty_tables() -> None:
     assert len(frames["gold"]) == len(frames["edges"]) == 0
 
 
-def test_queries_that_were_written_without_groups_have_none(folder: Path, dataset: Dataset) -> None:
+def test_a_table_of_a_version_that_had_fewer_columns_is_told(folder: Path) -> None:
     path = folder / "queries.parquet"
     pq.write_table(pq.read_table(path).drop_columns("group"), path)
     sign(folder, "queries.parquet")
-    read = read_dataset(folder)
-    assert [query.group for query in read.queries] == ["", "", ""]
-    assert read.queries == tuple(replace(query, group="") for query in dataset.queries)
-    assert read.content_hash == dataset.content_hash
+    with pytest.raises(DataError, match="lacks the column 'group'"):
+        read_dataset(folder)
 
 
 def test_a_card_that_was_written_without_a_unit_has_the_default(folder: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kit.datasets import loaded
 
 from bench.data.dataset import Dataset
-from bench.data.repeatedgold import repeated_gold
+from bench.data.novelty import repeated_gold
 
 SETS = st.frozensets(st.integers(0, 4), max_size=3)
 

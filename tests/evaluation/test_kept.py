@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 import pytest
+from kit.results import scored_by
 
 from bench.data.card import Unit
 from bench.data.dataset import Dataset
@@ -83,7 +84,7 @@ def _fresh() -> None:
 def outdated(result: Result) -> Result:
     """As if the result had been scored by another version of the code, with other numbers."""
     metrics = result.metrics.model_copy(update={"n_failed": 99})
-    manifest = result.manifest.model_copy(update={"scoring": "0" * 64})
+    manifest = result.manifest.model_copy(update={"scoring": ScoringCode(**scored_by("0" * 64, metrics.metrics))})
     return write_result(result.folder, manifest, metrics, result.run, result.per_query)
 
 

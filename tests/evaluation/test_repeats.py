@@ -18,7 +18,7 @@ from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import repeated_answers, rescore, rescored
-from bench.evaluation.scoring import score, score_repeats
+from bench.evaluation.scoring import score
 from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
 from bench.interface.parts import has_chance
 from bench.registry import build_method
@@ -227,7 +227,7 @@ def test_a_query_has_the_mean_of_its_values_in_the_repeats(run: Run, tiny: Datas
 
 def _one_by_one(result: Result, dataset: Dataset) -> list[tuple[Any, pa.Table]]:
     rows, repeats = repeated_answers(result, dataset)
-    scored = [score("x", dataset, rows, answers, "name_description", (), 100) for answers in repeats]
+    scored = [score("x", dataset, rows, [answers], "name_description", (), 100) for answers in repeats]
     return [(item.metrics, item.per_query) for item in scored]
 
 
@@ -255,7 +255,7 @@ def test_equal_repeats_have_the_numbers_of_one_run_to_the_last_bit(run: Run, tin
     # So have copies of answers with ties, failures and sets.
     dice = run(Dice)
     rows, (answers,) = repeated_answers(dice, tiny)
-    copies = score_repeats(dice.manifest.result_id, tiny, rows, [answers] * repeats, "name_description", (), 100)
+    copies = score(dice.manifest.result_id, tiny, rows, [answers] * repeats, "name_description", (), 100)
     assert copies.per_query.equals(dice.per_query)
     assert copies.metrics.model_copy(update={"repeats": None}) == dice.metrics
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from kit.results import scored_by
 
 from bench.base.errors import UnavailableError
 from bench.gating.baseline import Baseline, Blessing, Values
@@ -16,7 +17,7 @@ from bench.gating.candidate import Candidate
 from bench.gating.judge import judge
 from bench.gating.policy import Policy
 from bench.gating.report import GateReport
-from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity
+from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity, ScoringCode
 
 DATASET = DatasetIdentity(
     spec="tiny",
@@ -51,7 +52,7 @@ def make_baseline(values: Mapping[str, Any], **more: Any) -> Baseline:
     fields: dict[str, Any] = {
         "result_id": "0123456789ab",
         "protocol": "2.0",
-        "scoring": "s",
+        "scoring": ScoringCode(**scored_by("s", values)),
         "depth": 100,
         "dataset": DATASET,
         "method": METHOD,
@@ -86,7 +87,7 @@ def make_candidate(values: Mapping[str, Any], **more: Any) -> Candidate:
         "dataset": DATASET,
         "depth": 100,
         "protocol": "2.0",
-        "scoring": "s",
+        "scoring": ScoringCode(**scored_by("s", values)),
         "n_failed": 0,
         "latency": LATENCY,
         "hardware": HARDWARE,

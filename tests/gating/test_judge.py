@@ -9,12 +9,13 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from kit.results import scored_by
 
 from bench.base.errors import UsageError
 from bench.cli.schemas import shipped_schema
 from bench.gating.report import GateReport
 from bench.gating.wording import text
-from bench.results.manifest import DatasetIdentity, Latency, Mark, MethodIdentity
+from bench.results.manifest import DatasetIdentity, Latency, Mark, MethodIdentity, ScoringCode
 
 Judged = Callable[..., GateReport]
 
@@ -194,7 +195,10 @@ def test_the_values_of_a_slice_are_listed_up_to_the_twentieth(judged: Judged, co
         ({"limit": 7}, "the limit of queries differs: 7"),
         ({"protocol": "1.0"}, "the version of the protocol differs"),
         ({"unit": ["q0000"] * 269}, "the queries are in other units of independence"),
-        ({"scoring": "t"}, "the version of the scoring code of recall differs: t for the candidate"),
+        (
+            {"scoring": ScoringCode(**scored_by("t", ["recall@5"]))},
+            "the version of the scoring code of recall differs: t for the candidate",
+        ),
         ({"query_ids": [f"r{i:04}" for i in range(269)]}, "269 only in the candidate, 269 only in the baseline"),
         ({"n_gold": [2] * 269}, "number of gold tools"),
     ],
@@ -435,7 +439,9 @@ def test_tokens_are_held_against_a_budget(judged: Judged) -> None:
 def test_tokens_are_compared_only_with_those_of_the_same_code(
     judged: Judged, scoring: str, then: float | None, difference: float | None
 ) -> None:
-    report = judged({"recall@5": THEN}, {"recall@5": THEN}, {"tokens": {"top_5": 100}}, scoring=scoring)
+    same = scored_by("s", ["recall@5"])
+    code = ScoringCode(**same | {"tokens": scoring})
+    report = judged({"recall@5": THEN}, {"recall@5": THEN}, {"tokens": {"top_5": 100}}, scoring=code)
     (rule,) = [rule for rule in report.rules if rule.name == "tokens top_5"]
     assert (rule.verdict, rule.candidate, rule.baseline, rule.difference) == ("pass", 100.0, then, difference)
     assert ("the version of the code that counts tokens differs" in rule.note) == (scoring == "t")

@@ -15,7 +15,7 @@ import scipy.sparse.csgraph
 import scipy.special
 import scipy.stats
 from kit.once import Once
-from kit.results import of_this_run
+from kit.results import of_this_run, scored_by
 
 from bench.base.spec import parse
 from bench.evaluation.external import score_run_file
@@ -24,6 +24,7 @@ from bench.evaluation.runner import Runner
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.gating.bless import bless
 from bench.registry import build_method, load_dataset
+from bench.results.manifest import ScoringCode
 
 pytest_plugins = ["pytester"]
 
@@ -162,7 +163,7 @@ def test_a_baseline_of_other_data_is_not_compared(project: pytest.Pytester) -> N
     other = baseline.dataset.model_copy(update={"content_hash": "0" * 64})
     for changed, said in (
         ({"dataset": other}, "content of the dataset"),
-        ({"scoring": "0" * 64}, "scoring code of recall"),
+        ({"scoring": ScoringCode(**scored_by("0" * 64, baseline.values))}, "scoring code of recall"),
     ):
         write_baseline(path, baseline.model_copy(update=changed).sealed())
         result = project.runpytest(*OPTIONS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.identity.syntax import syntax_tree
+from bench.identity.reach import syntax_tree
 
 SOURCE = Path(ast.__file__).read_bytes()
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from kit.once import Once
-from kit.results import LOCKS, another, edit, folder_of, id_of, manifest, of_this_run, older, rehash
+from kit.results import LOCKS, another, edit, folder_of, id_of, manifest, of_this_run, older, rehash, scored_by
 from kit.sites import Built, hurry
 
 from bench.__main__ import run as command
@@ -24,7 +24,8 @@ from bench.base.paths import results_folder
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.serve import open_server
 from bench.leaderboard.site import build_site
-from bench.results.store import PER_QUERY
+from bench.results.manifest import Mark
+from bench.results.store import PER_QUERY, Result
 
 if TYPE_CHECKING:
     from kit.browser import Browser
@@ -216,8 +217,13 @@ def _marked(results: Path) -> None:
         return another(folder, id_of(f"row {spec} {sorted(changes)}"), method__spec=spec, **changes)
 
     # Stated by results, with reasons.
-    stated = ["rules", "trained on test", "tools seen"]
-    row(random, "stated", method__marks=stated, warnings=["trained on test: it learnt from 7 of these"])
+    whys = {
+        "rules": "rules stand in for the language model",
+        "trained on test": "it learnt from 7 of these",
+        "tools seen": "a model behind it learnt from tools that are gold here",
+    }
+    stated = [Mark.stated(text, why).model_dump() for text, why in whys.items()]
+    row(random, "stated", method__marks=stated)
     row(random, "packages", environment__packages={"numpy": "1.0"})
     # One query that failed; a run file that answers one query.
     failed = row(random, "failed", metrics={"n_failed": 1})
@@ -230,7 +236,12 @@ def _marked(results: Path) -> None:
     answers.write_text(json.dumps({"query_id": "0001", "tools": ["crateful.get_catalogue"]}) + "\n")
     assert command(["score", "-d", "starter", str(answers), "--name", "one-answer"]) == 0
     # Numbers of other code, and a lead that ties alone decide.
-    row(random, "scored before", scoring="1" * 64, environment__created="2001-01-01T00:00:00+00:00")
+    row(
+        random,
+        "scored before",
+        scoring=scored_by("1" * 64, Result.read(random).metrics.metrics),
+        environment__created="2001-01-01T00:00:00+00:00",
+    )
     metrics = json.loads((other / "metrics.json").read_text("utf-8"))["metrics"]
     edit(other, metrics={"metrics": {name: value | {"tie_low": 0.0} for name, value in metrics.items()}})
     # Much better, and nothing known, where tools that read like gold tools count.
@@ -252,7 +263,7 @@ def _marked(results: Path) -> None:
     # What bm25 was in 2020 and 2021; in 2022 it was what it is.
     for numbers, sign, year in ((random, "a", 2020), (other, "b", 2021), (bm25, "c", 2022)):
         older(numbers, bm25, sign * 12, f"{year}-01-01T00:00:00+00:00")
-    edit(bm25.with_name(f"bm25-{'a' * 12}"), method__marks=["rules"])
+    edit(bm25.with_name(f"bm25-{'a' * 12}"), method__marks=[Mark.stated("rules", whys["rules"]).model_dump()])
     # Boards of their own: an older protocol, other queries, and data that are not there.
     another(random, id_of("protocol"), protocol="0.9")
     assert command(["run", "-m", "bm25", "-d", "starter", "--limit", "9", "-q"]) == 0

@@ -81,7 +81,14 @@ def hostile(results: list[Result]) -> list[Result]:
     bm25 = results[0]
     return [
         *results,
-        changed(bm25, "00000000000a", spec=HOSTILE, full_spec=HOSTILE, run_file=HOSTILE, marks=[HOSTILE]),
+        changed(
+            bm25,
+            "00000000000a",
+            spec=HOSTILE,
+            full_spec=HOSTILE,
+            run_file=HOSTILE,
+            marks=[{"kind": "method", "text": HOSTILE}],
+        ),
         changed(bm25, "00000000000b", title=HOSTILE, created=HOSTILE, dataset=HOSTILE),
         changed(bm25, "00000000000c", protocol="0.1"),
         changed(bm25, "00000000000d", created="1999-01-01T00:00:00+00:00"),
@@ -228,7 +235,15 @@ def test_bibtex_has_the_papers_of_datasets_and_methods_once(results: list[Result
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 @given(text=st.text(max_size=60), mark=st.text(max_size=30))
 def test_any_name_survives_every_form(results: list[Result], text: str, mark: str) -> None:
-    odd = changed(results[0], "00000000000a", spec=text, title=text, dataset=text, run_file="x", marks=[mark])
+    odd = changed(
+        results[0],
+        "00000000000a",
+        spec=text,
+        title=text,
+        dataset=text,
+        run_file="x",
+        marks=[{"kind": "method", "text": mark}],
+    )
     found = written([results[1], odd])
     schema().validate(json.loads(found["results.json"]))
     rows = list(csv.reader(io.StringIO(found["results.csv"])))

@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.results import another, edit, folder_of, id_of, manifest, rehash
+from kit.results import another, edit, folder_of, id_of, manifest, rehash, scored_by
 from kit.sites import Built, board_of
 
 from bench.base.text import label
 from bench.evaluation.run_files import write_trec
 from bench.leaderboard.boards.board import make_board, read_results
 from bench.leaderboard.pages import explorer
-from bench.results.store import PER_QUERY, RUN
+from bench.results.store import PER_QUERY, RUN, Result
 
 SCRIPT = '</script><script>alert("x")</script>'
 IMAGE = "<img src=x onerror=alert(1)>"
@@ -60,9 +60,15 @@ def hostile_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
         (results / "starter").mkdir(parents=True)
         kept = [Path(shutil.copytree(folder, results / "starter" / folder.name)) for folder in (bm25, random)]
         for number, name in enumerate(NAMES):
-            data = {"dataset__spec": name, "dataset__title": name, "dataset__content_hash": name, "scoring": name}
+            data: dict[str, Any] = {"dataset__spec": name, "dataset__title": name, "dataset__content_hash": name}
+            data["scoring"] = scored_by(name, Result.read(bm25).metrics.metrics)
             method = {"method__spec": name, "method__full_spec": name}
-            stated = {"method__marks": [name], "method__hash": name, "warnings": [name], "facts": {name: name}}
+            stated = {
+                "method__marks": [{"kind": "method", "text": name, "why": name}],
+                "method__hash": name,
+                "warnings": [name],
+                "facts": {name: name},
+            }
             run = {
                 "environment__command": name,
                 "environment__created": name,

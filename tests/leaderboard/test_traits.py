@@ -1,4 +1,4 @@
-"""Whether a method learns: from what its result states, and for older results from the method's class."""
+"""Whether a method learns: from what its result states."""
 
 from __future__ import annotations
 
@@ -27,41 +27,17 @@ def row(spec: str, *, history: int = 100, needs_llm: bool = False, **method: Any
     return SimpleNamespace(result=SimpleNamespace(manifest=changed))
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        ("bm25", False),
-        ("nearest-query", True),
-        ("nearest-bundle(base=bm25)", True),
-        # Built on others: what they do decides, not that it passes past queries on.
-        ("tgr(base=bm25)", False),
-        ("tgr(base=nearest-query)", True),
-        ("rrf(methods=[bm25, tfidf])", False),
-        ("rrf(methods=[bm25, nearest-query])", True),
-        # It learns a weight of its own.
-        ("hybrid(methods=[bm25, tfidf])", True),
-        ("linear-adapter", True),
-        ("colt", True),
-        ("not a spec (", False),
-        ("nobody-knows-it", False),
-    ],
-)
-def test_an_older_result_learns_if_a_part_of_its_method_does(spec: str, expected: bool) -> None:
-    assert traits.learns(row(spec)) is expected
-    # Without past queries there was nothing to learn from; a run file only has the name of a method.
-    assert not traits.learns(row(spec, history=0))
-    assert not traits.learns(row(spec, run_file="x"))
-
-
 def test_what_a_result_states_decides() -> None:
     assert traits.learns(row("bm25", learns=True))
     assert not traits.learns(row("nearest-query", learns=False))
+    # Of a run file it is not known.
+    assert not traits.learns(row("nearest-query", learns=None, run_file="x"))
 
 
 @pytest.mark.parametrize("kind", ["tools seen", "trained on test"])
 def test_a_trained_model_counts_as_learning(kind: str) -> None:
     assert traits.learns(row("bm25", learns=False, marks=[Mark.stated(kind, "it did")]))
-    assert traits.learns(row("bm25", history=0, marks=[kind]))
+    assert traits.learns(row("bm25", history=0, marks=[Mark.stated(kind, "it did")]))
     # A method that only says so in words of its own does not count.
     assert not traits.learns(row("bm25", learns=False, marks=[Mark(kind="method", text="much the same")]))
 

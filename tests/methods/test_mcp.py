@@ -20,7 +20,7 @@ from bench.base.errors import UnavailableError, UsageError
 from bench.base.spec import Spec, Value
 from bench.interface import Library
 from bench.registry import build_method
-from bench.remote.catalogue import as_lines
+from bench.remote.asking import as_lines
 from bench.results.store import Result
 from bench.validation.method import check_method
 

@@ -13,8 +13,7 @@ from kit.programs import program
 
 from bench.data.dataset import Dataset
 from bench.interface import History, Library, Method, Queries
-from bench.interface.learning import learns
-from bench.interface.parts import has_chance, methods_of, needs_history, needs_llm
+from bench.interface.parts import has_chance, learns, methods_of, needs_history, needs_llm
 from bench.methods.recommended import RECIPE
 from bench.registry import build_method
 

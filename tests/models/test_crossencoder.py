@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bench.base.config import config_context, uncached_queries
 from bench.base.errors import BenchError, UnavailableError, UsageError
-from bench.models.batches import token_batches
+from bench.models.cache import token_batches
 from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import CrossEncoder, probability
 

@@ -13,7 +13,7 @@ from bench.metrics import get_measure
 from bench.results import comparability as comparing
 from bench.results.code_versions import interval_hash, lenient_hash, measure_hash, token_hash
 from bench.results.comparability import SameScoring, code_of, lenient_code, metric_difference, same_scoring
-from bench.results.manifest import Manifest, Mark, Metrics, ScoringCode
+from bench.results.manifest import Manifest, Metrics, ScoringCode
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = sorted((ROOT / "board" / "results").glob("*/*/manifest.json"))
@@ -32,19 +32,18 @@ def test_today_s_code_is_known_to_give_the_kept_numbers() -> None:
 
 
 def test_every_number_of_a_kept_result_and_of_a_baseline_compares_with_today_s() -> None:
-    kept = []
+    codes: dict[str, set[str]] = {}
     for path in KEPT:
-        raw = json.loads(path.read_text("utf-8"))
-        kept.append((path.parent.name, raw["scoring"], json.loads(path.with_name("metrics.json").read_text("utf-8"))))
-    used = {(str(scoring), name) for _, scoring, metrics in kept for name in metrics["metrics"]}
+        scoring = Manifest.model_validate_json(path.read_bytes()).scoring
+        for name in json.loads(path.with_name("metrics.json").read_text("utf-8"))["metrics"]:
+            codes.setdefault(name, set()).add(code_of(scoring, name))
     for path in sorted((ROOT / "baselines").glob("*.json")):
         baseline = read_baseline(path)
-        used |= {(str(baseline.scoring), name) for name in baseline.values}
-    assert used
-    for scoring, name in used:
-        if len(scoring) == 64:
-            measure = name.partition("@")[0]
-            assert code_of(scoring, name) == measure_hash(get_measure(measure)), f"{name}: {AGAIN}"
+        for name in baseline.values:
+            codes.setdefault(name, set()).add(code_of(baseline.scoring, name))
+    assert codes
+    for name, found in codes.items():
+        assert found == {measure_hash(get_measure(name.partition("@")[0]))}, f"{name}: {AGAIN}"
 
 
 def test_the_lenient_means_of_a_kept_result_compare_with_today_s() -> None:
@@ -62,36 +61,18 @@ def test_other_code_of_one_measure_leaves_the_others_comparable(monkeypatch: pyt
     monkeypatch.setattr(comparing, "same_scoring", lambda: known)
     manifest = Manifest.model_validate_json(KEPT[0].read_bytes())
 
-    def made(scoring: ScoringCode | str) -> Manifest:
-        return manifest.model_copy(update={"scoring": scoring})
+    def made(**measures: str) -> Manifest:
+        return manifest.model_copy(update={"scoring": ScoringCode(measures=measures, intervals="i", tokens="t")})
 
-    today = made(ScoringCode(measures={"recall": "new", "ndcg": "n"}, intervals="i", tokens="t"))
-    assert metric_difference(made("old"), today, "recall@5") is None
-    difference = metric_difference(made("old"), today, "ndcg@5")
+    today, before = made(recall="new", ndcg="n"), made(recall="old", ndcg="old", map="old")
+    assert metric_difference(before, today, "recall@5") is None
+    difference = metric_difference(before, today, "ndcg@5")
     assert difference is not None
     assert difference.sentence("one", "the other").startswith(
         "the version of the scoring code of ndcg differs: old for"
     )
     # Nobody can compare what one of them does not have.
-    assert metric_difference(made("old"), today, "map@5") is None
-
-
-def test_marks_of_an_older_result_are_read_as_values() -> None:
-    manifest = Manifest.model_validate_json(KEPT[0].read_bytes())
-    texts = manifest.method.model_copy(update={"marks": ["tools seen", "rules"]})
-    older = manifest.model_copy(
-        update={"method": texts, "warnings": ["an aside", "tools seen: it learnt: 3 of them", "rules: they stand in"]}
-    )
-    marks = [
-        Mark(kind="tools seen", text="tools seen", why="it learnt: 3 of them"),
-        Mark(kind="method", text="rules", why="they stand in"),
-    ]
-    assert older.marks == marks
-    newer = manifest.model_copy(
-        update={"method": manifest.method.model_copy(update={"marks": marks}), "warnings": ["an aside"]}
-    )
-    assert newer.marks == marks
-    assert newer.notes == older.notes
+    assert metric_difference(before, today, "map@5") is None
 
 
 def test_what_was_shown_before_stands_where_it_led_to_code_that_is_the_same_today() -> None:

@@ -59,13 +59,13 @@ def agreement(found: Edges, annotated: Edges) -> Agreement:
     return Agreement(len(ours), len(theirs), len(ours & theirs))
 
 
-def wilson(right: int, of: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval of a share (Wilson 1927); (0, 1) where nothing was counted."""
+def wilson(right: int, of: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share (Wilson 1927); (0, 1) where nothing was counted."""
     if not of:
         return 0.0, 1.0
     from scipy.stats import binomtest  # takes half a second, and only one verb wants it
 
-    interval = binomtest(right, of).proportion_ci(level, method="wilson")
+    interval = binomtest(right, of).proportion_ci(0.95, method="wilson")
     return float(interval.low), float(interval.high)
 
 
@@ -80,9 +80,7 @@ def macro_scores(labels: NDArray[np.int64], found: NDArray[np.int64]) -> tuple[f
     return precision, recall, f1
 
 
-def three_way(
-    discriminator: PairClassifier, tools: Sequence[Tool], annotated: Edges, seed: int = 0
-) -> dict[str, float]:
+def three_way(discriminator: PairClassifier, tools: Sequence[Tool], annotated: Edges) -> dict[str, float]:
     """The discriminator tested as the paper tests it (Table 3): each annotated edge in both orders, and drawn others.
 
     The category of a pair is the most probable one; no threshold, no candidates.
@@ -92,7 +90,7 @@ def three_way(
     """
     edges = {(int(a), int(b)) for a, b in annotated}
     codes = len(tools)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     others: dict[tuple[int, int], None] = {}
     free = codes * (codes - 1) // 2 - len({(min(pair), max(pair)) for pair in edges})
     while len(others) < min(_NEITHER_PAIRS, free):

@@ -39,7 +39,7 @@ from bench.methods.tgr.candidates import NEAREST, candidate_pairs
 from bench.methods.tgr.discriminator import SETTINGS, DiscriminatorSettings, best_threshold, mean_of_orders
 from bench.methods.tgr.documents import document
 from bench.methods.tgr.edges import LABELS, NEITHER
-from bench.models.batches import token_batches
+from bench.models.cache import token_batches
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.registry import load_dataset
 

@@ -26,7 +26,7 @@ from bench.lab.training.pretrained import (
     uses_bfloat16,
 )
 from bench.lab.training.trainer import Trainer
-from bench.models.batches import token_batches
+from bench.models.cache import token_batches
 from bench.models.files import folder_revision, model_folder, quiet_transformers
 from bench.search.dense import normalized, search
 from bench.search.progressive import progressive_search

@@ -18,7 +18,7 @@ from bench.lab.training.pretrained import (
     uses_bfloat16,
 )
 from bench.lab.training.trainer import Trainer
-from bench.models.batches import token_batches
+from bench.models.cache import token_batches
 from bench.models.files import folder_revision, model_folder
 
 if TYPE_CHECKING:
