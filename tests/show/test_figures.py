@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -53,7 +54,7 @@ def test_ticks_are_round_few_and_within_the_range(first: float, second: float) -
 @given(st.lists(st.floats(0, 300), min_size=1, max_size=12).map(sorted))
 def test_places_are_a_gap_apart_and_within_the_borders(places: list[float]) -> None:
     found = apart(places, 18, 0, 300)
-    assert all(second - first >= 18 - 1e-9 for first, second in zip(found, found[1:], strict=False))
+    assert all(second - first >= 18 - 1e-9 for first, second in pairwise(found))
     assert min(found) >= 0 - 1e-9
     assert max(found) <= 300
 
