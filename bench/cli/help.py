@@ -26,7 +26,9 @@ class Command(click.Command):
         everyday: list[tuple[str, str]] = []
         more: list[tuple[str, str]] = []
         for parameter in self.get_params(ctx):
-            if (record := parameter.get_help_record(ctx)) is not None:
+            record = parameter.get_help_record(ctx)
+            # Newer versions of click have a record of an argument, too.
+            if record is not None and not isinstance(parameter, click.Argument):
                 (more if isinstance(parameter, MoreOption) else everyday).append(record)
         for title, records in (("Options", everyday), ("More options", more)):
             if records:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
-#: What a single result shows, and a comparison as far as the terminal is wide.
+#: What a run ends with, besides `tracc` (of the first five where no sets are recommended) and the latency.
+FIRST = ("recall@5", "ndcg@5", "pass@5", "mmrr@100")
+#: The order of what tables have room for.
 HEADLINE = (
     "recall@5",
     "recall@10",
@@ -115,8 +117,20 @@ def set_metrics(result: Result) -> tuple[str, ...]:
     return found if "tracc" in found else ("tracc@5", "tracc@10", *found)
 
 
-def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
-    """One result: its metrics with intervals and tie bands, its costs, and where it is."""
+def first_metrics(results: Sequence[Result]) -> tuple[str, ...]:
+    """The five metrics that a run ends with."""
+    sets = any("tracc" in result.metrics.metrics for result in results)
+    return (*FIRST, "tracc" if sets else "tracc@5")
+
+
+def print_result(result: Result, metrics: Sequence[str] = (), everything: bool = False) -> None:
+    """One result: its metrics with intervals and tie bands, its costs, and where it is.
+
+    Args:
+        result: the result.
+        metrics: those that are shown besides the first five.
+        everything: show all metrics and costs.
+    """
     from rich.text import Text
 
     out = console()
@@ -128,7 +142,8 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
         counts += f", {scored.n_no_gold} without gold"
     depth = "from a run file" if manifest.method.run_file else f"depth {manifest.depth}"
     out.print(f"{counts}; {data.tools} tools as {data.tool_text}; history {data.history}; {depth}")
-    names = dict.fromkeys([*HEADLINE, *set_metrics(result), *metrics])
+    first = [*HEADLINE, *set_metrics(result), *scored.metrics] if everything else first_metrics([result])
+    names = dict.fromkeys([*first, *metrics])
     shown = {name: scored.metrics[name] for name in names if name in scored.metrics}
     bands = {name: _band(value) for name, value in shown.items()}
     tied = any(bands.values())
@@ -153,9 +168,13 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     _print_repeats(out, result, list(shown))
     if tied:
         out.print(f"tie band: the mean with ties broken worst and best ({scored.n_tied} queries have ties)")
-    _print_costs(out, result)
+    _print_costs(out, result, everything)
     for warning in manifest.notes:
         out.print(Text(f"note: {warning}", style="yellow"))
+    if not everything:
+        left = len(scored.metrics) - len(shown)
+        hint = f"{left} more metrics and all costs: `bench show {manifest.result_id} --all`"
+        out.print(Text(hint, style="dim"), soft_wrap=True)
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
 
 
@@ -201,11 +220,11 @@ def _band(value: MetricValue) -> str:
     return f"{interval(value.tie_low, value.tie_high)}, expected {fixed(value.tie_expected)}"
 
 
-def _print_costs(out: Console, result: Result) -> None:
+def _print_costs(out: Console, result: Result, everything: bool) -> None:
     from bench.results.costs import break_even
 
     manifest, scored = result.manifest, result.metrics
-    if manifest.timings:
+    if manifest.timings and everything:
         stages = " · ".join(f"{name} {duration(value)}" for name, value in manifest.timings.items())
         memory = manifest.peak_memory_mib
         peak = "" if memory is None else f" · peak memory {size(round(memory * (1 << 20)))}"
@@ -221,13 +240,13 @@ def _print_costs(out: Console, result: Result) -> None:
             f"tokens of an answer, as the search sent it: {count(scored.tokens['answer'])} (asked for {manifest.depth} "
             "tools)"
         )
-    if (against := break_even(manifest, scored)) is not None:
+    if everything and (against := break_even(manifest, scored)) is not None:
         out.print(f"break-even: {against.sentence}")
     if (use := manifest.model_use) is not None:
         cost = "price not known" if use.cost is None else f"cost {money(use.cost)}"
         tokens = f"{count(use.input_tokens)} tokens in, {count(use.output_tokens)} out"
         out.print(f"language model: {count(use.requests)} requests, {tokens}, {cost}")
-    if manifest.facts:
+    if manifest.facts and everything:
         out.print("about: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in manifest.facts.items()))
 
 
@@ -238,8 +257,14 @@ def _tokens(tokens: Mapping[str, float]) -> str:
     return ", ".join(f"{words} {count(tokens[name])}" for name, words in names.items() if name in tokens)
 
 
-def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> None:
-    """Several results: a table per dataset, best first, as many metrics as fit, intervals below the means."""
+def print_comparison(results: Sequence[Result], metrics: Sequence[str] = (), everything: bool = False) -> None:
+    """Several results: for each dataset the best first, intervals below the means.
+
+    Args:
+        results: the results.
+        metrics: those that are shown whether or not one table has room for them.
+        everything: show all metrics.
+    """
     from rich.text import Text
 
     out = console()
@@ -253,21 +278,22 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
         out.print(Text(f"{data.spec} ({data.split}{limit}; {about})", style="bold"))
         most = usual(members)
         labels = [_method_label(member, most, shared) for member in members]
-        names = _fitting(members, metrics, labels, out.width)
+        room = _room(labels, out.width)
+        names = _chosen(members, metrics, room, everything)
         if not names:
             out.print("no judged queries: nothing to compare")
             continue
-        table = Table(["method", *names, "failed"], right=tuple(range(1, len(names) + 2)))
-        table.whole = range(1, len(table.heads))
         ranked = ordered(members, names[0])
         leads = {name: doubtful_leads(ranked, name) for name in names}
         doubtful = doubtful or any(any(found) for found in leads.values())
-        for i, member in enumerate(ranked):
-            cells = [_cell(member, name, leads[name][i]) for name in names]
-            style: Style = "dim" if member.manifest.method.oracle else ""
-            label = _method_label(member, most, shared)
-            table.add(label, *cells, str(member.metrics.n_failed), style=style)
-        out.print(table)
+        for part in (names[i : i + room] for i in range(0, len(names), room)):
+            table = Table(["method", *part, "failed"], right=range(1, len(part) + 2), whole=range(1, len(part) + 2))
+            for i, member in enumerate(ranked):
+                cells = [_cell(member, name, leads[name][i]) for name in part]
+                style: Style = "dim" if member.manifest.method.oracle else ""
+                label = _method_label(member, most, shared)
+                table.add(label, *cells, str(member.metrics.n_failed), style=style)
+            out.print(table)
     for name in metrics:
         if not any(name in result.metrics.metrics for result in results):
             out.print(Text(f"note: no {name}: {_why_not(name, results)}", style="yellow"))
@@ -276,16 +302,24 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
         out.print(Text(f"note: {warning}", style="yellow"))
     if doubtful:
         out.print("~ the lead over the next row depends only on tie-breaking")
-    out.print(Text("below each mean: its 95% interval; `bench show RESULT` prints the rest", style="dim"))
+    out.print(Text("below each mean: its 95% interval; `bench show RESULT --all` prints the rest", style="dim"))
 
 
-def _fitting(members: Sequence[Result], metrics: Sequence[str], labels: Sequence[str], width: int) -> list[str]:
-    """As many metrics as fit next to the longest label; requested ones come first."""
-    preferred = [*metrics, "recall@5", "ndcg@5", "pass@5", "recall@10", "pass@10", "tracc", *HEADLINE]
-    names = [name for name in dict.fromkeys(preferred) if any(name in item.metrics.metrics for item in members)]
+def _room(labels: Sequence[str], width: int) -> int:
+    """How many metrics fit next to the longest label."""
     label = min(30, max(map(len, labels)))
     # A mean with its interval takes nine characters, its column three more; the last one is `failed`.
-    return names[: max(2, (width - label - 12) // 12)]
+    return max(2, (width - label - 12) // 12)
+
+
+def _chosen(members: Sequence[Result], metrics: Sequence[str], room: int, everything: bool) -> list[str]:
+    """The metrics that are shown: all, or those that were named and as many of the first ones as there is room for."""
+    usual = first_metrics(members)
+    if everything:
+        usual = (*usual, *HEADLINE, *(name for member in members for name in member.metrics.metrics))
+    names = dict.fromkeys([*metrics, *usual])
+    found = [name for name in names if any(name in member.metrics.metrics for member in members)]
+    return found if everything else found[: max(room, sum(name in metrics for name in found))]
 
 
 def _method_label(result: Result, most: Usual, shared: Sequence[Mark]) -> str:

@@ -55,6 +55,7 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 )
 @settings_options()
 @click.option("--metric", "metrics", multiple=True, help="Additional metric, such as ndcg@7; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="Show all metrics and costs.")
 @more_option(
     "--overwrite",
     type=click.Choice(["never", "missing", "remote", "always"]),
@@ -75,6 +76,7 @@ def command(
     datasets: tuple[str, ...],
     parameters: tuple[str, ...],
     metrics: tuple[str, ...],
+    everything: bool,
     overwrite: Overwrite,
     jobs: int,
     address: str | None,
@@ -131,9 +133,9 @@ def command(
     if as_json and (done or not problems):
         print_json([result_json(result) for result in done])
     elif len(plans) == 1 and done:
-        print_result(done[0], extra)
+        print_result(done[0], extra, everything)
     elif done:
-        print_comparison(done, extra)
+        print_comparison(done, extra, everything)
     if problems:
         # The others were run and are stored; the exit code is the first problem's.
         raise problems[0]

@@ -35,6 +35,7 @@ from bench.results.settings import EvaluatedSplit
 @click.option("--name", help="Name of the system [default: the file's name].")
 @settings_options("split", "template")
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="Show all metrics and costs.")
 @results_option
 @source_options
 @json_option
@@ -45,6 +46,7 @@ def command(
     split: EvaluatedSplit | None,
     template: Template | None,
     metrics: tuple[str, ...],
+    everything: bool,
     results: Path | None,
     as_json: bool,
 ) -> None:
@@ -71,7 +73,7 @@ def command(
     if as_json:
         print_json(result_json(result))
     else:
-        print_result(result, [str(metric) for metric in extra])
+        print_result(result, [str(metric) for metric in extra], everything)
 
 
 def _read(path: Path) -> tuple[bytes, str]:

@@ -37,6 +37,7 @@ from bench.show.tables import Table, mean_cell
     help="`all` lists every metric; `trec` and `jsonl` write the run to standard output.",
 )
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="Show all metrics and costs.")
 @click.option(
     "--by", "by", metavar="SLICE", help="Split the queries by a slice: one of those below, or one of the dataset."
 )
@@ -52,6 +53,7 @@ def command(
     result: str,
     form: str,
     metrics: tuple[str, ...],
+    everything: bool,
     by: str | None,
     repeat: int | None,
     results: Path | None,
@@ -95,7 +97,7 @@ def command(
         out.print(f"{found.label}: n {found.metrics.n}, failed {found.metrics.n_failed}, {settings(found.manifest)}")
         out.print(table)
     else:
-        print_result(found, metrics)
+        print_result(found, metrics, everything)
 
 
 #: Columns of a table of slices; with the value's, they fit into a hundred columns.

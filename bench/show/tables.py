@@ -198,9 +198,12 @@ _BEGINNING = re.compile(r"^(#{1,6}|[+-]|\d{1,9}(?=[.)]))(?=[.)]?(?:\s|$))")
 
 
 def markdown_text(words: str) -> str:
-    """A text on one line in which nothing is markup."""
-    escaped = _UNDERSCORE.sub(r"\\_", one_line(words).translate(_MARKUP)).replace("](", "]\\(")
-    return _BEGINNING.sub(lambda match: match[1] + "\\" if match[1].isdigit() else "\\" + match[1], escaped)
+    """A text on one line in which nothing is markup, at the beginning of a paragraph or of an item too."""
+    return _BEGINNING.sub(lambda match: match[1] + "\\" if match[1].isdigit() else "\\" + match[1], _inline(words))
+
+
+def _inline(words: str) -> str:
+    return _UNDERSCORE.sub(r"\\_", one_line(words).translate(_MARKUP)).replace("](", "]\\(")
 
 
 def markdown_code(words: str, in_table: bool = False) -> str:
@@ -218,18 +221,18 @@ def markdown_code(words: str, in_table: bool = False) -> str:
 
 def _markdown_cell(cell: Cell, style: Style) -> str:
     if cell.emphasis == "code":
-        return markdown_code(cell.text, in_table=True) + markdown_text(cell.mark)
-    own, said = markdown_text(cell.text), markdown_text(cell.before + cell.text + cell.mark)
+        return markdown_code(cell.text, in_table=True) + _inline(cell.mark)
+    own, said = _inline(cell.text), _inline(cell.before + cell.text + cell.mark)
     around = "**" if cell.emphasis == "best" or style in ("bold", "title") else "*" if cell.emphasis == "second" else ""
     if own and around:
-        said = f"{markdown_text(cell.before)}{around}{own}{around}{markdown_text(cell.mark)}"
-    return " ".join([said, *map(markdown_text, cell.below)])
+        said = f"{_inline(cell.before)}{around}{own}{around}{_inline(cell.mark)}"
+    return " ".join([said, *map(_inline, cell.below)])
 
 
 def markdown(table: Table) -> str:
     """A table of GitHub's Markdown, without title and notes."""
     dashes = ["---:" if i in table.right else "---" for i in range(len(table.heads))]
-    lines = [[markdown_text(head) for head in table.heads], dashes]
+    lines = [[_inline(head) for head in table.heads], dashes]
     lines += [[_markdown_cell(cell, row.style) for cell in table.filled(row)] for row in table.rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -47,6 +47,7 @@ def environment() -> jinja2.Environment:
     )
     made.filters.update(
         num=_fixed,
+        signed=numbers.signed,
         span=_interval_of,
         secs=numbers.duration,
         money=numbers.money,
@@ -64,6 +65,7 @@ def environment() -> jinja2.Environment:
     made.globals.update(
         ranks=numbers.ranks,
         ival=_interval,
+        signed_ival=_signed_interval,
         slug=unique_slug,
         navigation=navigation(),
         anchor=anchor,
@@ -125,6 +127,10 @@ def _fixed(value: float | None) -> str:
 
 def _interval(low: float | None, high: float | None) -> str:
     return numbers.interval(low, high, "dash", none="")
+
+
+def _signed_interval(low: float | None, high: float | None) -> str:
+    return numbers.interval(low, high, sign=True, none="")
 
 
 def _interval_of(value: MetricValue) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,15 +35,14 @@ def test_every_option_is_listed_once_in_its_section(path: tuple[str, ...]) -> No
     command = EVERY[path]
     assert isinstance(command, Command), "made without cls=Command"
     text = command.get_help(click.Context(command, info_name=path[-1]))
-    everyday, _, more = text.partition("\nMore options:\n")
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            name = f"{parameter.opts[-1]}"
-            lines = [
-                line for line in text.splitlines() if line.lstrip().startswith("-") and name in line.split("  ")[1]
-            ]
-            assert lines, name
-            assert all(line in (more if isinstance(parameter, MoreOption) else everyday) for line in lines)
+    everyday, _, more = text.partition("\nOptions:\n")[2].partition("\nMore options:\n")
+    listed = [re.findall(r"^  (-[^\s,]+)", section, re.MULTILINE) for section in (everyday, more)]
+    expected: list[list[str]] = [[], []]
+    for parameter in command.get_params(click.Context(command)):
+        record = parameter.get_help_record(click.Context(command))
+        if record is not None and isinstance(parameter, click.Option):
+            expected[isinstance(parameter, MoreOption)].append(re.split(r"[ ,]", record[0])[0])
+    assert listed == expected
     assert "--help" not in more
 
 
