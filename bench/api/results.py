@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from bench.api.arguments import whole_number
+from bench.base.config import current_session
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expanded, results_folder
-from bench.base.tables import SHOWN, frame, html_table, interval, number, pandas_module, text_table
-from bench.base.text import clean
+from bench.base.tables import SHOWN, Shown, Table, frame, interval, number, pandas_module
 from bench.comparison.systems import open_result
-from bench.comparison.tool_report import FIRST, counted, tools_report
+from bench.comparison.tool_report import FIRST, ToolsReport, counted, tools_report
+from bench.registry import load_dataset
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result as StoredResult
@@ -22,13 +23,11 @@ from bench.results.units import judged_sample
 if TYPE_CHECKING:
     import pandas
 
-    from bench.api.tools import ToolsReport
-
 _COLUMNS = ("mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high")
 _PARTS = ("within", "between", "error", "share")
 
 
-class Result:
+class Result(Shown):
     """A stored result of one method on one dataset.
 
     `bench.run`, `bench.score` and `bench.load_result` give one. What it shows is read from its files, which are
@@ -172,13 +171,18 @@ class Result:
         Raises:
             ResultError: the dataset has changed since, or the ranking is missing or damaged.
             UsageError: there is no such repeat, or rankings are shorter than k.
-        """
-        from bench.api.tools import ToolsReport
-        from bench.registry import load_dataset
 
-        dataset = load_dataset(self.dataset)
-        found = counted(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat))
-        return ToolsReport(tools_report(found))
+        Examples:
+            >>> report = bench.run("bm25", "starter").tools(k=5)
+            >>> worst = report.table.iloc[0]
+            >>> print(worst.tool_id, worst.found, "of", worst.wanted)
+            rolobox.find_contact 0 of 14
+            >>> pair = report.pairs.iloc[0]
+            >>> print(pair.missed, "behind", pair.shown, "in", pair.queries)
+            rolobox.find_contact behind larderly.find_recipes in 5
+        """
+        dataset = load_dataset(self.dataset, current_session().progress)
+        return tools_report(counted(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat)))
 
     def _value(self, metric: str) -> MetricValue:
         values = self.stored.metrics.metrics
@@ -189,8 +193,20 @@ class Result:
             )
         return values[metric]
 
-    def _table(self) -> tuple[str, list[list[str]], list[str]]:
-        """Title, rows and notes of what is shown."""
+    def to_dict(self) -> dict[str, Any]:
+        """Manifest and metrics, as `bench run --json` prints them."""
+        return {
+            "folder": str(self.folder),
+            "manifest": self.stored.manifest.model_dump(mode="json"),
+            "metrics": self.stored.metrics.model_dump(mode="json"),
+        }
+
+    def _line(self) -> str:
+        data, values = self.stored.manifest.dataset, self.stored.metrics.metrics
+        means = [f", {name} {number(values[name].mean)}" for name in SHOWN[:1] if name in values]
+        return f"{self.stored.label} ({data.split}): {judged_sample(data)}{''.join(means)}"
+
+    def _tables(self) -> list[Table]:
         data = self.stored.manifest.dataset
         values = self.stored.metrics.metrics
         rows = [
@@ -201,21 +217,10 @@ class Result:
         title = f"{self.stored.label} ({data.split}): {judged_sample(data)}, {self.n_failed} failed"
         told = [repeats_line(self.stored.metrics), chance_sentence(self.stored.metrics, rows[0][0] if rows else "")]
         notes = [*filter(None, told), *(f"note: {warning}" for warning in self.warnings)]
-        return title, rows, [*notes, f"stored in {self.folder}"]
-
-    def __repr__(self) -> str:
-        title, rows, notes = self._table()
-        return clean("\n".join([title, text_table(_HEAD, rows), *notes]))
-
-    def _repr_html_(self) -> str:
-        title, rows, notes = self._table()
-        return html_table(title, _HEAD, rows, notes)
+        return [Table(title, ("metric", "mean", "95% interval"), rows, [*notes, f"stored in {self.folder}"])]
 
 
-_HEAD = ("metric", "mean", "95% interval")
-
-
-class Results(Sequence[Result]):
+class Results(Shown, Sequence[Result]):
     """What `bench.run` gives for a list of methods or of datasets: a sequence of `Result`.
 
     Examples:
@@ -275,8 +280,11 @@ class Results(Sequence[Result]):
         found.columns.name = "metric"
         return found
 
-    def _table(self) -> tuple[str, list[str], list[list[str]], list[str]]:
-        """Title, head, rows and notes of what is shown."""
+    def _line(self) -> str:
+        failed = f", {len(self.errors)} failed" if self.errors else ""
+        return f"of {len(self)} runs{failed}: {', '.join(result.stored.label for result in self)}"
+
+    def _tables(self) -> list[Table]:
         names = [name for name in SHOWN if any(name in result.stored.metrics.metrics for result in self)]
         rows = []
         for result in self:
@@ -284,14 +292,7 @@ class Results(Sequence[Result]):
             means = [number(values[name].mean if name in values else None) for name in names]
             rows.append([f"{result.method} @ {result.dataset}", *means, str(result.n_failed)])
         notes = [f"failed: {method} @ {dataset}: {error}" for (dataset, method), error in self.errors.items()]
-        return f"{len(self)} results", ["result", *names, "failed"], rows, notes
-
-    def __repr__(self) -> str:
-        title, head, rows, notes = self._table()
-        return clean("\n".join([title, text_table(head, rows), *notes]))
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._table())
+        return [Table(f"{len(self)} results", ["result", *names, "failed"], rows, notes)]
 
 
 def load_result(name: str | Path, *, results: str | Path | None = None) -> Result:

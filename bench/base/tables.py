@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from bench.base.errors import require
-from bench.base.text import clean
+from bench.base.text import clean, one_line
 
 if TYPE_CHECKING:
     import pandas
@@ -48,6 +49,49 @@ def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], n
         f"<div><strong>{escape(title)}</strong>"
         f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>{below}</div>"
     )
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small table: its title above, notes below."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+    def text(self) -> str:
+        """As plain text."""
+        return "\n".join([self.title, *([text_table(self.head, self.rows)] if self.head else []), *self.notes])
+
+    def html(self) -> str:
+        """As HTML, every text cleaned and escaped."""
+        return html_table(self.title, self.head, self.rows, self.notes)
+
+
+#: Longest line that stands for an object.
+_MOST_LINE = 200
+
+
+class Shown:
+    """What is a line by `repr`, small tables by `print`, and the same in a notebook."""
+
+    def _line(self) -> str:
+        """What it is, in a line."""
+        raise NotImplementedError
+
+    def _tables(self) -> list[Table]:
+        """What it holds, in tables."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {one_line(self._line(), _MOST_LINE)}>"
+
+    def __str__(self) -> str:
+        return clean("\n\n".join(table.text() for table in self._tables()))
+
+    def _repr_html_(self) -> str:
+        return "".join(table.html() for table in self._tables())
 
 
 def pandas_module() -> ModuleType:

@@ -9,14 +9,12 @@ import click
 from rich.text import Text
 
 from bench.base.bars import progress
-from bench.base.config import config_context
-from bench.base.errors import BenchError
-from bench.base.paths import results_folder, write_text
+from bench.base.paths import results_folder
 from bench.base.text import one_line
 from bench.cli.options import complete_datasets, complete_results, results_option, source_options
 from bench.cli.output import console, plain_table, print_json
-from bench.comparison.compare import Question, compared
-from bench.comparison.figures import draw
+from bench.comparison.compare import Question, compare_results
+from bench.comparison.figures import Figure
 from bench.comparison.render import (
     FEW_DATASETS,
     INDEPENDENT,
@@ -38,12 +36,8 @@ from bench.comparison.render import (
     tool_lines,
 )
 from bench.comparison.report import Comparison, Correction, DatasetReport, Difference, MetricReport
-from bench.comparison.systems import across_catalogues, by_dataset, open_result
-from bench.data.dataset import Dataset
+from bench.comparison.systems import open_result
 from bench.metrics import parse_metrics
-from bench.registry import load_dataset
-from bench.registry.versions import load_version
-from bench.results.manifest import DatasetIdentity
 from bench.results.units import sample
 
 _FORMS = ("table", "markdown", "json", "csv", "latex")
@@ -123,27 +117,14 @@ def command(
     folder = results or results_folder()
     bars = progress()
 
-    def load(spec: str) -> Dataset | None:
-        try:
-            # Slices need the dataset; the mere texts of queries are not worth a download.
-            with config_context(offline=None if slices else True):
-                return load_dataset(spec, bars)
-        except BenchError:
-            if slices:
-                raise
-            return None
-
-    def version(data: DatasetIdentity) -> Dataset:
-        return load_version(data.spec, data.content_hash, bars)
-
     found = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
-    fields = [across_catalogues(found, version)] if across else by_dataset(found)
-    report = compared(fields, Question(wanted, slices, moved, correction, unit == "none"), load)
+    question = Question(wanted, slices, moved, correction, unit == "none")
+    report = compare_results(found, question, across=across is not None, progress=bars)
     if picture is not None:
-        write_text(picture, draw(report))
+        Figure.of(report).save(picture)
     if as_json or form == "json":
-        print_json(report.model_dump(mode="json"))
+        print_json(report.to_dict())
     elif form == "table":
         _print(_printable(report))
     else:

@@ -6,7 +6,7 @@ import click
 
 from bench.base.bars import progress
 from bench.base.errors import UsageError
-from bench.base.spec import Value, format_value, parse, parse_value
+from bench.base.spec import Value, parse, parse_value
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.options import (
     complete_datasets,
@@ -17,12 +17,9 @@ from bench.cli.options import (
 )
 from bench.cli.output import console, plain_table, print_json
 from bench.data.tables import Template
-from bench.evaluation.tune import tune
+from bench.evaluation.tune import tune_method
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
-
-#: Points that the table shows; JSON has them all.
-_SHOWN = 10
 
 
 @click.command("tune")
@@ -62,7 +59,7 @@ def command(
     """
     bars = progress(quiet)
     spec = parse(method)
-    points = tune(
+    tuning = tune_method(
         lambda point: build_method(point, progress=bars),
         spec,
         _grid(axes),
@@ -72,19 +69,17 @@ def command(
         progress=bars,
         executor=chosen_executor(jobs, address, lambda spec: load_dataset(spec, bars)),
     )
-    best = str(spec.with_arguments(points[0].values))
     if as_json:
-        rows = [{"values": dict(point.values), metric: point.score} for point in points]
-        print_json({"method": best, "dataset": dataset, "split": "dev", "points": rows})
+        print_json(tuning.to_dict())
         return
-    names = list(points[0].values)
-    table = plain_table(*names, metric, right=tuple(range(len(names) + 1)))
-    for point in points[:_SHOWN]:
-        table.add_row(*(format_value(point.values[name]) for name in names), f"{point.score:.4f}")
+    (found,) = tuning._tables()
+    table = plain_table(*found.head, right=tuple(range(len(found.head))))
+    for row in found.rows:
+        table.add_row(*row)
     console().print(table)
-    if len(points) > _SHOWN:
-        click.echo(f"and {len(points) - _SHOWN} more")
-    click.echo(best)
+    for note in found.notes:
+        click.echo(note)
+    click.echo(tuning.best)
 
 
 def _grid(axes: tuple[str, ...]) -> dict[str, list[Value]]:

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
+from bench.base.tables import Table
 from bench.base.text import one_line
 from bench.comparison.report import Comparison, DatasetReport, Difference, MetricReport, Move
 from bench.results.units import sample
@@ -357,3 +358,33 @@ _LATEX = {
 
 def _latex(text: str) -> str:
     return "".join(_LATEX.get(sign, sign) for sign in " ".join(text.split()))
+
+
+_HEAD = ("system", "mean", "tier", "rank", "difference", "p", "corrected", "dz", "W/T/L", "detectable")
+
+
+def metric_tables(report: Comparison) -> list[Table]:
+    """A table for each metric on each dataset: its systems, best first."""
+    return [
+        Table(
+            f"{metric.metric} on {dataset.dataset} ({dataset.split}), {sample(metric.n, metric.units)}",
+            _HEAD,
+            _metric_rows(metric),
+        )
+        for dataset in report.datasets
+        for metric in dataset.metrics
+    ]
+
+
+def _metric_rows(metric: MetricReport) -> list[list[str]]:
+    found = {item.system: item for item in metric.differences}
+    return [
+        [
+            item.system,
+            interval(item.mean, item.low, item.high) + dagger(found.get(item.system)),
+            str(item.tier),
+            ranks(item.rank_low, item.rank_high),
+            *difference_cells(found.get(item.system)),
+        ]
+        for item in metric.standings
+    ]

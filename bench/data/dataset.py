@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import DataError, require
+from bench.base.tables import html_table
 from bench.base.text import one_line
 from bench.data.card import Card
 from bench.data.gold import Gold
@@ -66,6 +67,18 @@ class Dataset:
         splits = ", ".join(f"{count} {split}" for split, count in counts.items() if count)
         queries = f"{len(self.queries)} queries" + (f" ({splits})" if splits else "")
         return f"<Dataset {one_line(self.spec, 80)}: {len(self.tools)} tools, {queries}>"
+
+    def _repr_html_(self) -> str:
+        sizes = [(split, len(self.rows(split))) for split in SPLITS]
+        judged = int((self.gold.counts > 0).sum())
+        rows = [
+            ["tools", str(len(self.tools))],
+            *([f"{split} queries", str(count)] for split, count in sizes if count),
+            ["queries with gold", str(judged)],
+            ["edges", str(len(self.edges))],
+            ["licence", self.card.licence],
+        ]
+        return html_table(f"{self.spec}: {self.card.title}", ("", ""), rows)
 
     @staticmethod
     def build(spec: str, card: Card, tables: Tables) -> Dataset:

@@ -7,13 +7,16 @@ import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench.base.errors import BenchError, UsageError
 from bench.base.progress import QUIET, Progress
-from bench.base.spec import Spec, Value, parse
+from bench.base.spec import Spec, Value, format_value, parse
+from bench.base.tables import Shown, Table, frame, number
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.evaluation.checkpoints import ask
@@ -26,8 +29,13 @@ from bench.interface.parts import is_oracle, needs_history, preflight
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate
 
+if TYPE_CHECKING:
+    import pandas
+
 #: More points than this are a mistake more often than a wish.
 _MOST_POINTS = 10_000
+#: Points that a table shows; `Tuning.table` has them all.
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,71 @@ class Point:
 
     values: Mapping[str, Value]
     score: float
+
+
+@dataclass(frozen=True, repr=False)
+class Tuning(Shown):
+    """All points of a grid, the best first.
+
+    Attributes:
+        method: the method, with the parameters that stay.
+        dataset: spec of the dataset whose dev queries were asked.
+        metric: what was made as high as can be.
+        points: the points.
+    """
+
+    method: Spec
+    dataset: str
+    metric: str
+    points: tuple[Point, ...]
+
+    @property
+    def best(self) -> str:
+        """Spec of the method at the best point, for `bench run`."""
+        return str(self.method.with_arguments(self.points[0].values))
+
+    @cached_property
+    def table(self) -> pandas.DataFrame:
+        """One row a point, the best first: a column for each parameter, and the metric.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        rows: list[dict[str, object]] = [{**point.values, self.metric: point.score} for point in self.points]
+        return frame(rows, (*self.points[0].values, self.metric))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as `bench tune --json` prints it."""
+        rows = [{"values": dict(point.values), self.metric: point.score} for point in self.points]
+        return {"method": self.best, "dataset": self.dataset, "split": "dev", "points": rows}
+
+    def _line(self) -> str:
+        return f"{self.best} on {self.dataset} (dev): {self.metric} {number(self.points[0].score)}, the best of " + (
+            f"{len(self.points)} points"
+        )
+
+    def _tables(self) -> list[Table]:
+        names = list(self.points[0].values)
+        rows = [
+            [*(format_value(point.values[name]) for name in names), f"{point.score:.4f}"]
+            for point in self.points[:_SHOWN]
+        ]
+        left = len(self.points) - len(rows)
+        title = f"{self.method.name} on {self.dataset} (dev)"
+        return [Table(title, (*names, self.metric), rows, [f"and {left} more"] if left else [])]
+
+
+def tune_method(
+    build: Callable[[Spec], Method],
+    spec: Spec,
+    grid: Mapping[str, Sequence[Value]],
+    dataset: Dataset,
+    metric: Metric,
+    **more: Any,
+) -> Tuning:
+    """What `tune` finds, with what was asked."""
+    points = tune(build, spec, grid, dataset, metric, **more)
+    return Tuning(spec, dataset.spec, str(metric), tuple(points))
 
 
 def tune(

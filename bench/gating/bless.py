@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import bench
 from bench.base.config import config_context
@@ -16,6 +17,7 @@ from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.locks import locked
 from bench.base.paths import cache_folder, read_regular
 from bench.base.progress import QUIET, Progress
+from bench.base.tables import Shown, Table, number
 from bench.gating.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
 from bench.registry.versions import is_added, load_version
 from bench.results.across_catalogues import Asked, asked_of
@@ -25,8 +27,8 @@ from bench.results.store import Result
 FIRST = "first blessing"
 
 
-@dataclass(frozen=True)
-class Blessed:
+@dataclass(frozen=True, repr=False)
+class Blessed(Shown):
     """What became of one result.
 
     Attributes:
@@ -41,6 +43,27 @@ class Blessed:
     baseline: Baseline
     before: Baseline | None
     written: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """File, means and who blessed it, as `bench bless --json` prints it."""
+        found = self.baseline
+        return {
+            "file": str(self.path),
+            "written": self.written,
+            "label": found.label,
+            "result_id": found.result_id,
+            "means": {name: round(found.mean(name), 9) for name in found.values},
+            "blessed": found.blessed.model_dump(),
+        }
+
+    def _line(self) -> str:
+        state = "the same" if not self.written else "new" if self.before is None else "replaced"
+        return f"{self.baseline.label} in {self.path}: {state}"
+
+    def _tables(self) -> list[Table]:
+        before = {} if self.before is None else {name: self.before.mean(name) for name in self.before.values}
+        rows = [[name, number(before.get(name)), number(self.baseline.mean(name))] for name in self.baseline.values]
+        return [Table(self._line(), ("metric", "before", "now"), rows)]
 
 
 def bless(
@@ -64,10 +87,14 @@ def bless(
         progress: where the note goes that another process blesses into the folder.
 
     Raises:
-        UsageError: a baseline would be replaced without a reason, or two results have one file.
+        UsageError: a baseline would be replaced without a reason, two results have one file, or one lacks a metric.
         ResultError: a result cannot be read, or `out` is a file of something else.
         StorageError: a file cannot be written.
     """
+    for result in results:
+        for name in metrics:
+            if name not in result.metrics.metrics:
+                raise UsageError(f"{result.label} has no metric {name!r}; `bench run --metric {name}` adds it.")
     moment = datetime.now(UTC).replace(microsecond=0).isoformat()
     blessing = Blessing(by=by or _who(), at=moment, reason=reason.strip() or FIRST, bench=bench.__version__)
     as_file = out.suffix == ".json" and not out.is_dir()
