@@ -21,7 +21,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.evaluation.checkpoints import ask
 from bench.evaluation.executors import Executor, side_by_side
-from bench.evaluation.method_errors import check_parts, method_errors
+from bench.evaluation.method_errors import check_parts, method_errors, metric_errors
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import History, Library, Method
@@ -180,7 +180,8 @@ def tune(
                     method.fit(history)
                 method.index(library)
             ranking = ask(method, dataset, rows, depth).ranking
-            scores = evaluate(ranking.tools, gold, [metric], unanswered=ranking.failed)
+            with metric_errors([metric]):
+                scores = evaluate(ranking.tools, gold, [metric], unanswered=ranking.failed)
             found.append(Point(values, scores.means()[str(metric)]))
             bar.advance()
     return sorted(found, key=lambda point: -point.score)
