@@ -21,16 +21,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bench.api.catalogue import build_method, import_tools, load_dataset
-    from bench.api.comparing import Comparison, compare
-    from bench.api.gating import GateResult, gate
+    from bench.api.comparing import compare, explain, plot
+    from bench.api.gating import GateResult, bless, gate
     from bench.api.listing import datasets, methods, metrics
     from bench.api.results import Result, Results, load_result
     from bench.api.running import run
     from bench.api.scoring import score
+    from bench.api.trying import audit, tune
     from bench.base.config import config_context
     from bench.base.errors import BenchError
     from bench.base.parameters import MethodSpec, ParameterSet
+    from bench.comparison.explain import Explained
+    from bench.comparison.figures import Figure
+    from bench.comparison.report import Comparison
+    from bench.comparison.tool_report import ToolsReport
     from bench.data.dataset import Dataset
+    from bench.data.gold import Gold
+    from bench.evaluation.tune import Tuning
+    from bench.gating.bless import Blessed
     from bench.importing.traces.traces import Traffic, read_traffic
     from bench.interface.method import Context, Method, OracleMethod, RecommendingMethod
     from bench.interface.ranking import Ranking, ToolSets
@@ -40,6 +48,7 @@ if TYPE_CHECKING:
     from bench.results.settings import RunSettings
     from bench.search.scoring import EmbeddingMethod, ScoringMethod
     from bench.search.topk import top_k
+    from bench.validation.audit import Audit
 
 __version__ = "0.3.0"
 
@@ -52,6 +61,10 @@ _EXPORTS: dict[str, str] = {
     "read_traffic": "bench.importing.traces.traces",
     "Traffic": "bench.importing.traces.traces",
     "build_method": "bench.api.catalogue",
+    "audit": "bench.api.trying",
+    "Audit": "bench.validation.audit",
+    "tune": "bench.api.trying",
+    "Tuning": "bench.evaluation.tune",
     # Measure
     "run": "bench.api.running",
     "RunSettings": "bench.results.settings",
@@ -61,7 +74,14 @@ _EXPORTS: dict[str, str] = {
     "Results": "bench.api.results",
     # Judge
     "compare": "bench.api.comparing",
-    "Comparison": "bench.api.comparing",
+    "Comparison": "bench.comparison.report",
+    "explain": "bench.api.comparing",
+    "Explained": "bench.comparison.explain",
+    "plot": "bench.api.comparing",
+    "Figure": "bench.comparison.figures",
+    "ToolsReport": "bench.comparison.tool_report",
+    "bless": "bench.api.gating",
+    "Blessed": "bench.gating.bless",
     "gate": "bench.api.gating",
     "GateResult": "bench.api.gating",
     # Write a method
@@ -76,6 +96,7 @@ _EXPORTS: dict[str, str] = {
     "Library": "bench.interface.views",
     "Queries": "bench.interface.views",
     "History": "bench.interface.views",
+    "Gold": "bench.data.gold",
     "Ranking": "bench.interface.ranking",
     "ToolSets": "bench.interface.ranking",
     "top_k": "bench.search.topk",
@@ -93,12 +114,17 @@ _EXPORTS: dict[str, str] = {
 _LISTS = ("datasets", "methods", "metrics")
 
 __all__ = [
+    "Audit",
     "BenchError",
+    "Blessed",
     "Comparison",
     "Context",
     "Dataset",
     "EmbeddingMethod",
+    "Explained",
+    "Figure",
     "GateResult",
+    "Gold",
     "GoldRanks",
     "History",
     "Library",
@@ -116,22 +142,29 @@ __all__ = [
     "ScoringMethod",
     "SetSizes",
     "ToolSets",
+    "ToolsReport",
     "Traffic",
+    "Tuning",
     "__version__",
+    "audit",
+    "bless",
     "build_method",
     "compare",
     "config_context",
     "datasets",
+    "explain",
     "gate",
     "import_tools",
     "load_dataset",
     "load_result",
     "methods",
     "metrics",
+    "plot",
     "read_traffic",
     "run",
     "score",
     "top_k",
+    "tune",
 ]
 
 

@@ -128,7 +128,7 @@ def build_method(method: MethodLike, /, **parameters: object) -> Method:
         >>> bench.build_method("bm25", k1=1.5)
         bm25(k1=1.5)
     """
-    values = {name: _value(name, value) for name, value in parameters.items()}
+    values = {name: value_of(name, value) for name, value in parameters.items()}
     return methods.build_method(_spec(method), values, current_session().progress)
 
 
@@ -223,7 +223,7 @@ def _script(name: str) -> str:
     return file.stem
 
 
-def _value(name: str, value: Any) -> Value:
+def value_of(name: str, value: Any) -> Value:
     """A Python value, or a number of NumPy, as a value of a spec."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -232,7 +232,7 @@ def _value(name: str, value: Any) -> Value:
     if isinstance(value, Method) or (isinstance(value, type) and issubclass(value, Method)):
         return _spec(value)
     if isinstance(value, list | tuple):
-        return tuple(_value(name, item) for item in value)
+        return tuple(value_of(name, item) for item in value)
     raise UsageError(
         f"the parameter {name!r} is {_kind(value)}; give a number, a string, a boolean, None, a method, or a list of "
         "these."

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bench.base.tables import frame
 from bench.metrics import measures
 from bench.metrics.catalogue import described
 from bench.registry.listing import dataset_rows, defaults, method_rows
 from bench.registry.methods import method_class
+from bench.show.objects import frame
 
 if TYPE_CHECKING:
     import pandas

@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from bench.api.arguments import whole_number
+from bench.base.config import current_session
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expanded, results_folder
-from bench.base.tables import SHOWN, frame, pandas_module
-from bench.comparison.tool_report import FIRST, counted, tools_report
+from bench.comparison.tool_report import FIRST, ToolsReport, counted, tools_report
 from bench.evaluation.external import open_result
+from bench.registry import load_dataset
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result as StoredResult
 from bench.results.units import judged_sample
 from bench.show.numbers import fixed, interval
-from bench.show.tables import Table, html, text
+from bench.show.objects import SHOWN, Shown, frame, pandas_module
+from bench.show.tables import Table, table_of
 
 if TYPE_CHECKING:
     import pandas
-
-    from bench.api.tools import ToolsReport
 
 _COLUMNS = ("mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high")
 _PARTS = ("within", "between", "error", "share")
 
 
-class Result:
+class Result(Shown):
     """A stored result of one method on one dataset.
 
     `bench.run`, `bench.score` and `bench.load_result` give one. What it shows is read from its files, which are
@@ -173,13 +173,18 @@ class Result:
         Raises:
             ResultError: the dataset has changed since, or the ranking is missing or damaged.
             UsageError: there is no such repeat, or rankings are shorter than k.
-        """
-        from bench.api.tools import ToolsReport
-        from bench.registry import load_dataset
 
-        dataset = load_dataset(self.dataset)
-        found = counted(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat))
-        return ToolsReport(tools_report(found))
+        Examples:
+            >>> report = bench.run("bm25", "starter").tools(k=5)
+            >>> worst = report.table.iloc[0]
+            >>> print(worst.tool_id, worst.found, "of", worst.wanted)
+            rolobox.find_contact 0 of 14
+            >>> pair = report.pairs.iloc[0]
+            >>> print(pair.missed, "behind", pair.shown, "in", pair.queries)
+            rolobox.find_contact behind larderly.find_recipes in 5
+        """
+        dataset = load_dataset(self.dataset, current_session().progress)
+        return tools_report(counted(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat)))
 
     def _value(self, metric: str) -> MetricValue:
         values = self.stored.metrics.metrics
@@ -190,28 +195,34 @@ class Result:
             )
         return values[metric]
 
-    def _table(self) -> Table:
+    def to_dict(self) -> dict[str, Any]:
+        """Manifest and metrics, as `bench run --json` prints them."""
+        return {
+            "folder": str(self.folder),
+            "manifest": self.stored.manifest.model_dump(mode="json"),
+            "metrics": self.stored.metrics.model_dump(mode="json"),
+        }
+
+    def _line(self) -> str:
+        data, values = self.stored.manifest.dataset, self.stored.metrics.metrics
+        means = [f", {name} {fixed(values[name].mean)}" for name in SHOWN[:1] if name in values]
+        return f"{self.stored.label} ({data.split}): {judged_sample(data)}{''.join(means)}"
+
+    def _tables(self) -> list[Table]:
         data = self.stored.manifest.dataset
         values = self.stored.metrics.metrics
-        table = Table(["metric", "mean", "95% interval"], right=(1, 2))
-        for name in SHOWN:
-            if name in values:
-                table.add(name, fixed(values[name].mean), interval(values[name].low, values[name].high))
-        table.title = f"{self.stored.label} ({data.split}): {judged_sample(data)}, {self.n_failed} failed"
-        first = next((name for name in SHOWN if name in values), "")
-        told = [repeats_line(self.stored.metrics), chance_sentence(self.stored.metrics, first)]
-        warnings = [f"note: {warning}" for warning in self.warnings]
-        table.notes = [*filter(None, told), *warnings, f"stored in {self.folder}"]
-        return table
-
-    def __repr__(self) -> str:
-        return text(self._table())
-
-    def _repr_html_(self) -> str:
-        return html(self._table())
+        rows = [
+            [name, fixed(values[name].mean), interval(values[name].low, values[name].high)]
+            for name in SHOWN
+            if name in values
+        ]
+        title = f"{self.stored.label} ({data.split}): {judged_sample(data)}, {self.n_failed} failed"
+        told = [repeats_line(self.stored.metrics), chance_sentence(self.stored.metrics, rows[0][0] if rows else "")]
+        notes = [*filter(None, told), *(f"note: {warning}" for warning in self.warnings)]
+        return [table_of(("metric", "mean", "95% interval"), rows, title, [*notes, f"stored in {self.folder}"])]
 
 
-class Results(Sequence[Result]):
+class Results(Shown, Sequence[Result]):
     """What `bench.run` gives for a list of methods or of datasets: a sequence of `Result`.
 
     Examples:
@@ -271,7 +282,11 @@ class Results(Sequence[Result]):
         found.columns.name = "metric"
         return found
 
-    def _table(self) -> Table:
+    def _line(self) -> str:
+        failed = f", {len(self.errors)} failed" if self.errors else ""
+        return f"of {len(self)} runs{failed}: {', '.join(result.stored.label for result in self)}"
+
+    def _tables(self) -> list[Table]:
         names = [name for name in SHOWN if any(name in result.stored.metrics.metrics for result in self)]
         table = Table(["result", *names, "failed"], right=range(1, len(names) + 2), title=f"{len(self)} results")
         for result in self:
@@ -279,13 +294,7 @@ class Results(Sequence[Result]):
             means = [fixed(values[name].mean if name in values else None) for name in names]
             table.add(f"{result.method} @ {result.dataset}", *means, str(result.n_failed))
         table.notes = [f"failed: {method} @ {dataset}: {error}" for (dataset, method), error in self.errors.items()]
-        return table
-
-    def __repr__(self) -> str:
-        return text(self._table())
-
-    def _repr_html_(self) -> str:
-        return html(self._table())
+        return [table]
 
 
 def load_result(name: str | Path, *, results: str | Path | None = None) -> Result:

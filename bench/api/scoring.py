@@ -18,7 +18,6 @@ from bench.api.results import Result
 from bench.base.errors import ResultError, UsageError
 from bench.base.paths import expanded, results_folder
 from bench.base.spec import Spec
-from bench.base.tables import pandas_module
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.evaluation.external import score_command, score_run_file
@@ -28,6 +27,7 @@ from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.settings import EvaluatedSplit, checked_setting
 from bench.search.topk import top_k
+from bench.show.objects import pandas_module
 
 if TYPE_CHECKING:
     import pandas

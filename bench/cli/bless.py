@@ -7,14 +7,12 @@ from pathlib import Path
 import click
 
 from bench.base.bars import progress
-from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import one_line
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import print_json
 from bench.evaluation.external import open_result
-from bench.gating.baseline import Baseline
 from bench.gating.bless import Blessed, bless
 from bench.metrics import parse_metrics
 from bench.show.numbers import fixed, signed
@@ -52,26 +50,13 @@ def command(
     extra = [str(metric) for metric in parse_metrics(metrics)]
     folder = results or results_folder()
     found = [open_result(name, folder, progress=progress()) for name in names]
-    for result in found:
-        for name in extra:
-            if name not in result.metrics.metrics:
-                raise UsageError(f"{result.label} has no metric {name!r}; `bench run --metric {name}` adds it.")
     done = bless(found, out, reason, by, extra, progress())
     if as_json:
-        print_json([{"file": str(item.path), "written": item.written, **_summary(item.baseline)} for item in done])
+        print_json([item.to_dict() for item in done])
         return
     for item in done:
         for line in _lines(item):
             click.echo(line)
-
-
-def _summary(baseline: Baseline) -> dict[str, object]:
-    return {
-        "label": baseline.label,
-        "result_id": baseline.result_id,
-        "means": {name: round(baseline.mean(name), 9) for name in baseline.values},
-        "blessed": baseline.blessed.model_dump(),
-    }
 
 
 def _lines(item: Blessed) -> list[str]:

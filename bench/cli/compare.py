@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.bars import progress
-from bench.base.config import config_context
-from bench.base.errors import BenchError
-from bench.base.paths import results_folder, write_text
+from bench.base.paths import results_folder
 from bench.base.text import one_line
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, complete_results, results_option, source_options
 from bench.cli.output import console, print_json
-from bench.comparison.compare import Question, compared
-from bench.comparison.figures import draw
+from bench.comparison.compare import Question, compare_results
+from bench.comparison.figures import Figure
 from bench.comparison.render import (
     FEW_DATASETS,
     INDEPENDENT,
@@ -35,7 +33,6 @@ from bench.comparison.render import (
     title,
 )
 from bench.comparison.report import Comparison, Correction, DatasetReport
-from bench.comparison.systems import across_catalogues, by_dataset
 from bench.comparison.tables import (
     LONGEST_TEXT,
     dagger,
@@ -47,12 +44,8 @@ from bench.comparison.tables import (
     slice_tables,
     tool_lines,
 )
-from bench.data.dataset import Dataset
 from bench.evaluation.external import open_result
 from bench.metrics import parse_metrics
-from bench.registry import load_dataset
-from bench.registry.versions import load_version
-from bench.results.manifest import DatasetIdentity
 from bench.show.numbers import fixed
 
 if TYPE_CHECKING:
@@ -137,30 +130,15 @@ def command(
     folder = results or results_folder()
     bars = progress()
 
-    def load(spec: str) -> Dataset | None:
-        try:
-            # Slices need the dataset; the mere texts of queries are not worth a download.
-            with config_context(offline=None if slices else True):
-                return load_dataset(spec, bars)
-        except BenchError:
-            if slices:
-                raise
-            return None
-
-    def version(data: DatasetIdentity) -> Dataset:
-        return load_version(data.spec, data.content_hash, bars)
-
     found = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
-    fields = [across_catalogues(found, version)] if across else by_dataset(found)
-    report = compared(
-        fields, Question(wanted, slices, _MOVED if moved is None else moved, correction, unit == "none"), load
-    )
+    question = Question(wanted, slices, _MOVED if moved is None else moved, correction, unit == "none")
+    report = compare_results(found, question, across=across is not None, progress=bars)
     if picture is not None:
-        write_text(picture, draw(report))
+        Figure.of(report).save(picture)
     form = "json" if as_json else "latex" if as_latex else form
     if form == "json":
-        print_json(report.model_dump(mode="json"))
+        print_json(report.to_dict())
     elif form == "table":
         if details:
             _print_all(report)

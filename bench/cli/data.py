@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 from collections import Counter
@@ -26,7 +25,7 @@ from bench.data.origins import count_origins, from_traces, synthetic
 from bench.data.parents import parent_of
 from bench.data.tables import SPLITS, Template
 from bench.data.units import judged_units, parse_unit, unit_name, unit_sizes
-from bench.registry import broken_datasets, build_method, dataset_entries, load_dataset
+from bench.registry import broken_datasets, dataset_entries, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.listing import dataset_rows
 from bench.show.numbers import fixed
@@ -34,9 +33,6 @@ from bench.show.tables import Cell, Table, lines
 
 if TYPE_CHECKING:
     from bench.validation.ceilings import Ceilings
-
-#: The methods whose answers the audit compares: they need no model and no past queries.
-_CHEAP = ("bm25", "tfidf")
 
 _DATASET = click.argument("dataset", shell_complete=complete_datasets)
 
@@ -250,34 +246,16 @@ def stats(dataset: str, as_json: bool) -> None:
 @json_option
 def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
     """Report problems of a dataset: duplicates, leaks, contradictions, ceilings, and which queries are dependent."""
-    from bench.validation.ceilings import ceilings
-    from bench.validation.dataset import audit as run_audit
-    from bench.validation.dataset import audit_against
-    from bench.validation.units import audit_units
+    from bench.validation.audit import CHEAP, Audit
 
     bars = progress()
     loaded = load_dataset(dataset, bars)
-    others = [load_dataset(other, bars) for other in against]
-    findings = [*run_audit(loaded), *(found for other in others for found in audit_against(loaded, other))]
-    # A catalogue without queries has nothing that could be dependent, and no gold to miss.
-    best = ceilings(loaded) if loaded.queries else None
-    dependence = audit_units(loaded, [build_method(method) for method in _CHEAP]) if loaded.queries else None
+    found = Audit.of(loaded, [load_dataset(other, bars) for other in against])
     if as_json:
-        print_json(
-            {
-                "findings": [{**dataclasses.asdict(finding), "share": finding.share} for finding in findings],
-                "ceilings": dataclasses.asdict(best) if best else None,
-                "unit": loaded.unit,
-                "proposed_unit": dependence.proposed if dependence else None,
-                "units": [
-                    {**dataclasses.asdict(rule), "sizes": rule.sizes.model_dump()}
-                    for rule in (dependence.rules if dependence else ())
-                ],
-            }
-        )
+        print_json(found.to_dict())
         return
     table = Table(["check", "what", "count", "share", "examples"], right=(2, 3))
-    for finding in findings:
+    for finding in found.findings:
         table.add(
             Cell(finding.check, emphasis="bad" if finding.harmful and finding.count else ""),
             finding.what,
@@ -288,13 +266,14 @@ def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
     out = console()
     out.print(f"{loaded.spec}  (red: defects and leaks; the others are properties)")
     out.print(table)
+    best, dependence = found.ceilings, found.dependence
     if best is None or dependence is None:
         return
     _print_ceilings(best)
     out.print(f"unit of independence: {loaded.unit}, {dependence.card.sizes}")
     out.print("recall@5 of two queries of a unit correlates by r; the variance of a mean is deff times that of")
     out.print("independent queries")
-    named = [heading for method in _CHEAP for heading in (f"{method} r", "deff")]
+    named = [heading for method in CHEAP for heading in (f"{method} r", "deff")]
     units = Table(["rule", "units", "largest", "effective", *named], right=range(1, 4 + len(named)))
     for rule in dependence.rules:
         sizes = rule.sizes

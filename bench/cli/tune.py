@@ -6,7 +6,7 @@ import click
 
 from bench.base.bars import progress
 from bench.base.errors import UsageError
-from bench.base.spec import Value, format_value, parse, parse_value
+from bench.base.spec import Value, parse, parse_value
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.help import Command, more_option
 from bench.cli.options import (
@@ -18,14 +18,9 @@ from bench.cli.options import (
 )
 from bench.cli.output import console, print_json
 from bench.data.tables import Template
-from bench.evaluation.tune import tune
+from bench.evaluation.tune import tune_method
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
-from bench.show.numbers import fixed
-from bench.show.tables import Table
-
-#: Points that the table shows; JSON has them all.
-_SHOWN = 10
 
 
 @click.command("tune", cls=Command)
@@ -65,7 +60,7 @@ def command(
     """
     bars = progress(quiet)
     spec = parse(method)
-    points = tune(
+    tuning = tune_method(
         lambda point: build_method(point, progress=bars),
         spec,
         _grid(axes),
@@ -75,19 +70,12 @@ def command(
         progress=bars,
         executor=chosen_executor(jobs, address, lambda spec: load_dataset(spec, bars)),
     )
-    best = str(spec.with_arguments(points[0].values))
     if as_json:
-        rows = [{"values": dict(point.values), metric: point.score} for point in points]
-        print_json({"method": best, "dataset": dataset, "split": "dev", "points": rows})
+        print_json(tuning.to_dict())
         return
-    names = list(points[0].values)
-    table = Table([*names, metric], right=tuple(range(len(names) + 1)))
-    for point in points[:_SHOWN]:
-        table.add(*(format_value(point.values[name]) for name in names), fixed(point.score))
+    (table,) = tuning._tables()
     console().print(table)
-    if len(points) > _SHOWN:
-        click.echo(f"and {len(points) - _SHOWN} more")
-    click.echo(best)
+    click.echo(tuning.best)
 
 
 def _grid(axes: tuple[str, ...]) -> dict[str, list[Value]]:

@@ -6,8 +6,11 @@ Names come from outside: they are escaped, and what XML cannot hold is left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from bench.base.text import shortened
+from bench.base.paths import expanded, write_text
+from bench.base.text import one_line, shortened
 from bench.comparison.report import Comparison, MacroReport, MacroStanding, MetricReport
 from bench.results.units import sample
 from bench.show.figures import columns, document, linear, padded, text, ticks, tip
@@ -23,6 +26,41 @@ _WIDTH = 820
 _ROW = 28
 _LABEL = 300
 _LONGEST = 40
+
+
+@dataclass(frozen=True, repr=False)
+class Figure:
+    """A chart as SVG text, which a notebook draws.
+
+    Attributes:
+        title: what it shows.
+        svg: the drawing.
+    """
+
+    title: str
+    svg: str
+
+    @staticmethod
+    def of(report: Comparison) -> Figure:
+        """The first metric of a comparison (see `draw`)."""
+        metric = report.macro[0].metric if report.macro else report.datasets[0].metrics[0].metric
+        return Figure(f"{metric}: {report._line()}", draw(report))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the SVG file.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        place = expanded(path)
+        write_text(place, self.svg)
+        return place
+
+    def __repr__(self) -> str:
+        return f"<Figure {one_line(self.title, 200)}>"
+
+    def _repr_svg_(self) -> str:
+        return self.svg
 
 
 def draw(report: Comparison) -> str:

@@ -16,7 +16,7 @@ from bench.comparison.tables import (
 from bench.results.units import sample
 from bench.show import tables
 from bench.show.numbers import count, fixed, p_value
-from bench.show.tables import latex_text, markdown_text
+from bench.show.tables import Table, latex_text, markdown_text
 from bench.show.tables import markdown as markdown_table
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 
@@ -186,3 +186,13 @@ def latex(report: Comparison) -> str:
     for sign, command in (("†", r"$\dagger$"), ("‡", r"$\ddagger$")):
         caption = caption.replace(sign, command)
     return tables.latex(table, caption)
+
+
+def metric_tables(report: Comparison) -> list[Table]:
+    """A table for each metric on each dataset: its systems, best first."""
+    made = []
+    for dataset in report.datasets:
+        for metric in dataset.metrics:
+            made.append(metric_table(metric, report.baseline))
+            made[-1].title = f"{metric.metric} on {dataset.dataset} ({dataset.split}), {sample(metric.n, metric.units)}"
+    return made

@@ -116,20 +116,21 @@ class Measure:
             if lacking := [name for name, field in fields.items() if field.is_required()]:
                 raise ValueError(f"the parameter {lacking[0]!r} of the measure {self.name} needs a default")
             # The functions as they are called without parameters: a bare name means the defaults.
-            for name, function in self._functions().items():
+            for name, function in self.functions().items():
                 given = function.keywords if isinstance(function, partial) else {}
                 defaults = {key: field.get_default() for key, field in fields.items() if key not in given}
                 object.__setattr__(self, name, partial(function, **defaults))
         if self.on_no_gold and (self.chosen is None or "gold" in self.cutoffs):
             raise ValueError(f"{self.name} is taken over the queries without gold: it needs `chosen`, and not @gold")
 
-    def _functions(self) -> dict[str, Callable[..., Any]]:
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """Those of `ranked`, `chosen` and `confident` that it has, by field."""
         return {name: function for name in _FUNCTIONS if (function := getattr(self, name)) is not None}
 
     def at(self, parameters: ParameterSet) -> Measure:
         """The measure with these values of its parameters, and named by those that are not at their defaults."""
         values = {name: getattr(parameters, name) for name in self.parameters.model_fields}
-        given: dict[str, Any] = {name: partial(function, **values) for name, function in self._functions().items()}
+        given: dict[str, Any] = {name: partial(function, **values) for name, function in self.functions().items()}
         return replace(self, name=str(short_spec(self.name, parameters)), **given)
 
     def taken(self, gold: Gold) -> NDArray[np.bool_]:

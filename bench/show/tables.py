@@ -134,6 +134,16 @@ class Table:
         return terminal(self)
 
 
+def table_of(
+    heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], title: str = "", notes: Sequence[str] = ()
+) -> Table:
+    """A table whose first column is flush left and whose others are flush right."""
+    table = Table(heads, right=range(1, len(heads)), title=title, notes=notes)
+    for row in rows:
+        table.add(*row)
+    return table
+
+
 # Terminal and plain text ------------------------------------------------------------------------------------------
 
 

@@ -44,7 +44,9 @@ def test_metrics_and_per_query_values_are_data_frames(bm25: bench.Result) -> Non
 
 
 def test_what_a_notebook_shows(bm25: bench.Result) -> None:
-    shown = repr(bm25)
+    mean = f"{bm25.mean('recall@5'):.3f}"
+    assert repr(bm25) == f"<Result bm25 @ starter (test): 17 judged queries, recall@5 {mean}>"
+    shown = str(bm25)
     assert shown.startswith("bm25 @ starter (test): ")
     assert f"recall@5   {bm25.mean('recall@5'):.3f}" in shown
     assert "note: only 20 queries were evaluated" in shown
@@ -66,7 +68,7 @@ def test_names_cannot_be_markup_in_a_notebook() -> None:
 def test_names_cannot_steer_a_terminal_or_a_page() -> None:
     results = [bench.score({"0001": []}, "starter", name=f"{name}\x1b[31m\u202e") for name in ("a", "b")]
     for shown in (results[0], Results(results), bench.compare(*results, metrics=["recall@5"])):
-        for text in (repr(shown), shown._repr_html_()):
+        for text in (repr(shown), str(shown), shown._repr_html_()):
             assert "a\ufffd[31m\ufffd" in text
             assert "\x1b" not in text
             assert "\u202e" not in text
@@ -75,7 +77,7 @@ def test_names_cannot_steer_a_terminal_or_a_page() -> None:
 def test_without_pandas_all_works_but_data_frames(bm25: bench.Result, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)  # as `import pandas` finds it where it is not installed
     fresh = bench.load_result(bm25.folder)
-    assert repr(fresh) == repr(bm25)
+    assert str(fresh) == str(bm25)
     assert fresh.mean("recall@5") == bm25.mean("recall@5")
     for name in ("metrics", "per_query", "ranking"):
         with pytest.raises(UnavailableError, match=r'pip install "tool-retrieval-bench\[pandas\]"'):
@@ -92,7 +94,8 @@ def test_several_methods_on_several_datasets() -> None:
     assert found.means.loc[("starter", "bm25(k1=1.5)"), "ndcg@5"] == found[1].mean("ndcg@5")
     assert found.means.index.names == ["dataset", "method"]
     assert list(found.means.columns) == list(found[0].metrics.index), "in the order of the metrics"
-    assert "bm25(k1=1.5) @ starter" in repr(found)
+    assert repr(found) == "<Results of 2 runs: bm25 @ starter, bm25(k1=1.5) @ starter>"
+    assert "bm25(k1=1.5) @ starter" in str(found)
     assert "bm25(k1=1.5) @ starter" in found._repr_html_()
 
 
@@ -114,7 +117,8 @@ def test_a_run_that_fails_is_raised_and_does_not_stop_the_others(
     (error,) = found.errors.values()
     assert list(found.errors) == [("starter", "failing_method:Failing")]
     assert "no index today" in str(error)
-    assert "failed: failing_method:Failing @ starter" in repr(found)
+    assert "failed: failing_method:Failing @ starter" in str(found)
+    assert repr(found) == "<Results of 1 runs, 1 failed: bm25 @ starter>"
     with pytest.raises(bench.BenchError, match="no index today"):
         bench.run("failing_method:Failing", "starter", limit=5)
 
@@ -146,8 +150,8 @@ def test_a_class_that_cannot_be_found_again_is_refused(monkeypatch: pytest.Monke
     monkeypatch.setattr(sys.modules["__main__"], "Cell", in_notebook, raising=False)
     with pytest.raises(UsageError, match=r"Cell is defined in a notebook, .* such as cell.py, and import it"):
         bench.run(in_notebook, "starter")
-    old = type("Local", (Local,), {"__module__": "bench.base.tables", "__qualname__": "Local"})
-    with pytest.raises(UsageError, match=r"bench.base.tables holds another Local by now; import it again"):
+    old = type("Local", (Local,), {"__module__": "bench.show.objects", "__qualname__": "Local"})
+    with pytest.raises(UsageError, match=r"bench.show.objects holds another Local by now; import it again"):
         bench.run(old, "starter")
 
 

@@ -185,9 +185,9 @@ def test_python_takes_and_shows_repeats(tmp_path: Path) -> None:
         once = library.run("bm25", "starter", limit=20, repeats=3)
     assert again.id == result.id
     assert (result.repeats, once.repeats) == (3, 1)
-    assert "3 repeats of every query" in repr(result)
+    assert "3 repeats of every query" in str(result)
     assert "recall@5: chance is" in result._repr_html_()
-    assert "repeats" not in repr(once)
+    assert "repeats" not in str(once)
     assert sorted(set(result.ranking["repeat"])) == [1, 2, 3]
     table = result.variation
     assert list(table.columns) == ["within", "between", "error", "share", "repeat 1", "repeat 2", "repeat 3"]
